@@ -2,7 +2,7 @@
 //! the most bytes.
 
 use super::view::{Answer, GAP};
-use super::watch;
+use super::watch::{self, moved};
 use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{WatchReport, WatchedFile};
 use crate::session::State;
@@ -109,26 +109,37 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
     ((start as f64 / 1e9, end as f64 / 1e9), rows.collect())
 }
 
-/// Bytes of a file that were moved by any method.
-fn moved(file: &WatchedFile) -> u64 {
-    file.reads.bytes + file.writes.bytes + file.plain.bytes + file.plain.touched_bytes
-}
-
 /// The files with the most bytes: share of all bytes, bytes, method and path.
 #[must_use]
 pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
     let all: u64 = units::sum(report.files.iter().map(moved));
+    let has_large = report.files.iter().any(watch::is_large);
+    let without = |file: &WatchedFile| file.plain.bytes.saturating_add(file.plain.touched_bytes);
     let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
-        (true, _) if file.reads.count + file.writes.count > 0 => watch::route(file),
+        (true, _) if file.reads.count + file.writes.count > 0 => match without(file) > moved(file) / 10 {
+            true => format!("{}, reads", watch::route(file)),
+            false => watch::route(file),
+        },
         (_, true) => "mapping".to_owned(),
         _ if file.plain.count > 0 => "read calls".to_owned(),
         _ => GAP.to_owned(),
     };
-    let mut files: Vec<&WatchedFile> = report.files.iter().collect();
+    let shown = |file: &&WatchedFile| !has_large || watch::is_large(file) || watch::is_of_cufile(file);
+    let mut files: Vec<&WatchedFile> = report.files.iter().filter(shown).collect();
     files.sort_by_key(|file| std::cmp::Reverse(moved(file)));
     let rows = files.into_iter().take(most);
     rows.map(|file| (moved(file) as f64 / all.max(1) as f64, bytes(moved(file)), method(file), watch::name(file)))
         .collect()
+}
+
+/// The reason why there are no latencies.
+#[must_use]
+pub fn no_latencies(report: &WatchReport) -> &'static str {
+    match (&report.ended, report.files.iter().any(|file| file.reads.batched + file.reads.streamed > 0)) {
+        (_, true) => "The reads are in batches or on streams, so they have no single latency.",
+        (None, false) => "No single read by cuFile yet.",
+        (Some(_), false) => "The program made no single read by cuFile.",
+    }
 }
 
 /// One line that summarizes the calls so far.

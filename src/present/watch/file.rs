@@ -9,6 +9,19 @@ pub fn is_of_cufile(file: &WatchedFile) -> bool {
     file.reads.count + file.writes.count + file.registrations > 0
 }
 
+/// Bytes of a file that were moved by any method.
+pub(in crate::present) fn moved(file: &WatchedFile) -> u64 {
+    [file.reads.bytes, file.writes.bytes, file.plain.bytes, file.plain.touched_bytes]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+}
+
+/// Whether a file has at least 1 MiB. If there is one, short lists leave out smaller files without cuFile: next to a
+/// model, the modules of an interpreter do not matter.
+pub(in crate::present) fn is_large(file: &WatchedFile) -> bool {
+    moved(file) >= 1 << 20
+}
+
 /// The path of a file. If the file contains a chunk of a KV cache, the chunk is named too.
 pub(in crate::present) fn name(file: &WatchedFile) -> String {
     let Some(kv) = &file.kv else { return file.path.clone() };

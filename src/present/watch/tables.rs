@@ -1,14 +1,12 @@
 //! The tables of a watched program.
 
-use super::file::{is_of_cufile, name, proof, route};
+use super::file::{is_large, is_of_cufile, name, proof, route};
 use crate::core::units::{self, bytes, count, duration, plural};
 use crate::core::{AttachedProcess, WatchReport};
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
-/// If a file without cuFile has at least this many bytes, a terminal shows no smaller ones.
-const LARGE_FILE: u64 = 1 << 20;
 
 /// The tables. A terminal shows only the first rows of long tables.
 #[must_use]
@@ -92,9 +90,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
         number("touched"),
     ];
     let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
-    // Next to a model, the modules of an interpreter do not matter.
-    let large =
-        all.iter().filter(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes) >= LARGE_FILE).count();
+    let large = all.iter().filter(|file| is_large(file)).count();
     let most = if most == usize::MAX || large == 0 { most } else { most.min(large) };
     let rows: Vec<_> = (all.iter().take(most))
         .map(|file| {
@@ -147,23 +143,42 @@ fn sizes(report: &WatchReport) -> Option<Table> {
 }
 
 fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
-    let all: Vec<_> = report.files.iter().flat_map(|file| &file.tensors).collect();
-    if all.is_empty() {
+    let all = tensor_count(report);
+    if all == 0 {
         return None;
     }
-    let complete = all.iter().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
+    let note = format!("{} {}", tensor_summary(report), left_out(all, most, "tensor"));
+    let [name, others @ ..] = TENSOR_HEADS;
+    let heads = std::iter::once(text(name)).chain(others.map(number)).collect();
+    let rows = tensor_rows(report, 0, most).map(Vec::from).collect();
+    Some(Table { title: "Tensors".to_owned(), note, heads, rows })
+}
+
+/// The headings of [`tensor_rows`].
+pub const TENSOR_HEADS: [&str; 4] = ["tensor", "size", "reads", "read"];
+
+/// The number of tensors that were read.
+#[must_use]
+pub fn tensor_count(report: &WatchReport) -> usize {
+    report.files.iter().map(|file| file.tensors.len()).sum()
+}
+
+/// How many tensors were read.
+#[must_use]
+pub fn tensor_summary(report: &WatchReport) -> String {
+    let all = || report.files.iter().flat_map(|file| &file.tensors);
+    let complete = all().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
     let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
-    let note = format!(
-        "{} of {} were read, {} of them completely. {}",
-        count(all.len() as u64),
-        plural(of, "tensor"),
-        count(complete),
-        left_out(all.len(), most, "tensor")
-    );
-    let heads = vec![text("tensor"), number("size"), number("reads"), number("read")];
-    let rows = all
-        .iter()
-        .take(most)
-        .map(|tensor| vec![tensor.name.clone(), bytes(tensor.size), count(tensor.reads), bytes(tensor.bytes)]);
-    Some(Table { title: "Tensors".to_owned(), note, heads, rows: rows.collect() })
+    match (tensor_count(report) as u64, of) {
+        (0, 0) => "The program used no safetensors file.".to_owned(),
+        (read, of) => {
+            format!("{} of {} were read, {} of them completely.", count(read), plural(of, "tensor"), count(complete))
+        }
+    }
+}
+
+/// Some of the tensors that were read, in the order of files and offsets.
+pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iterator<Item = [String; 4]> {
+    let all = report.files.iter().flat_map(|file| &file.tensors).skip(first).take(most);
+    all.map(|tensor| [tensor.name.clone(), bytes(tensor.size), count(tensor.reads), bytes(tensor.bytes)])
 }

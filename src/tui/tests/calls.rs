@@ -4,11 +4,12 @@ use super::{app, frame, text};
 use crate::config::Taste;
 use crate::core::{
     CallTotal, Event, EventBody, LatencyClass, PlainReads, Route, RouteProof, Transfers, WatchReport, WatchedCall,
-    WatchedFile, WatchedLibrary,
+    WatchedFile, WatchedLibrary, WatchedTensor,
 };
 use crate::session::State;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers};
 
 fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
     let route = if reads > 0 { Route::P2pdma } else { Route::None };
@@ -55,6 +56,29 @@ fn watched() -> State {
         state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
     }
     state
+}
+
+#[test]
+fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    let tensor = |n: u64| WatchedTensor { name: format!("layer.{n}.weight"), size: 1 << 20, reads: n, bytes: 1 << 20 };
+    report.files[0].tensors = (0..200).map(tensor).collect();
+    report.files[0].tensors_of_file = 201;
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    for (width, height) in [(140, 40), (80, 24)] {
+        let mut ui = app(ScreenId::Tensors);
+        let theme = Theme::new(Taste::default());
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        for words in ["200 of 201 tensors were read, 200 of them completely.", "layer.0.weight", "1 MiB"] {
+            assert!(shown.contains(words), "{words} at {width}×{height}:\n{shown}");
+        }
+        for _ in 0..199 {
+            ui.input(&Input::Key(KeyEvent::new(KeyCode::Down, KeyModifiers::NONE)), &state);
+        }
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        assert!(shown.contains("layer.199.weight") && !shown.contains("layer.0.weight"), "{shown}");
+    }
 }
 
 #[test]

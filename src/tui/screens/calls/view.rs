@@ -11,7 +11,7 @@ use crate::core::WatchReport;
 use crate::core::units::duration;
 use crate::present::calls;
 use crate::session::State;
-use crate::tui::pen::{Pen, width};
+use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
 use crate::tui::widgets::chart::Chart;
@@ -79,7 +79,10 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
     let mut inside = pen.frame(&title, theme.faint);
     let grid = calls::latencies(report);
     if grid.rows.is_empty() {
-        inside.text(1, 0, "No cuFileRead yet.", theme.dim);
+        let room = inside.width().saturating_sub(2);
+        for (y, line) in (0..inside.height()).zip(wrap(calls::no_latencies(report), room)) {
+            inside.text(1, y, &line, theme.dim);
+        }
         return;
     }
     let columns = usize::from(inside.width().saturating_sub(10) / CELL);

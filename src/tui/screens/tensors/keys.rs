@@ -1,7 +1,8 @@
 //! The keys of the Tensors screen, with their conditions.
 
 use super::runs::entries_with_spans;
-use super::state::{Tensors, Ui};
+use super::state::{Tensors, Ui, watched_report};
+use crate::present::watch;
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::key::{letter, plain};
@@ -10,8 +11,8 @@ use crate::tui::keys::table::{Row, bind};
 use crossterm::event::KeyCode;
 
 pub(super) const TABLE: &[Row<Tensors>] = &[
-    up(has_rows),
-    down(has_rows),
+    up(has_lines),
+    down(has_lines),
     next_pane(|ui, state| ui.ctx.narrow && has_rows(ui, state)),
     open(has_rows),
     bind!(
@@ -42,6 +43,10 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
     ),
     filter(|ui, state| has_rows(ui, state) || !ui.screen.filter.is_empty()),
 ];
+
+fn has_lines(ui: &Ui<'_>, state: &State) -> bool {
+    has_rows(ui, state) || watched_report(state).is_some_and(|report| watch::tensor_count(report) > 0)
+}
 
 fn has_rows(ui: &Ui<'_>, _: &State) -> bool {
     !ui.screen.order.is_empty()

@@ -7,11 +7,14 @@ mod runs;
 mod state;
 mod table;
 mod view;
+mod watched;
 
 pub(crate) use state::Tensors;
+use state::watched_report;
 
 use crate::core::Engine;
 use crate::core::units::{bytes, duration};
+use crate::present::watch;
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::commands::{Jump, MOST, rank};
@@ -43,7 +46,11 @@ impl Screen for Tensors {
         // A workload writes and reads pieces of a cache instead of tensors.
         let cache = page.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
         let title = if cache { "Pieces" } else { ScreenId::Tensors.title() };
-        Tab { title, is_empty: page.lanes.iter().all(|lane| lane.spans.is_empty()) }
+        let is_empty = match watched_report(page) {
+            Some(report) => watch::tensor_count(report) == 0,
+            None => page.lanes.iter().all(|lane| lane.spans.is_empty()),
+        };
+        Tab { title, is_empty }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
@@ -65,7 +72,10 @@ impl Screen for Tensors {
             Action::Compare => self.against = self.against.wrapping_add(1),
             Action::Close if self.open => self.open = false,
             Action::Close => self.filter.clear(),
-            _ => self.at = action.moved(self.at, self.order.len().saturating_sub(1)).unwrap_or(self.at),
+            _ => {
+                let count = watched_report(ctx.page(session)).map_or(self.order.len(), watch::tensor_count);
+                self.at = action.moved(self.at, count.saturating_sub(1)).unwrap_or(self.at);
+            }
         }
         Effect::default()
     }

@@ -1,13 +1,19 @@
 //! The state of the Tensors screen, with values that are derived from it.
 
 use crate::analysis::Crossover;
-use crate::core::{LaneId, Span};
+use crate::core::{LaneId, Span, WatchReport};
+use crate::session::State;
 use crate::tui::context;
 use crate::tui::jobs::names::NameIndex;
 use crate::tui::jobs::tensor_rows::{Sort, TensorRows};
 use std::collections::BTreeMap;
 
 pub(super) type Ui<'a> = context::Ui<'a, Tensors>;
+
+/// The report of the session's program, if the session watches one.
+pub(super) fn watched_report(state: &State) -> Option<&WatchReport> {
+    state.watch.as_deref().filter(|_| state.lanes.is_empty())
+}
 
 /// The inputs from which an order is computed.
 #[derive(Clone, Debug, PartialEq)]

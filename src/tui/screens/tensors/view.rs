@@ -6,8 +6,8 @@
 //! ╭ table ──────────────────────╮╭ size and time ──╮   ⏎ replaces the chart by one tensor
 //! ```
 
-use super::state::Ui;
-use super::{detail, table};
+use super::state::{Ui, watched_report};
+use super::{detail, table, watched};
 use crate::analysis::TensorRow;
 use crate::core::{Engine, Status};
 use crate::present::tensors as sentences;
@@ -30,6 +30,10 @@ pub(super) fn rival<'a>(state: &'a State, ui: &'a Ui<'_>) -> Option<(&'a Lane, &
 
 /// Draws the screen.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
+    if let Some(report) = watched_report(state) {
+        watched::draw(pen, report, ui, theme);
+        return;
+    }
     let (w, h) = (pen.width(), pen.height());
     let airy = h >= 26;
     let lane = ui.screen.lane.and_then(|id| state.lanes.iter().find(|l| l.id == id));
