@@ -1,9 +1,7 @@
 //! The command line: the commands and their arguments.
 
 use super::args::{ExportArgs, LoadArgs, RaceArgs, ResultArgs, RunArgs, ScreenArgs};
-use crate::models::Profile;
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Checks whether GPUDirect Storage works on this machine, fixes what blocks it, and measures how fast your model
@@ -361,162 +359,22 @@ pub(super) enum Sub {
         /// The folder
         dir: Option<PathBuf>,
     },
-    #[command(name = "__lane", hide = true)]
-    Lane,
-    #[command(name = "__kv", hide = true)]
-    KvLane,
-    #[command(name = "__io", hide = true)]
-    GridProcess,
-    #[command(name = "__probe-cufile", hide = true)]
-    ProbeCufile {
-        /// Private folder for the library's log
-        scratch: PathBuf,
-        /// Only find the library
-        #[arg(long)]
-        no_open: bool,
-    },
-    #[command(name = "__probe-read", hide = true)]
-    ProbeRead {
-        /// A file, or a folder with one
-        path: PathBuf,
-        /// UUID of the GPU
-        gpu: String,
-        /// Allow compat mode
-        #[arg(long)]
-        allow_compat: bool,
-        /// Private folder for the library's log
-        #[arg(long)]
-        scratch: PathBuf,
-    },
-    #[command(name = "__on-terminal", hide = true)]
-    OnTerminal {
-        /// The model
-        model: String,
-        #[command(flatten)]
-        race: RaceArgs,
-    },
-    #[command(name = "__probe-cuda", hide = true)]
-    ProbeCuda,
-    #[command(name = "__ceilings", hide = true)]
-    Ceilings {
-        /// The model
-        model: PathBuf,
-        /// UUID or index of the GPU
-        #[arg(long)]
-        gpu: Option<String>,
-        /// Do not measure reads
-        #[arg(long)]
-        copies_only: bool,
-        /// Do not measure reads from the page cache, which would fill it
-        #[arg(long)]
-        keep_cache: bool,
-        /// Only find the best setting for O_DIRECT reads
-        #[arg(long)]
-        passes_follow: bool,
-    },
-    #[command(name = "__read-pass", hide = true)]
-    ReadPass {
-        /// The model
-        model: PathBuf,
-        /// Bytes of a block
-        block_bytes: u64,
-        /// Threads
-        threads: u64,
-    },
-    #[command(name = "__outside", hide = true)]
-    Outside {
-        /// The command line
-        line: String,
-    },
-    #[command(name = "__outside-supervisor", hide = true)]
-    OutsideSupervisor {
-        /// The command line
-        line: String,
-    },
-    #[command(name = "__probe-nixl", hide = true)]
-    ProbeNixl,
-}
-
-impl Cli {
-    /// An argument that is in front of the command but must follow it. At its position it would have no effect.
-    pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
-        let command = call.subcommand_name()?;
-        let cli = Self::command();
-        let given = |arg: &&Arg| call.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-        let arg = cli.get_arguments().filter(|arg| !arg.is_global_set()).find(given)?;
-        let what = arg.get_long().map_or_else(|| "a model".to_owned(), |long| format!("--{long}"));
-        Some(format!("{what} is before the command '{command}'; write it after: gds-top {command} ..."))
-    }
-}
-
-impl Cli {
-    /// Whether a word is a command, also a hidden one.
-    pub(super) fn has_command(word: &str) -> bool {
-        word == "help"
-            || Self::command()
-                .get_subcommands()
-                .any(|sub| sub.get_name() == word || sub.get_all_aliases().any(|a| a == word))
-    }
-
-    /// The command whose name is similar to a word that is not a model.
-    pub(super) fn similar(word: &str) -> Option<String> {
-        // A word with a slash or a dot is a path or a repository name, not a misspelt command.
-        if word.contains(['/', '.']) || std::path::Path::new(word).exists() || Profile::names().contains(&word) {
-            return None;
-        }
-        let word = word.to_lowercase();
-        let cli = Self::command();
-        let names = cli.get_subcommands().flat_map(|command| {
-            std::iter::once(command.get_name()).chain(command.get_all_aliases()).map(|name| (name, command.get_name()))
-        });
-        names
-            .chain([("help", "help")])
-            .filter(|(name, _)| !name.starts_with("__"))
-            .map(|(name, command)| (strsim::jaro_winkler(&word, name), command))
-            .filter(|(score, _)| *score >= 0.8)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, command)| command.to_owned())
-    }
+    #[command(flatten)]
+    Internal(super::internal::Internal),
 }
 
 impl Sub {
-    /// Whether a session starts this command as a child that must not outlive it. A supervisor outlives its session.
-    pub(super) const fn is_child_of_a_session(&self) -> bool {
-        matches!(
-            self,
-            Self::Lane
-                | Self::KvLane
-                | Self::GridProcess
-                | Self::Ceilings { .. }
-                | Self::ReadPass { .. }
-                | Self::ProbeCufile { .. }
-                | Self::ProbeRead { .. }
-                | Self::ProbeCuda
-                | Self::ProbeNixl
-        )
-    }
-
     /// Whether the command reads no settings: commands that print fixed texts, and child processes of a session.
-    pub(super) const fn needs_no_settings(&self) -> bool {
-        matches!(
-            self,
+    pub(super) fn needs_no_settings(&self) -> bool {
+        match self {
             Self::Settings { .. }
-                | Self::Explain { .. }
-                | Self::Fleet(_)
-                | Self::Completions { .. }
-                | Self::Man { .. }
-                | Self::Lane
-                | Self::KvLane
-                | Self::GridProcess
-                | Self::Ceilings { .. }
-                | Self::ReadPass { .. }
-                | Self::Outside { .. }
-                | Self::OutsideSupervisor { .. }
-                | Self::ProbeCufile { .. }
-                | Self::ProbeRead { .. }
-                | Self::ProbeCuda
-                | Self::ProbeNixl
-        )
+            | Self::Explain { .. }
+            | Self::Fleet(_)
+            | Self::Completions { .. }
+            | Self::Man { .. } => true,
+            Self::Internal(internal) => internal.needs_no_settings(),
+            _ => false,
+        }
     }
 }
 
@@ -525,26 +383,11 @@ impl Sub {
 mod tests {
     use super::*;
     use crate::core::{CacheState, Engine};
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn what_stands_before_a_command_is_not_passed_over() {
-        let misplaced = |arguments: &[&str]| Cli::misplaced(&Cli::command().try_get_matches_from(arguments).unwrap());
-        for (arguments, named) in [
-            (["gds-top", "--json", "check", "/models"].as_slice(), "--json is before the command 'check'"),
-            (&["gds-top", "--engine", "pread", "bench", "m"], "--engine is before"),
-            (&["gds-top", "/models", "check"], "a model is before"),
-        ] {
-            let said = misplaced(arguments).unwrap();
-            assert!(said.contains(named) && said.contains("write it after"), "{said}");
-        }
-        for fine in [["gds-top", "--config", "f", "bench", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
-            assert_eq!(misplaced(fine), None);
-        }
     }
 
     #[test]
@@ -558,19 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_command_has_a_suggestion_and_a_model_has_none() {
-        for (word, command) in
-            [("chek", "check"), ("bnech", "bench"), ("Check", "check"), ("kvv", "bench-kv"), ("lod", "bench")]
-        {
-            assert_eq!(Cli::similar(word).as_deref(), Some(command), "{word}");
-        }
-        for model in ["qwen3-0.6b", "/models/check", "org/check", "./chek", "zzz"] {
-            assert_eq!(Cli::similar(model), None, "{model}");
-        }
-    }
-
-    #[test]
-    fn a_bare_model_and_a_subcommand_are_told_apart() {
+    fn a_bare_model_and_a_subcommand_are_distinguished() {
         let cli = Cli::try_parse_from(["gds-top", "--headless", "/models/x"]).unwrap();
         assert_eq!(cli.model.as_deref(), Some("/models/x"));
         assert!(cli.headless && cli.command.is_none());

@@ -17,6 +17,7 @@ mod fix_work;
 mod fleet;
 mod guided;
 mod hints;
+mod internal;
 mod io;
 mod kv;
 mod learn;
@@ -24,6 +25,7 @@ mod loaders;
 mod manual;
 mod measured;
 mod models;
+mod names;
 mod outcome;
 mod overhead;
 mod predict;
@@ -68,7 +70,7 @@ pub fn main() -> ExitCode {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let cli = Cli::from_arg_matches(&call).unwrap_or_else(|error| error.exit());
-    if cli.command.as_ref().is_some_and(Sub::is_child_of_a_session) {
+    if matches!(&cli.command, Some(Sub::Internal(internal)) if internal.is_child_of_a_session()) {
         if !engines::end_with_parent() {
             return ExitCode::from(outcome::INTERRUPTED);
         }
@@ -103,42 +105,17 @@ fn misspelt(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Optio
 /// Runs the command.
 fn run(cli: Cli) -> Ran {
     match cli.command {
+        Some(Sub::Internal(internal)) => internal.run(),
         Some(Sub::Export(args)) => exporter::run(&args),
         Some(Sub::Fleet(args)) => fleet::run(&args),
-        Some(Sub::Lane) => Ok(engines::run_lane()),
-        Some(Sub::GridProcess) => Ok(crate::workloads::io::run_grid()),
         Some(Sub::Io { io, export, output, screens }) => io::run(&io, export.plan(), &output.on(&screens)),
-        Some(Sub::KvLane) => Ok(crate::workloads::kv::run_lane()),
         Some(Sub::Kv(args)) => kv::run(&args),
         Some(Sub::Top(args)) => top::run(&args),
         Some(Sub::Watch(args)) => watch::run(args),
-        Some(Sub::ProbeCufile { scratch, no_open }) => {
-            Ok(engines::probe::probe_cufile(&scratch, !no_open))
-        }
-        Some(Sub::ProbeRead { path, gpu, allow_compat, scratch }) => {
-            Ok(engines::probe_read::probe_read(&path, &gpu, allow_compat, &scratch))
-        }
-        Some(Sub::ProbeCuda) => Ok(engines::probe::probe_cuda()),
-        Some(Sub::Ceilings { model, gpu, copies_only, keep_cache, passes_follow }) => {
-            let (model, gpu) = (model.as_path(), gpu.as_deref());
-            Ok(engines::ceilings::measure(engines::ceilings::Asked {
-                model,
-                gpu,
-                copies_only,
-                keep_cache,
-                passes_follow,
-            }))
-        }
-        Some(Sub::ReadPass { model, block_bytes, threads }) => {
-            Ok(engines::ceilings::pass(&model, crate::core::ReaderSetting { block_bytes, threads }))
-        }
         Some(Sub::Load { list_loaders: true, output, .. }) => Ok(loaders::list(&output.output())),
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
             together::load(&models, &race, export.plan(), &output.output())
         }
-        Some(Sub::Outside { line }) => Ok(crate::session::live::keep(&line)),
-        Some(Sub::OutsideSupervisor { line }) => Ok(crate::session::live::supervise(&line)),
-        Some(Sub::ProbeNixl) => Ok(engines::probe::probe_nixl()),
         Some(Sub::Load { models, sweep: true, race, output, .. }) => {
             Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))
         }
@@ -166,7 +143,6 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Overhead { load, yes, no_verify, model, output, quiet }) => {
             overhead::run(&model, &args::RaceArgs { yes, no_verify, ..load.into() }, &output.quiet(quiet))
         }
-        Some(Sub::OnTerminal { model, race }) => overhead::on_terminal(model, &race),
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
