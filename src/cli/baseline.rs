@@ -61,7 +61,7 @@ fn typical(percents: impl Iterator<Item = f64>) -> f64 {
 struct Report {
     runs: Vec<Listed>,
     #[serde(default)]
-    together: Vec<Whole>,
+    together: Vec<Combined>,
     #[serde(default)]
     samples: Vec<Sampled>,
 }
@@ -84,7 +84,7 @@ struct Listed {
 }
 
 #[derive(Deserialize)]
-struct Whole {
+struct Combined {
     lanes: Vec<Member>,
     #[serde(flatten)]
     run: Measured,
@@ -98,9 +98,10 @@ struct Member {
 impl Report {
     /// The runs that can be compared: single runs, and common results.
     fn measured(self) -> Vec<Measured> {
-        let beside: Vec<u64> = self.together.iter().flat_map(|whole| whole.lanes.iter().map(|l| l.lane)).collect();
+        let beside: Vec<u64> =
+            self.together.iter().flat_map(|combined| combined.lanes.iter().map(|l| l.lane)).collect();
         let alone = self.runs.into_iter().filter(|l| l.lane.is_none_or(|lane| !beside.contains(&lane))).map(|l| l.run);
-        alone.chain(self.together.into_iter().map(|whole| whole.run)).collect()
+        alone.chain(self.together.into_iter().map(|combined| combined.run)).collect()
     }
 }
 
@@ -163,7 +164,7 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
         _ => None,
     };
     let alone = state.lanes.iter().filter(|lane| lane.group().is_none()).filter_map(of);
-    alone.chain(state.groups().iter().filter_map(|group| group.whole.as_ref().map(Measured::from))).collect()
+    alone.chain(state.groups().iter().filter_map(|group| group.combined.as_ref().map(Measured::from))).collect()
 }
 
 /// Compares runs with their baseline and prints the result. If standard output has JSON, the comparison is printed on
@@ -229,7 +230,7 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn a_busy_machine_allows_slower_runs_and_an_idle_one_does_not() {
+    fn a_busy_machine_permits_slower_runs() {
         let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
         assert!((of(0.0).allowed(0.02) - 0.05).abs() < 1e-9);
         assert!((of(0.0).allowed(0.5) - 1.05).abs() < 1e-9);

@@ -96,7 +96,7 @@ pub(super) fn run(
             found.take_proven(verdict);
         }
     }
-    super::fix::tell_open(&found, root);
+    super::fix::list_open(&found, root);
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
     let is_met = require.is_none_or(|level| meets(level, &found.verdicts));
     let status = if is_met { status } else { BAD_ANSWER };

@@ -42,7 +42,7 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
 }
 
 /// Prints notes about interrupted fixes and fixes that need a reboot. Other commands call this. It writes no files.
-pub(super) fn tell_open(report: &Report, root: Option<&Path>) {
+pub(super) fn list_open(report: &Report, root: Option<&Path>) {
     let place = match root {
         None => Place::live(),
         // A captured machine has a journal only if fixes were applied to the capture.

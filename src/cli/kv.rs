@@ -211,8 +211,8 @@ fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) ->
 
 /// The bytes that this user can still write to the file system. `None` if they are unknown.
 fn free_bytes(folder: &Path) -> Option<u64> {
-    let told = rustix::fs::statvfs(folder).ok()?;
-    Some(told.f_bavail.saturating_mul(told.f_frsize))
+    let volume = rustix::fs::statvfs(folder).ok()?;
+    Some(volume.f_bavail.saturating_mul(volume.f_frsize))
 }
 
 /// The directory of a GPU among several that are separated by commas, as in LMCache's `gds_path_sharding: by_gpu`.

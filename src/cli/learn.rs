@@ -5,6 +5,7 @@ use super::consent;
 use super::outcome::{FINE, Ran, has_terminal, note, print};
 use super::race::{config, screens};
 use super::settings;
+use crate::present::lesson::Lesson;
 use crate::report;
 use crate::session::{Feed, REAL_TIME, live};
 use crate::tui::{self, ScreenId};
@@ -19,10 +20,10 @@ pub(super) fn run(
     output: &OutputArgs,
 ) -> Ran {
     if headless || html == Some(Path::new("-")) {
-        return Ok(print(tui::lesson_page()?.as_bytes()));
+        return Ok(print(page()?.as_bytes()));
     }
     if let Some(path) = html {
-        report::write_page(path, &tui::lesson_page()?).map_err(|error| error.to_string())?;
+        report::write_page(path, &page()?).map_err(|error| error.to_string())?;
         note(&format!("wrote {}", path.display()));
         return Ok(FINE);
     }
@@ -37,6 +38,12 @@ pub(super) fn run(
     screens(feed, look, ScreenId::Learn, REAL_TIME, None)
 }
 
+/// The lesson as an HTML page.
+fn page() -> Result<String, String> {
+    let lesson = Lesson::load()?;
+    Ok(report::lesson_page(&lesson, |step, title, dark| tui::lesson_figure(&lesson, step, title, dark)))
+}
+
 /// A session that measures the model when the user requests it. Without a model it creates a small synthetic one.
 pub(super) fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
@@ -46,4 +53,21 @@ pub(super) fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, Strin
     config.race = false;
     config.end_after_race = false;
     live::start(config).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::present::lesson_steps::STEPS;
+
+    #[test]
+    fn the_page_has_every_step_with_its_picture_and_needs_nothing_else() {
+        let page = page().unwrap();
+        assert_eq!(page.matches("<section>").count(), STEPS);
+        assert_eq!(page.matches("<svg ").count(), 2 * STEPS, "on light ground and on dark");
+        assert!(!page.contains("(key 1)") && !page.contains("sliders"), "paper has neither");
+        let outside = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!outside.contains("http") && !outside.contains("<script") && !outside.contains(" src="));
+    }
 }

@@ -240,7 +240,7 @@ fn result(path: &Path, mode: Mode) -> Result<(u64, u64), String> {
         let why = state.unavailable.first().map_or_else(|| "it did not finish".to_owned(), |(_, why)| why.clone());
         format!("the load ({}) has no result: {why}", mode.name())
     })?;
-    let together = state.groups().first().and_then(|group| group.whole.clone());
+    let together = state.groups().first().and_then(|group| group.combined.clone());
     let run = together.as_ref().unwrap_or(run);
     match &run.error {
         Some(error) => Err(format!("the load ({}) failed: {error}", mode.name())),
@@ -297,7 +297,7 @@ mod tests {
     use crate::core::{Setting, SettingOrder};
 
     #[test]
-    fn what_would_be_left_out_in_silence_is_refused() {
+    fn options_without_effect_are_rejected() {
         assert_eq!(refused(&RaceArgs::default()), None);
         for (race, name) in [
             (RaceArgs { record: Some("/r".into()), ..RaceArgs::default() }, "--record"),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_the_same_but_for_the_looking() {
+    fn sessions_differ_only_in_their_mode() {
         let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
         let load = LoadArgs { gpu: Some("host".into()), limit: Some(9), settings, ..LoadArgs::default() };
         let race = RaceArgs::from(load);

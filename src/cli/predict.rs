@@ -118,7 +118,7 @@ mod tests {
     }
 
     /// The prediction of one recording of a pair from the other one.
-    struct Way {
+    struct Trial {
         /// The index of the pair in [`PAIRS`], and the predicted model.
         pair: usize,
         of: String,
@@ -134,24 +134,24 @@ mod tests {
         without_one: Vec<(f64, bool)>,
     }
 
-    fn all_ways() -> &'static [Way] {
-        static WAYS: OnceLock<Vec<Way>> = OnceLock::new();
-        WAYS.get_or_init(|| {
-            let mut ways = Vec::new();
+    fn all_trials() -> &'static [Trial] {
+        static TRIALS: OnceLock<Vec<Trial>> = OnceLock::new();
+        TRIALS.get_or_init(|| {
+            let mut trials = Vec::new();
             for (pair, (small, large)) in PAIRS.into_iter().enumerate() {
                 let (small, large) = (state(small), state(large));
-                ways.extend(ways_from(pair, &small, &large));
-                ways.extend(ways_from(pair, &large, &small));
+                trials.extend(trials_from(pair, &small, &large));
+                trials.extend(trials_from(pair, &large, &small));
             }
-            ways
+            trials
         })
     }
 
-    fn ways_from(pair: usize, from: &State, to: &State) -> Vec<Way> {
+    fn trials_from(pair: usize, from: &State, to: &State) -> Vec<Trial> {
         let model = to.model.as_ref().unwrap();
         let sizes: Vec<u64> = model.tensors.iter().map(|t| t.bytes).collect();
         let measured = of(to);
-        let mut ways = Vec::new();
+        let mut trials = Vec::new();
         for mut source in of(from) {
             let (engine, cache) = (source.timings.engine.clone(), source.timings.cache);
             let same = |s: &&Source| s.timings.engine == engine && s.timings.cache == cache;
@@ -159,16 +159,19 @@ mod tests {
             let Some(truth) = measured.iter().find(same).map(|s| &s.timings.runs) else { continue };
             let walls: Vec<u64> = truth.iter().map(|run| run.wall_ns).collect();
             let middle = analysis::median_u64(&walls).unwrap();
-            let judged = |told: &Prediction| {
-                (told.wall_ns as f64 / middle as f64 - 1.0, (told.low_ns..=told.high_ns).contains(&middle))
+            let judged = |predicted_time: &Prediction| {
+                (
+                    predicted_time.wall_ns as f64 / middle as f64 - 1.0,
+                    (predicted_time.low_ns..=predicted_time.high_ns).contains(&middle),
+                )
             };
             let apart = |runs: &[analysis::Timing]| {
                 let walls = || runs.iter().map(|run| run.wall_ns as f64);
                 walls().fold(0.0, f64::max) / walls().fold(f64::MAX, f64::min) - 1.0
             };
             let apart = apart(&source.timings.runs).max(apart(truth));
-            let told = source.predict(&sizes).unwrap();
-            let (error, held) = judged(&told);
+            let predicted_time = source.predict(&sizes).unwrap();
+            let (error, held) = judged(&predicted_time);
             let all = source.timings.runs.clone();
             let without_one: Vec<(f64, bool)> = (0..all.len())
                 .map(|left_out| {
@@ -181,9 +184,9 @@ mod tests {
                 "{:>11} from {:<10} {cache:<4} {engine:<14} {:>9} ({} to {}), measured {:>9}: {:+5.1} %, runs within {:.0} %; without one {}",
                 model.name,
                 source.timings.model,
-                units::duration(told.wall_ns),
-                units::duration(told.low_ns),
-                units::duration(told.high_ns),
+                units::duration(predicted_time.wall_ns),
+                units::duration(predicted_time.low_ns),
+                units::duration(predicted_time.high_ns),
                 units::duration(middle),
                 error * 100.0,
                 apart * 100.0,
@@ -193,24 +196,24 @@ mod tests {
                     .collect::<String>(),
             );
             let of = model.name.clone();
-            ways.push(Way { pair, of, engine: engine.to_string(), cache, error, held, apart, without_one });
+            trials.push(Trial { pair, of, engine: engine.to_string(), cache, error, held, apart, without_one });
         }
-        ways
+        trials
     }
 
     #[test]
     fn hot_each_engine_of_one_model_predicts_the_other_within_15_percent() {
         // A recording does not show the speed of the machine in another session. If runs of the same load differ by
         // more than a fifth, their median itself is less precise than 15 %.
-        let hot: Vec<_> = all_ways().iter().filter(|way| way.cache == CacheState::Hot).collect();
+        let hot: Vec<_> = all_trials().iter().filter(|trial| trial.cache == CacheState::Hot).collect();
         assert_eq!(hot.len(), 60);
-        assert!(hot.iter().all(|way| way.held));
+        assert!(hot.iter().all(|trial| trial.held));
         // In the fourth pair, NIXL took 1.5 times as long to register the same bytes of the large model. The
         // recordings of the small model cannot show this.
-        let (known, hot): (Vec<&Way>, Vec<&Way>) =
-            hot.into_iter().partition(|way| way.pair == 3 && way.of == "q06" && way.engine == "nixl");
-        assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|way| way.error));
-        for Way { engine, error, apart, .. } in &hot {
+        let (known, hot): (Vec<&Trial>, Vec<&Trial>) =
+            hot.into_iter().partition(|trial| trial.pair == 3 && trial.of == "q06" && trial.engine == "nixl");
+        assert!(known.len() == 1 && known[0].error.abs() < 0.35, "{:?}", known.first().map(|trial| trial.error));
+        for Trial { engine, error, apart, .. } in &hot {
             assert!(
                 error.abs() < 0.15 || (*apart > 0.2 && error.abs() < 0.2),
                 "{engine}: {error:+.2}, runs within {apart:.2}"
@@ -218,24 +221,24 @@ mod tests {
         }
         // The predictions with an error above 15 %: three of the first two pairs, and NIXL in both directions of the
         // last pair.
-        let (nixl, others): (Vec<&Way>, Vec<&Way>) = hot
+        let (nixl, others): (Vec<&Trial>, Vec<&Trial>) = hot
             .into_iter()
-            .filter(|way| way.error.abs() >= 0.15)
-            .partition(|way| way.pair == 4 && way.engine == "nixl");
-        assert!(nixl.len() <= 2 && others.len() <= 3 && others.iter().all(|way| way.pair < 2), "{}", others.len());
+            .filter(|trial| trial.error.abs() >= 0.15)
+            .partition(|trial| trial.pair == 4 && trial.engine == "nixl");
+        assert!(nixl.len() <= 2 && others.len() <= 3 && others.iter().all(|trial| trial.pair < 2), "{}", others.len());
     }
 
     #[test]
-    fn cold_the_interval_holds_what_was_measured() {
-        for Way { engine, cache, error, held, .. } in all_ways() {
+    fn the_interval_of_cold_loads_contains_the_measured_time() {
+        for Trial { engine, cache, error, held, .. } in all_trials() {
             assert!(held, "{engine} {cache}: {error:+.2}");
         }
     }
 
     #[test]
-    fn with_any_run_left_out_the_interval_holds_what_was_measured() {
-        let hot = all_ways().iter().filter(|way| way.cache == CacheState::Hot);
-        for Way { engine, without_one, .. } in hot {
+    fn without_any_one_run_the_interval_contains_the_measured_time() {
+        let hot = all_trials().iter().filter(|trial| trial.cache == CacheState::Hot);
+        for Trial { engine, without_one, .. } in hot {
             for (error, held) in without_one {
                 assert!(*held && error.abs() < 0.45, "{engine}: {error:+.2}");
             }
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_no_single_gpu_holds_is_said_not_to_fit() {
+    fn a_model_larger_than_one_gpu_does_not_fit() {
         let mut all = sources(&[]).unwrap();
         let (large, small) = (named("llama-3.1-405b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(all.iter().all(|source| source.gpu_bytes.is_some_and(|bytes| bytes > 100 << 30)));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn engines_whose_repeats_lie_apart_are_named_with_how_far() {
+    fn engines_with_different_repeats_are_named_with_the_difference() {
         let all = sources(&[]).unwrap();
         let model = named("llama-3.1-8b").unwrap();
         let predicted = predictions(&model, &all);
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn more_threads_whose_pace_nothing_bounds_are_said() {
+    fn more_threads_without_a_ceiling_are_reported() {
         let more = |recording: &str, model: &str| {
             let (all, model) = (of(&state(recording)), named(model).unwrap());
             predictions(&model, &all).iter().any(|one| one.more_threads)
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_and_no_recording_is_said() {
+    fn invalid_models_and_recordings_are_rejected() {
         assert!(named("no-such-model").is_err());
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), "{}").unwrap();

@@ -329,13 +329,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trials_that_hold_half_a_gigabyte_are_known() {
+    fn the_staging_memory_of_large_settings_is_computed() {
         let large = [(Setting::Threads, 32), (Setting::Slots, 8), (Setting::BlockBytes, 16 * MIB)];
         assert!(staging_bytes(&Engine::Pread, &large.into_iter().collect()) > MOST_STAGING);
     }
 
     #[test]
-    fn each_run_is_told_of_the_variant_that_it_ran() {
+    fn each_run_is_assigned_to_its_variant() {
         let variants = ["default", "best"];
         let ran: Vec<&str> = (0..6).map(|lane| variants[place(LaneId(lane), variants.len())]).collect();
         assert_eq!(ran, ["default", "best", "best", "default", "default", "best"]);

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_several_or_all_are_told_apart_and_mixtures_refused() {
+    fn one_several_or_all_targets_are_parsed_and_mixtures_rejected() {
         use GpuChoice::{All, Host, Index, Several, Uuid};
         assert_eq!(parse("host").unwrap(), Host);
         assert_eq!(parse("2").unwrap(), Index(2));

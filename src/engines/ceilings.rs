@@ -77,7 +77,7 @@ pub fn pass(model: &Path, reader: ReaderSetting) -> u8 {
         let begin = Instant::now();
         let read = || -> Result<f64, String> {
             let model = models::open(model).map_err(|e| e.to_string())?;
-            whole(&model, reader).map_err(|e| e.to_string())
+            read_complete(&model, reader).map_err(|e| e.to_string())
         };
         match read() {
             Ok(rate) => json!({"bytes_per_s": rate, "took_ns": begin.elapsed().as_nanos() as u64}),
@@ -86,7 +86,7 @@ pub fn pass(model: &Path, reader: ReaderSetting) -> u8 {
     })
 }
 
-fn whole(model: &ModelInfo, reader: ReaderSetting) -> Result<f64, LoadError> {
+fn read_complete(model: &ModelInfo, reader: ReaderSetting) -> Result<f64, LoadError> {
     cache::drop_files(model)?;
     let block_bytes = reader.block_bytes.clamp(4096, 1 << 30).next_multiple_of(4096);
     let track = Track::new(model, block_bytes, u64::MAX);
@@ -248,7 +248,7 @@ fn direct_reads(model: &ModelInfo, pass_now: bool) -> Result<Ceiling, LoadError>
     let mut ceiling = best_of(model, CeilingKind::DirectRead, u64::MAX, &settings)?;
     if let Some(reader) = ceiling.reader.filter(|_| pass_now) {
         // A test of less than a second does not show the sustained rate of the device.
-        ceiling.bytes_per_s = whole(model, reader)?;
+        ceiling.bytes_per_s = read_complete(model, reader)?;
         ceiling.how = reader_words(reader, settings.len());
         ceiling.took_ns = begin.elapsed().as_nanos() as u64;
     }

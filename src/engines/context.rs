@@ -202,8 +202,8 @@ impl EngineContext<'_> {
     /// The range of a file that this run reads.
     #[must_use]
     pub fn range(&self, shard: usize) -> Range<u64> {
-        let whole = || 0..self.model().shards.get(shard).map_or(0, |s| s.file_bytes);
-        self.order.ranges.get(shard).map_or_else(whole, |range| range.start..range.end.max(range.start))
+        let complete = || 0..self.model().shards.get(shard).map_or(0, |s| s.file_bytes);
+        self.order.ranges.get(shard).map_or_else(complete, |range| range.start..range.end.max(range.start))
     }
 
     /// The offset of each tensor in the image.

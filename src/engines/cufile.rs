@@ -126,7 +126,7 @@ pub fn named_libcufile() -> Option<PathBuf> {
 impl CuFile {
     /// Closes and reopens the driver. Both opens are part of the set-up time. `between` runs while the driver is
     /// closed.
-    pub(super) fn anew(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
+    pub(super) fn read_again(self, between: impl FnOnce(&Library)) -> Result<Self, LoadError> {
         let (library, host_target) = (self.driver.library().clone(), self.host_target);
         let (library_ns, open_ns) = (self.library_ns, self.driver_open_ns);
         // The P2PDMA flags are not read again. In 1.18 that would read cufile.json again and discard the values that
@@ -269,9 +269,9 @@ impl CuFile {
 /// The route if the library's statistics do not show it: unknown, or inferred from the counters of nvidia-fs. Those
 /// include all processes, so they prove nothing.
 fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> RouteCounts {
-    let told = RouteCounts::without_libcufile;
+    let route_counts = RouteCounts::without_libcufile;
     match (direct_possible, module) {
-        (true, Some(reads @ 1..)) => told(
+        (true, Some(reads @ 1..)) => route_counts(
             Route::Nvfs,
             Some(reads),
             format!(
@@ -281,17 +281,17 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             ),
             false,
         ),
-        (true, Some(0)) => told(
+        (true, Some(0)) => route_counts(
             Route::None,
             Some(0),
             format!("nvidia-fs counted no read during the run, so P2PDMA or POSIX was used; {why}"),
             false,
         ),
-        (true, None) => told(Route::None, None, why.to_owned(), false),
+        (true, None) => route_counts(Route::None, None, why.to_owned(), false),
         (false, _) => {
             let source =
                 format!("inferred: neither nvidia-fs nor P2PDMA is available to cuFile on this machine; {why}");
-            told(Route::Compat, None, source, false)
+            route_counts(Route::Compat, None, source, false)
         }
     }
 }
@@ -329,9 +329,9 @@ mod tests {
             (false, None, Route::Compat, false, "inferred"),
             (false, Some(3), Route::Compat, false, "inferred"),
         ] {
-            let told = without_statistics(direct, module, "the library is too old");
-            assert_eq!((told.route, told.proven), (route, proven), "{told:?}");
-            assert!(told.source.contains(part) && told.source.contains("too old"), "{told:?}");
+            let route_counts = without_statistics(direct, module, "the library is too old");
+            assert_eq!((route_counts.route, route_counts.proven), (route, proven), "{route_counts:?}");
+            assert!(route_counts.source.contains(part) && route_counts.source.contains("too old"), "{route_counts:?}");
         }
     }
 }

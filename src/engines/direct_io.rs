@@ -34,7 +34,7 @@ fn set(opened: CuFile, order: &LaneOrder) -> Result<CuFile, LoadError> {
     let taken = opened.driver.library().set_max_direct_io_size(kib as usize);
     let mut opened = match taken {
         // 1.18 and 1.20 report success while the driver is open, but use the value only after the next open.
-        Ok(()) if !holds(&opened, kib) => opened.anew(|library| {
+        Ok(()) if !holds(&opened, kib) => opened.read_again(|library| {
             // The result is read from the open driver below.
             let _ = library.set_max_direct_io_size(kib as usize);
         })?,
@@ -70,7 +70,7 @@ fn wanted(opened: &CuFile, order: &LaneOrder) -> Option<Chosen> {
         return Some(Chosen::fixed(Setting::MaxDirectIoSizeKb, kib, AS_SET));
     }
     // Any other value in cufile.json is the user's choice. Host memory needs no shadow buffers.
-    let usual = opened.direct_io.as_ref().is_some_and(|told| told.value == USUAL_KIB);
+    let usual = opened.direct_io.as_ref().is_some_and(|reading| reading.value == USUAL_KIB);
     let compat = !opened.host_target && !opened.direct_possible;
     (order.engine == Engine::GdsPerTensor && compat && usual).then(|| {
         Chosen::fixed(Setting::MaxDirectIoSizeKb, COMPAT_KIB, "in compat mode each registration pins this much memory")

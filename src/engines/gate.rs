@@ -40,14 +40,14 @@ pub(super) fn until(at_monotonic_ns: u64) {
 
 /// Converts spans to the image of the complete model. An engine loads a part of a model into an image of the size of
 /// that part. In results, the spans of all runs refer to the complete model.
-pub(super) fn to_whole_image(order: &LaneOrder, spans: &mut [Span]) -> Result<(), LoadError> {
+pub(super) fn to_complete_image(order: &LaneOrder, spans: &mut [Span]) -> Result<(), LoadError> {
     let ours = !order.engine.is_outside();
     if order.ranges.is_empty() || !ours {
         return Ok(());
     }
     let (from, to) = (plan::part_bases(&order.ranges), order.model.image_bases());
-    let whole = models::reread(&order.model)?;
-    let numbers = models::clipped_numbers(&whole, &order.ranges);
+    let complete = models::reread(&order.model)?;
+    let numbers = models::clipped_numbers(&complete, &order.ranges);
     for span in spans {
         if let Some(tensor) = &mut span.tensor {
             *tensor = numbers.get(*tensor as usize).copied().unwrap_or(*tensor);

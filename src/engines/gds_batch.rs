@@ -61,7 +61,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let in_flight = wanted.at_most((entries * threads) as u64, "per thread, as many as the pool supports");
     let mut loaded = slab.close(first, others.into_iter(), threads, vec![thread_setting, block_bytes, in_flight])?;
     loaded.staging = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let compat = loaded.route.as_ref().is_some_and(|told| told.route == core::Route::Compat);
+    let compat = loaded.route.as_ref().is_some_and(|counts| counts.route == core::Route::Compat);
     if compat && moved_in_the_submit(&mut loaded.spans) {
         loaded.notes.push(Note::BatchMovesInSubmit);
     }

@@ -142,7 +142,7 @@ fn fill(order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Result<()
         // runs.
         super::gate::wait(1, &mut || sender.send(LaneMessage::Waiting { gate: 1 }))?;
     }
-    super::gate::to_whole_image(order, &mut loaded.spans)?;
+    super::gate::to_complete_image(order, &mut loaded.spans)?;
     send_spans(sender, &loaded.spans);
     if order.verify {
         let verifying = ready.context(&counters, None);

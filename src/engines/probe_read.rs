@@ -192,15 +192,17 @@ mod tests {
     #[test]
     fn the_route_is_proven_by_reads_that_are_all_counted_and_no_reads_are_no_proof() {
         let one = |reads: [u64; 3], bytes: u64| Some(vec![(reads, bytes)]);
-        let told = |before, after, all| route(before, after, all, true).map(|told| (told.route, told.proven));
-        assert_eq!(told(one([0; 3], 0), one([0; 3], 0), (4, 4096)), None);
-        assert_eq!(told(None, one([1; 3], 9), (3, 9)), None);
-        assert_eq!(told(one([1, 0, 0], 5), one([1, 4, 0], 4101), (4, 4096)), Some((Route::P2pdma, true)));
-        assert_eq!(told(one([0; 3], 0), one([1, 0, 0], 1024), (4, 4096)), Some((Route::Nvfs, false)));
-        assert_eq!(told(one([0; 3], 0), one([0, 0, 4], 4096), (4, 4096)), Some((Route::Compat, true)));
+        let proven_route = |before, after, all| {
+            route(before, after, all, true).map(|proven_route| (proven_route.route, proven_route.proven))
+        };
+        assert_eq!(proven_route(one([0; 3], 0), one([0; 3], 0), (4, 4096)), None);
+        assert_eq!(proven_route(None, one([1; 3], 9), (3, 9)), None);
+        assert_eq!(proven_route(one([1, 0, 0], 5), one([1, 4, 0], 4101), (4, 4096)), Some((Route::P2pdma, true)));
+        assert_eq!(proven_route(one([0; 3], 0), one([1, 0, 0], 1024), (4, 4096)), Some((Route::Nvfs, false)));
+        assert_eq!(proven_route(one([0; 3], 0), one([0, 0, 4], 4096), (4, 4096)), Some((Route::Compat, true)));
         // Another GPU whose counters did not change is no contradiction. Reads on two GPUs are.
         let two = |reads| Some(vec![(reads, 2048), ([2, 0, 0], 2048)]);
-        assert_eq!(told(two([0; 3]), two([4, 0, 0]), (4, 0)), Some((Route::Nvfs, true)));
-        assert_eq!(told(one([0; 3], 0), two([2, 0, 0]), (4, 4096)), Some((Route::Nvfs, false)));
+        assert_eq!(proven_route(two([0; 3]), two([4, 0, 0]), (4, 0)), Some((Route::Nvfs, true)));
+        assert_eq!(proven_route(one([0; 3], 0), two([2, 0, 0]), (4, 4096)), Some((Route::Nvfs, false)));
     }
 }

@@ -39,22 +39,22 @@ pub(super) fn free_gpu_bytes(device: &Device) -> Option<u64> {
 
 /// The available memory according to the kernel, plus the pages that it can swap out, in bytes.
 fn free_host_bytes() -> Option<u64> {
-    let told = <procfs::Meminfo as procfs::Current>::current().ok()?;
-    Some(told.mem_available? + told.swap_free)
+    let text = <procfs::Meminfo as procfs::Current>::current().ok()?;
+    Some(text.mem_available? + text.swap_free)
 }
 
 /// The memory limit of this process's cgroup, version 2 or 1. Limits of parent groups are not read. If they are
 /// exceeded, the kernel kills the process, and the run reports the signal.
 fn cgroup_limit() -> Option<u64> {
-    let told = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    limit_files(&told).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
+    let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    limit_files(&text).iter().find_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
 }
 
 /// The files with the limit, derived from /proc/PID/cgroup (cgroups(7)). In a container, that path can be the host's
 /// path although the container sees its group at the root.
-fn limit_files(told: &str) -> Vec<PathBuf> {
+fn limit_files(text: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for line in told.lines() {
+    for line in text.lines() {
         let mut fields = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
         let (root, name) = match controllers {
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn what_fits_is_let_through_and_what_no_machine_holds_is_not() {
         assert!(check(&Device::Host, 4096).is_ok());
-        let told = check(&Device::Host, u64::MAX).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(told.contains("memory") && told.contains("smaller model"), "{told}");
+        let text = check(&Device::Host, u64::MAX).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains("memory") && text.contains("smaller model"), "{text}");
     }
 }

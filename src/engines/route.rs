@@ -109,45 +109,51 @@ mod tests {
         gpus: 1,
     };
 
-    fn told(counted: Counted) -> (Route, bool) {
-        let told = counted.route("statistics").unwrap();
-        (told.route, told.proven)
+    fn judged(counted: Counted) -> (Route, bool) {
+        let judged = counted.route("statistics").unwrap();
+        (judged.route, judged.proven)
     }
 
     #[test]
     fn a_route_is_proven_if_all_transfers_and_bytes_took_it() {
-        assert_eq!(told(ALL_NVFS), (Route::Nvfs, true));
-        assert_eq!(told(Counted { by_route: [0, 311, 0], nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::P2pdma, true));
-        assert_eq!(told(Counted { by_route: [0, 0, 311], nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::Compat, true));
+        assert_eq!(judged(ALL_NVFS), (Route::Nvfs, true));
+        assert_eq!(
+            judged(Counted { by_route: [0, 311, 0], nvidia_fs_loaded: false, ..ALL_NVFS }),
+            (Route::P2pdma, true)
+        );
+        assert_eq!(
+            judged(Counted { by_route: [0, 0, 311], nvidia_fs_loaded: false, ..ALL_NVFS }),
+            (Route::Compat, true)
+        );
         assert!(Counted { by_route: [0; 3], ..ALL_NVFS }.route("statistics").is_none());
     }
 
     #[test]
     fn level_1_counts_posix_transfers_twice() {
         let all = Counted { by_route: [0, 0, 359], all: 718, nvidia_fs_loaded: false, ..ALL_NVFS };
-        assert_eq!(told(all), (Route::Compat, true));
+        assert_eq!(judged(all), (Route::Compat, true));
         // One of the 311 tensors needs seven POSIX calls.
-        assert_eq!(told(Counted { by_route: [0, 0, 317], all: 622, ..all }), (Route::Compat, true));
-        assert_eq!(told(Counted { bytes: all.all_bytes - 1, ..all }), (Route::Compat, false));
+        assert_eq!(judged(Counted { by_route: [0, 0, 317], all: 622, ..all }), (Route::Compat, true));
+        assert_eq!(judged(Counted { bytes: all.all_bytes - 1, ..all }), (Route::Compat, false));
         // On a stream the bytes are also counted twice. Half of the bytes does not prove a direct route.
-        assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..all }), (Route::Compat, true));
+        assert_eq!(judged(Counted { bytes: all.all_bytes / 2, ..all }), (Route::Compat, true));
         let direct = Counted { by_route: [359, 0, 0], all: 359, nvidia_fs_loaded: true, ..all };
-        assert_eq!(told(Counted { bytes: all.all_bytes / 2, ..direct }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { bytes: all.all_bytes / 2, ..direct }), (Route::Nvfs, false));
         // The same count does not prove a direct route, because half of the transfers are missing.
-        assert_eq!(told(Counted { by_route: [359, 0, 0], nvidia_fs_loaded: true, ..all }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [359, 0, 0], nvidia_fs_loaded: true, ..all }), (Route::Nvfs, false));
     }
 
     #[test]
     fn missing_transfers_missing_bytes_a_missing_module_and_mixtures_are_no_proof() {
-        assert_eq!(told(Counted { by_route: [1, 0, 0], ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { by_route: [310, 0, 0], ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { by_route: [0, 0, 155], ..ALL_NVFS }), (Route::Compat, false));
-        assert_eq!(told(Counted { bytes: 4096, ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { by_route: [310, 0, 1], ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { by_route: [156, 0, 156], ..ALL_NVFS }), (Route::Compat, false));
-        assert_eq!(told(Counted { bytes: 2 << 30, ..ALL_NVFS }), (Route::Nvfs, false));
-        assert_eq!(told(Counted { gpus: 2, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [1, 0, 0], ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [310, 0, 0], ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [0, 0, 155], ..ALL_NVFS }), (Route::Compat, false));
+        assert_eq!(judged(Counted { bytes: 4096, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { nvidia_fs_loaded: false, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [310, 0, 1], ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { by_route: [156, 0, 156], ..ALL_NVFS }), (Route::Compat, false));
+        assert_eq!(judged(Counted { bytes: 2 << 30, ..ALL_NVFS }), (Route::Nvfs, false));
+        assert_eq!(judged(Counted { gpus: 2, ..ALL_NVFS }), (Route::Nvfs, false));
         let mixed = Counted { by_route: [310, 0, 1], ..ALL_NVFS }.route("statistics").unwrap();
         assert_eq!(mixed.source, "statistics: 310 by nvidia-fs, 1 by POSIX reads");
     }

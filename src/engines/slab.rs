@@ -256,8 +256,9 @@ pub(super) fn wants_registration(context: &EngineContext<'_>) -> Chosen {
 
 /// The bytes of one registration. The default is the complete slab. Smaller pieces are needed if BAR1 is too small.
 pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
-    let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
-    let mut setting = context.setting_within(Setting::SlabBytes, (whole, "the complete model at once"), (PAGE, whole));
+    let complete = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
+    let mut setting =
+        context.setting_within(Setting::SlabBytes, (complete, "the complete model at once"), (PAGE, complete));
     setting.value = setting.value.next_multiple_of(PAGE);
     setting
 }
@@ -266,9 +267,10 @@ pub(super) fn piece_setting(context: &EngineContext<'_>) -> Chosen {
 /// compat mode, a read at an offset of such a region works (libcufile 1.15 and 1.20 on an H200, one stream,
 /// 2026-11-22), but reads of a model failed (2026-11-23).
 pub(super) fn region_setting(context: &EngineContext<'_>) -> Chosen {
-    let whole = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
-    let region = whole.min(16 * MIB);
-    let mut setting = context.setting_within(Setting::SlabBytes, (region, "a region of at most 16 MiB"), (PAGE, whole));
+    let complete = context.image_bytes().max(PAGE).next_multiple_of(PAGE);
+    let region = complete.min(16 * MIB);
+    let mut setting =
+        context.setting_within(Setting::SlabBytes, (region, "a region of at most 16 MiB"), (PAGE, complete));
     setting.value = setting.value.next_multiple_of(PAGE);
     setting
 }

@@ -71,11 +71,11 @@ pub(super) fn compare(context: &EngineContext<'_>, loaded: &Loaded) -> Result<Op
         }
         Ok(differences)
     })?;
-    Ok(told(context, found.into_iter().flatten().collect()))
+    Ok(first_of(context, found.into_iter().flatten().collect()))
 }
 
 /// Describes the differences. The compared blocks show how many bytes differ.
-fn told(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<String> {
+fn first_of(context: &EngineContext<'_>, mut found: Vec<Difference>) -> Option<String> {
     found.sort_unstable_by_key(|d| (d.shard, d.file_offset));
     let first = found.first()?;
     let model = context.model();

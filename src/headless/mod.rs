@@ -172,8 +172,8 @@ pub fn exit_code(state: &State) -> u8 {
     // The parts of a model count as one run.
     let alone = |lane: &Lane| lane.share.as_ref().is_none_or(|share| share.part.is_none());
     let done = |lane: &Lane| lane.status == LaneStatus::Done;
-    let whole = |group: &Group<'_>| group.is_one_model() && group.lanes.iter().all(|lane| done(lane));
-    if tried && !state.lanes.iter().any(|l| alone(l) && done(l)) && !state.groups().iter().any(whole) {
+    let complete = |group: &Group<'_>| group.is_one_model() && group.lanes.iter().all(|lane| done(lane));
+    if tried && !state.lanes.iter().any(|l| alone(l) && done(l)) && !state.groups().iter().any(complete) {
         return 3;
     }
     let bad = state.verdicts.iter().filter(|v| v.gpu.is_some() || !tried).any(|v| {

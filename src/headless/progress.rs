@@ -27,7 +27,7 @@ pub struct Progress {
     width: usize,
     drawn: bool,
     /// The bytes of test files at the last progress line.
-    files_told: u64,
+    files_printed: u64,
     last: Option<Instant>,
     /// The task and its start, while the session does something other than a load.
     doing: Option<(String, Instant)>,
@@ -45,7 +45,7 @@ impl Progress {
             ascii: options.ascii,
             width: usize::from(options.width).max(20),
             drawn: false,
-            files_told: 0,
+            files_printed: 0,
             last: None,
             doing: None,
         }
@@ -160,8 +160,8 @@ impl Progress {
             // The bar shows this progress. A log gets one line per quarter.
             EventBody::GridFilesWritten { bytes, of_bytes } if !self.bar && *of_bytes > 0 => {
                 let quarter = |bytes: u64| bytes.saturating_mul(4) / *of_bytes;
-                if quarter(*bytes) > quarter(self.files_told) || self.files_told == 0 {
-                    self.files_told = *bytes;
+                if quarter(*bytes) > quarter(self.files_printed) || self.files_printed == 0 {
+                    self.files_printed = *bytes;
                     let words = state.grid.as_ref().and_then(grid::progress).map(|(_, words)| words);
                     return words.into_iter().collect();
                 }

@@ -186,9 +186,9 @@ fn response(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
     );
-    let mut whole = head.into_bytes();
+    let mut complete = head.into_bytes();
     if with_body {
-        whole.extend_from_slice(body);
+        complete.extend_from_slice(body);
     }
-    whole
+    complete
 }

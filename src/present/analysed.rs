@@ -190,8 +190,8 @@ impl<'a> SessionAnalysis<'a> {
         let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
         for lane in &self.runs {
             // A run of a part, or a run together with others, is not a sample of a complete load.
-            let whole = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
-            let Some(run) = lane.good().filter(|_| whole) else { continue };
+            let complete = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
+            let Some(run) = lane.good().filter(|_| complete) else { continue };
             let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
             let same = |t: &&mut Timings| {
                 t.engine == run.engine && t.cache == run.cache && t.model == run.model && t.target == run.target

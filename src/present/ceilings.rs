@@ -25,8 +25,8 @@ pub fn reaching<'s>(state: &'s State, lane: &Lane) -> Option<(&'s Ceiling, f64)>
 
 /// The result of a group, its ceiling, and the share of it that the group reached; `None` if the group did not load.
 #[must_use]
-pub fn whole_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g RunResult, CeilingKind, f64, f64)> {
-    let run = group.whole.as_ref().filter(|run| run.is_good())?;
+pub fn combined_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g RunResult, CeilingKind, f64, f64)> {
+    let run = group.combined.as_ref().filter(|run| run.is_good())?;
     let rate = units::bytes_per_s(run.bytes, run.wall_ns)?;
     let (kind, bound) = state.group_ceiling(group)?;
     Some((run, kind, bound, rate / bound))
@@ -55,17 +55,17 @@ pub fn sentences(state: &State) -> Vec<String> {
     let cold = cold_reads(state);
     let several = cold.iter().any(|one| one.ceiling.model != cold[0].ceiling.model);
     said.extend(cold.iter().map(|one| one.sentence(several)));
-    let mut wholes: Vec<Repeats> = Vec::new();
+    let mut combined_runs: Vec<Repeats> = Vec::new();
     let mut shared_disk = false;
     for group in state.groups() {
-        let Some((run, kind, bound, _)) = whole_reached(state, &group) else { continue };
+        let Some((run, kind, bound, _)) = combined_reached(state, &group) else { continue };
         let what = format!("{} ({}, {} {} {})", engine(&run.engine), run.cache, run.model, how(&group), run.target);
         // It is unknown whether the models share a disk. If they do, the ceiling is lower.
         shared_disk |= kind == CeilingKind::DirectRead && !group.is_one_model();
-        Repeats::add(&mut wholes, what, kind, bound, run);
+        Repeats::add(&mut combined_runs, what, kind, bound, run);
     }
     let caveat = if shared_disk { ", if each model has a separate disk" } else { "" };
-    said.extend(wholes.iter().filter_map(|kind| kind.sentence(caveat)));
+    said.extend(combined_runs.iter().filter_map(|kind| kind.sentence(caveat)));
     said
 }
 

@@ -28,9 +28,9 @@ pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
             group.rows.iter().flat_map(|row| row.results()).map(Cow::Borrowed).collect();
         all.extend(Comparison::of(runs, false));
     }
-    let wholes: Vec<Cow<'_, RunResult>> =
-        state.groups().into_iter().filter_map(|group| group.whole).map(Cow::Owned).collect();
-    all.extend(Comparison::of(wholes, true));
+    let combined_runs: Vec<Cow<'_, RunResult>> =
+        state.groups().into_iter().filter_map(|group| group.combined).map(Cow::Owned).collect();
+    all.extend(Comparison::of(combined_runs, true));
     all
 }
 

@@ -51,9 +51,9 @@ pub fn gaps(state: &State) -> Vec<String> {
         }
         for note in progress::notes(run) {
             // A note that every repeat has is listed once. A note of a later repeat is listed with its number.
-            let told = format!("{name_of_all}: {note}");
-            let first = lane.repeat == 0 || of_first.contains(&told);
-            say(if first { told } else { format!("{}: {note}", name(lane, true)) });
+            let noted = format!("{name_of_all}: {note}");
+            let first = lane.repeat == 0 || of_first.contains(&noted);
+            say(if first { noted } else { format!("{}: {note}", name(lane, true)) });
         }
     }
     if !state.lanes.is_empty() && state.samples.is_empty() {

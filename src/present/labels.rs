@@ -58,12 +58,12 @@ pub fn factor(ratio: f64) -> String {
     }
 }
 
-/// Formats a share: `93 %`, `0.4 %`. If `whole` is 0, the text is the dash for missing values.
+/// Formats a share: `93 %`, `0.4 %`. If `total` is 0, the text is the dash for missing values.
 #[must_use]
-pub fn percent(part: u64, whole: u64) -> String {
-    match (part, whole) {
+pub fn percent(part: u64, total: u64) -> String {
+    match (part, total) {
         (0, _) | (_, 0) => GAP.to_owned(),
-        _ => match part as f64 * 100.0 / whole as f64 {
+        _ => match part as f64 * 100.0 / total as f64 {
             share if share < 0.05 => "< 0.1 %".to_owned(),
             share if share < 0.95 => format!("{share:.1} %"),
             share => format!("{share:.0} %"),

@@ -158,8 +158,8 @@ impl ModelLoads {
         self.bytes / self.tensors.max(1)
     }
 
-    /// The tensor size in bytes from which separate cuFile registrations take no longer than mmap.
-    pub(crate) fn even_with_mmap(&self) -> Option<u64> {
+    /// The tensor size in bytes above which cuFile with separate registrations is at least as fast as mmap.
+    pub(crate) fn crossover_with_mmap(&self) -> Option<u64> {
         let cost = |engine| self.load(engine)?.cost.as_ref();
         // A size outside the measured range would be a guess.
         crossover(cost(&Engine::GdsPerTensor)?, cost(&Engine::Mmap)?).filter(|c| !c.extrapolated).map(|c| c.bytes)
@@ -204,17 +204,17 @@ impl Lesson {
     pub(crate) fn load() -> Result<Self, String> {
         // The lesson compares two engines by their overhead per tensor, so both timelines are needed for the fit.
         let fitted = |engine: &Engine| shows_timeline(engine) || *engine == Engine::Mmap;
-        let told = |shipped: shipped::Shipped, with_timeline: &dyn Fn(&Engine) -> bool| {
-            let told = shipped.tell(with_timeline, |state| ModelLoads::of(shipped.model, state));
+        let model_loads = |shipped: shipped::Shipped, with_timeline: &dyn Fn(&Engine) -> bool| {
+            let model_loads = shipped.read_part(with_timeline, |state| ModelLoads::of(shipped.model, state));
             let none = || format!("{} contains no successful load", shipped.name);
-            told.map_err(|error| error.to_string())?.ok_or_else(none)
+            model_loads.map_err(|error| error.to_string())?.ok_or_else(none)
         };
         Ok(Self {
-            small: told(shipped::SMALL, &fitted)?,
-            large: told(shipped::LARGE, &fitted)?,
-            small_usual: told(shipped::SMALL_USUAL, &|_| false)?,
-            small_1024: told(shipped::SMALL_1024, &|_| false)?,
-            large_usual: told(shipped::LARGE_USUAL, &|_| false)?,
+            small: model_loads(shipped::SMALL, &fitted)?,
+            large: model_loads(shipped::LARGE, &fitted)?,
+            small_usual: model_loads(shipped::SMALL_USUAL, &|_| false)?,
+            small_1024: model_loads(shipped::SMALL_1024, &|_| false)?,
+            large_usual: model_loads(shipped::LARGE_USUAL, &|_| false)?,
         })
     }
 }
@@ -225,22 +225,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recordings_bear_the_lesson_out() {
+    fn the_recordings_support_the_lesson() {
         let lesson = Lesson::load().unwrap();
-        for told in [&lesson.small, &lesson.large] {
-            let wall = |engine| told.load_in(&engine, CacheState::Hot).unwrap().wall_ns;
-            assert!(wall(Engine::GdsSlab) < wall(Engine::GdsPerTensor), "registering once is faster: {}", told.model);
-            assert!(told.load(&Engine::GdsPerTensor).unwrap().count(Phase::RegisterBuffer) >= told.tensors);
-            let slab = told.load(&Engine::GdsSlab).unwrap();
-            assert!(slab.count(Phase::RegisterBuffer) < told.tensors / 2, "{}", slab.count(Phase::RegisterBuffer));
+        for model_loads in [&lesson.small, &lesson.large] {
+            let wall = |engine| model_loads.load_in(&engine, CacheState::Hot).unwrap().wall_ns;
+            assert!(
+                wall(Engine::GdsSlab) < wall(Engine::GdsPerTensor),
+                "registering once is faster: {}",
+                model_loads.model
+            );
+            assert!(
+                model_loads.load(&Engine::GdsPerTensor).unwrap().count(Phase::RegisterBuffer) >= model_loads.tensors
+            );
+            let slab = model_loads.load(&Engine::GdsSlab).unwrap();
+            assert!(
+                slab.count(Phase::RegisterBuffer) < model_loads.tensors / 2,
+                "{}",
+                slab.count(Phase::RegisterBuffer)
+            );
         }
-        let share = |told: &ModelLoads| {
-            let load = told.load(&Engine::GdsPerTensor).unwrap();
+        let share = |model_loads: &ModelLoads| {
+            let load = model_loads.load(&Engine::GdsPerTensor).unwrap();
             load.overhead_ns() as f64 / load.phases.total_ns() as f64
         };
         assert!(share(&lesson.small) > share(&lesson.large), "small tensors pay a larger share");
-        let wall = |told: &ModelLoads, engine| told.load_in(&engine, CacheState::Hot).unwrap().wall_ns as f64;
-        let over_mmap = |told| wall(told, Engine::GdsPerTensor) / wall(told, Engine::Mmap);
+        let wall =
+            |model_loads: &ModelLoads, engine| model_loads.load_in(&engine, CacheState::Hot).unwrap().wall_ns as f64;
+        let over_mmap = |model_loads| wall(model_loads, Engine::GdsPerTensor) / wall(model_loads, Engine::Mmap);
         assert!(over_mmap(&lesson.small_usual) > 1.3 && (0.9..1.1).contains(&over_mmap(&lesson.small_1024)));
         assert!(over_mmap(&lesson.large_usual) < 1.0, "the large model is faster");
         assert!(lesson.large.mean_bytes() > 5 * lesson.small.mean_bytes());

@@ -4,7 +4,7 @@
 use super::cost::r2;
 use super::labels::factor;
 use super::lesson::{Lesson, Load, ModelLoads};
-use super::study;
+use super::published;
 use crate::core::units::{bytes, count, duration, rate};
 use crate::core::{CacheState, Engine, Phase};
 
@@ -19,9 +19,9 @@ pub(crate) enum Figure {
     /// A few tensors of the small model, each with a separate read.
     FewTensors,
     /// The complete load of the small model, tensor by tensor, with its phases.
-    SmallWhole,
+    SmallLoad,
     /// The complete load of the large model.
-    LargeWhole,
+    LargeLoad,
     /// Size and time of the tensors, with the crossover.
     Crossover,
     /// The load tensor by tensor, compared with the load with one registration.
@@ -37,7 +37,7 @@ pub(crate) enum Figure {
 impl Figure {
     /// Whether the figure is animated. Other figures do not change.
     pub(crate) const fn moves(self) -> bool {
-        matches!(self, Self::FewTensors | Self::SmallWhole | Self::LargeWhole | Self::Slab | Self::Reads)
+        matches!(self, Self::FewTensors | Self::SmallLoad | Self::LargeLoad | Self::Slab | Self::Reads)
     }
 }
 
@@ -45,8 +45,8 @@ impl Figure {
 const ABOUT: [(&str, Figure); STEPS] = [
     ("The path of a byte", Figure::Paths),
     ("The overhead of a tensor", Figure::FewTensors),
-    ("The overhead times the number of tensors", Figure::SmallWhole),
-    ("The same overhead with large tensors", Figure::LargeWhole),
+    ("The overhead times the number of tensors", Figure::SmallLoad),
+    ("The same overhead with large tensors", Figure::LargeLoad),
     ("The crossover", Figure::Crossover),
     ("Registering once", Figure::Slab),
     ("Coalescing", Figure::Reads),
@@ -84,10 +84,10 @@ pub(crate) fn step(lesson: &Lesson, number: usize) -> Step {
         5 => once(small),
         6 => coalescing(small),
         7 => when(small, large),
-        8 => study::nixl(lesson),
-        9 => study::registration(lesson),
-        10 => study::memory_and_route(),
-        _ => study::arithmetic(),
+        8 => published::nixl(lesson),
+        9 => published::registration(lesson),
+        10 => published::memory_and_route(),
+        _ => published::arithmetic(),
     };
     let (title, figure) = ABOUT[number.min(STEPS - 1)];
     let at_the_keys = match number {
@@ -107,14 +107,14 @@ fn share(load: &Load) -> f64 {
     load.overhead_ns() as f64 * 100.0 / load.phases.total_ns().max(1) as f64
 }
 
-fn per_tensor(told: &ModelLoads) -> Option<&Load> {
-    told.load(&Engine::GdsPerTensor)
+fn per_tensor(model_loads: &ModelLoads) -> Option<&Load> {
+    model_loads.load(&Engine::GdsPerTensor)
 }
 
 /// A model with its times tensor by tensor and with mmap; `None` if one of them was not recorded.
-fn result(told: &ModelLoads) -> Option<String> {
-    let (each, mmap) = (per_tensor(told)?, told.load(&Engine::Mmap)?);
-    Some(format!("{} for {} ({}, mmap {})", against(each, mmap), told.model, time(each), time(mmap)))
+fn result(model_loads: &ModelLoads) -> Option<String> {
+    let (each, mmap) = (per_tensor(model_loads)?, model_loads.load(&Engine::Mmap)?);
+    Some(format!("{} for {} ({}, mmap {})", against(each, mmap), model_loads.model, time(each), time(mmap)))
 }
 
 fn against(load: &Load, other: &Load) -> &'static str {
@@ -133,7 +133,7 @@ fn path(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
          GDS bypasses host memory, if hardware, kernel and file system allow it."
             .to_owned(),
     );
-    if [small, large].into_iter().all(|told| per_tensor(told).is_some_and(|load| load.compat)) {
+    if [small, large].into_iter().all(|model_loads| per_tensor(model_loads).is_some_and(|load| load.compat)) {
         text.push(
             "Here they did not: cuFile's counters show that all bytes went through host memory (compat mode). Neither result is about a direct route."
                 .to_owned(),
@@ -227,14 +227,14 @@ fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
          overhead of a tensor; at the size where lines cross, neither method is better."
             .to_owned(),
     ];
-    for told in [small, large] {
-        text.push(match told.even_with_mmap() {
+    for model_loads in [small, large] {
+        text.push(match model_loads.crossover_with_mmap() {
             Some(size) => format!(
                 "For {}, a separate cuFile read per tensor is as fast as mmap at {} per tensor.",
-                told.model,
+                model_loads.model,
                 bytes(size)
             ),
-            None => format!("For {}, no crossover was found among the sizes of its tensors.", told.model),
+            None => format!("For {}, no crossover was found among the sizes of its tensors.", model_loads.model),
         });
     }
     text.push("This is a property of the machine and not of the method. To measure yours, run gds-top learn MODEL and press m.".to_owned());
@@ -281,8 +281,12 @@ fn coalescing(small: &ModelLoads) -> Vec<String> {
 fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let mut text = Vec::new();
     for (cache, words) in [(CacheState::Cold, "Cold"), (CacheState::Hot, "Hot")] {
-        let best = |told: &ModelLoads| {
-            Some((told.fastest(cache)?.engine.to_string(), told.model.clone(), time(told.fastest(cache)?)))
+        let best = |model_loads: &ModelLoads| {
+            Some((
+                model_loads.fastest(cache)?.engine.to_string(),
+                model_loads.model.clone(),
+                time(model_loads.fastest(cache)?),
+            ))
         };
         match (best(small), best(large)) {
             (Some((a, model, took)), Some((b, other, its))) if a == b => {

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_differ_only_in_the_cache_are_one_and_those_of_an_engine_are_together() {
+    fn rows_that_differ_only_in_the_cache_are_merged() {
         use CacheState::{Cold, Hot};
         let row = |(engine, cache, rest): (&str, CacheState, &str)| Row {
             engine: engine.to_owned(),

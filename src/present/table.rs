@@ -262,7 +262,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn columns_have_names_of_their_own_and_raw_values_carry_units() {
+    fn columns_have_unique_names_and_raw_values_have_units() {
         let ids: BTreeSet<&str> = COLUMNS.iter().map(|column| column.id).collect();
         assert_eq!(ids.len(), COLUMNS.len());
         let names: Vec<&str> = COLUMNS.iter().flat_map(|column| column.raw).map(|(name, _)| *name).collect();

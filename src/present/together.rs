@@ -13,14 +13,14 @@ use crate::session::{Group, Lane, LaneStatus, State};
 pub fn tables(state: &State) -> Vec<Table> {
     let groups = state.groups();
     let mut repeats: Vec<Vec<(&Group<'_>, &RunResult)>> = Vec::new();
-    for (group, whole) in groups.iter().filter_map(|group| Some((group, group.whole.as_ref()?))) {
+    for (group, combined) in groups.iter().filter_map(|group| Some((group, group.combined.as_ref()?))) {
         let key = |r: &RunResult| (r.engine.clone(), r.cache, r.model.clone(), r.target.clone());
         let same = |known: &&mut Vec<(&Group<'_>, &RunResult)>| {
-            known.first().is_some_and(|(_, r)| r.error.is_none() && whole.error.is_none() && key(r) == key(whole))
+            known.first().is_some_and(|(_, r)| r.error.is_none() && combined.error.is_none() && key(r) == key(combined))
         };
         match repeats.iter_mut().find(same) {
-            Some(known) => known.push((group, whole)),
-            None => repeats.push(vec![(group, whole)]),
+            Some(known) => known.push((group, combined)),
+            None => repeats.push(vec![(group, combined)]),
         }
     }
     repeats.iter().filter_map(|repeats| table(state, repeats)).collect()
@@ -32,7 +32,7 @@ pub(super) fn how(group: &Group<'_>) -> &'static str {
 }
 
 fn table(state: &State, repeats: &[(&Group<'_>, &RunResult)]) -> Option<Table> {
-    let (group, whole) = *repeats.first()?;
+    let (group, combined) = *repeats.first()?;
     let one = group.is_one_model();
     let mut heads = vec![text(if one { "part" } else { "model" }), number("bytes"), number("time")];
     heads.extend((repeats.len() > 1).then(|| number("range")));
@@ -44,7 +44,14 @@ fn table(state: &State, repeats: &[(&Group<'_>, &RunResult)]) -> Option<Table> {
     let slot = |number: usize| repeats.iter().filter_map(move |(g, _)| g.lanes.get(number).copied()).collect();
     let slots: Vec<Vec<&Lane>> = (0..group.lanes.len()).map(slot).collect();
     Some(Table {
-        title: format!("{}, {} cache: {} {} {}", whole.engine, whole.cache, whole.model, how(group), whole.target),
+        title: format!(
+            "{}, {} cache: {} {} {}",
+            combined.engine,
+            combined.cache,
+            combined.model,
+            how(group),
+            combined.target
+        ),
         note: sentence(state, repeats, &slots)?,
         heads,
         rows: slots.iter().map(|lanes| row(state, lanes, one, repeats.len() > 1)).collect(),
@@ -108,14 +115,14 @@ pub fn slowdown(state: &State, lanes: &[&Lane]) -> Option<f64> {
 /// The sentence about the group: `pread took 51.6 ms, 7.28 GB/s together. 3 runs (51.2 ms – 53.0 ms), all bytes
 /// verified.`
 fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&Lane>]) -> Option<String> {
-    let (group, whole) = *repeats.first()?;
-    if let Some(error) = &whole.error {
+    let (group, combined) = *repeats.first()?;
+    if let Some(error) = &combined.error {
         // Each failed repeat has a separate table, so the sentence contains its number.
-        return Some(format!("Run {} failed: {error}", whole.repeat.saturating_add(1)));
+        return Some(format!("Run {} failed: {error}", combined.repeat.saturating_add(1)));
     }
     let runs: Vec<&RunResult> = repeats.iter().map(|(_, run)| *run).collect();
     let wall = median_u64(&walls(&runs))?;
-    let rate = or_gap(units::bytes_per_s(whole.bytes, wall).map(units::rate));
+    let rate = or_gap(units::bytes_per_s(combined.bytes, wall).map(units::rate));
     let spread = range(&walls(&runs)).map_or_else(String::new, |range| format!(" ({range})"));
     let all = |verified| runs.iter().all(|run| run.verified == verified);
     let verified = match runs.iter().find(|run| run.verified == Some(false)) {
@@ -125,7 +132,7 @@ fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&L
     };
     let mut said = format!(
         "{} took {}, {rate} together. {}{spread}, {verified}.",
-        super::labels::engine(&whole.engine),
+        super::labels::engine(&combined.engine),
         units::duration(wall),
         units::plural(runs.len() as u64, "run")
     );

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_called_direct_without_saying_whether_a_read_proved_it() {
+    fn a_direct_route_is_shown_with_its_proof() {
         use Route::{Nvfs, P2pdma};
         assert_eq!(
             said(&verdict(P2pdma, P2pdma, true, &[])),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_detour_is_told_with_the_number_of_fixes_to_the_goal() {
+    fn a_route_through_host_memory_shows_the_number_of_fixes() {
         use Route::{Compat, None, P2pdma};
         assert_eq!(
             said(&verdict(Compat, P2pdma, true, &["udev-database", "p2pdma-config"])),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goal_without_steps_says_what_libcufile_says() {
+    fn a_goal_without_steps_shows_what_libcufile_lists() {
         let open = verdict(Route::Compat, Route::Nvfs, true, &[]);
         assert!(said(&open).ends_with("The checks find no obstacle to nvfs."));
         let denied = Verdict { basis: Basis::LibraryDenies, ..open };

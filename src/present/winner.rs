@@ -222,8 +222,11 @@ mod tests {
     fn a_difference_between_auto_and_the_engine_it_chose_is_noise_and_no_result() {
         let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
         let chosen = vec![auto, engine_of(Engine::Odirect, 150, 3), engine_of(Engine::Mmap, 200, 3)];
-        let told = said(chosen);
-        assert!(told.starts_with("Cold: too noisy to name a winner.") && told.contains("100 ms and 150 ms"), "{told}");
+        let answer_text = said(chosen);
+        assert!(
+            answer_text.starts_with("Cold: too noisy to name a winner.") && answer_text.contains("100 ms and 150 ms"),
+            "{answer_text}"
+        );
     }
 
     #[test]
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_single_engines_and_misses_are_told_as_what_they_are() {
+    fn ties_single_engines_and_misses_have_their_sentences() {
         let tie = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 625, 3)];
         assert_eq!(
             said(tie),
@@ -267,13 +270,13 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_apart_by_their_models_and_targets() {
+    fn groups_are_named_by_their_models_and_targets() {
         let one = group(vec![engine_of(Engine::Mmap, 300, 3)]);
         let other = ComparisonGroup { model: "q".into(), target: "host memory".into(), ..one.clone() };
         let naming = Naming::of(&[&one, &other]);
-        let told = |group| answer(group, naming).map(|answer| answer.headline);
-        assert_eq!(told(&one).as_deref(), Some("Cold, m on NVIDIA H200 (GPU 0): mmap took 300 ms."));
-        assert_eq!(told(&other).as_deref(), Some("Cold, q on host memory: mmap took 300 ms."));
+        let answer_text = |group| answer(group, naming).map(|answer| answer.headline);
+        assert_eq!(answer_text(&one).as_deref(), Some("Cold, m on NVIDIA H200 (GPU 0): mmap took 300 ms."));
+        assert_eq!(answer_text(&other).as_deref(), Some("Cold, q on host memory: mmap took 300 ms."));
         assert!(
             answer(&other, Naming::default()).is_some_and(|a| a.conditions.starts_with("3 runs into host memory,"))
         );

@@ -126,7 +126,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
     }
     let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
         let path = folder.join(name);
-        write_whole(folder, &path, write)?;
+        write_complete(folder, &path, write)?;
         written.push(path);
         Ok(())
     };
@@ -168,10 +168,10 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
 pub fn write_page(path: &Path, page: &str) -> Result<(), ExportError> {
     may_replace_marked(path, PAGE_MARK).map_err(failed(path, "replacing it"))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    write_whole(folder, path, &|out| out.write_all(page.as_bytes()))
+    write_complete(folder, path, &|out| out.write_all(page.as_bytes()))
 }
 
-fn write_whole(
+fn write_complete(
     folder: &Path,
     path: &Path,
     write: &dyn Fn(&mut dyn Write) -> io::Result<()>,

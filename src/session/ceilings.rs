@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_is_bound_by_the_slowest_of_its_gpus_and_of_its_models_files() {
+    fn a_combined_run_is_limited_by_its_slowest_gpu_and_files() {
         use crate::core::{Engine, Event, EventBody, LaneId, LaneShare, ModelInfo, Part};
         let gpu = |ordinal: u32| Target::Gpu { ordinal, uuid: None, name: "H".into() };
         let session = |lanes: &[(Target, &str, u64, bool)]| {
@@ -136,8 +136,11 @@ mod tests {
             }
             state.groups().first().and_then(|group| state.group_ceiling(group))
         };
-        let close = |told: Option<(CeilingKind, f64)>, kind, rate: f64| {
-            assert!(told.is_some_and(|(k, r)| k == kind && (r / rate - 1.0).abs() < 1e-9), "{told:?} {rate}");
+        let close = |found_ceiling: Option<(CeilingKind, f64)>, kind, rate: f64| {
+            assert!(
+                found_ceiling.is_some_and(|(k, r)| k == kind && (r / rate - 1.0).abs() < 1e-9),
+                "{found_ceiling:?} {rate}"
+            );
         };
         // Two GPUs get half of the bytes each, so the total is twice the rate of the slower GPU.
         close(session(&[(gpu(0), "m", 100, true), (gpu(1), "m", 100, true)]), CeilingKind::PinnedCopy, 80e9);

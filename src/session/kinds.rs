@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_share_a_kind_and_a_share_that_is_told_at_once_counts() {
+    fn repeats_have_one_kind_and_an_early_share_counts() {
         let mut state = State::default();
         for (lane, engine) in [(0, Engine::Mmap), (1, Engine::Pread), (2, Engine::Mmap), (3, Engine::Pread)] {
             plan(&mut state, lane, engine);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_told_late_leaves_the_kinds_open() {
+    fn a_late_share_leaves_the_kinds_open() {
         let mut state = State::default();
         plan(&mut state, 0, Engine::Mmap);
         plan(&mut state, 1, Engine::Mmap);

@@ -307,7 +307,7 @@ impl Player {
             select! {
                 recv(self.commands) -> command => match command {
                     Ok(command) => self.obey(&command)?,
-                    Err(_) => self.nobody_commands(),
+                    Err(_) => self.without_commands(),
                 },
                 recv(timer) -> _ => {}
             }
@@ -324,7 +324,7 @@ impl Player {
             select! {
                 recv(commands) -> command => match command {
                     Ok(command) => self.obey(&command)?,
-                    Err(_) => self.nobody_commands(),
+                    Err(_) => self.without_commands(),
                 },
                 send(sender, unsent) -> sent => return sent.map_err(|_| Stop::Over),
             }
@@ -332,7 +332,7 @@ impl Player {
     }
 
     /// All senders of commands were dropped. The replay continues and does not wait for a command that cannot arrive.
-    fn nobody_commands(&mut self) {
+    fn without_commands(&mut self) {
         self.commands = never();
         self.seeker = None;
         if self.clock.paused {

@@ -110,7 +110,7 @@ fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<E
     let landing = if spans.iter().any(|s| s.phase == Phase::Copy) { Phase::Copy } else { Phase::Transfer };
     let mut ends: Vec<(u64, u64)> = spans.iter().filter(|s| s.phase == landing).map(|s| (s.end_ns, s.bytes)).collect();
     ends.sort_unstable();
-    let told = |at_ns: u64| {
+    let bytes_at = |at_ns: u64| {
         let earlier = events.iter().filter(|e| e.at_ns <= at_ns);
         earlier.rev().find_map(|e| match &e.body {
             EventBody::LaneProgress { lane: l, landed_bytes, pinned_bytes, verified_bytes } if *l == lane => {
@@ -128,7 +128,7 @@ fn steps(events: &[Event], lane: LaneId, began_ns: u64, length_ns: u64) -> Vec<E
             next += 1;
         }
         let at_ns = began_ns.saturating_add(clock_ns);
-        let (before, pinned_bytes, verified_bytes) = told(at_ns).unwrap_or_default();
+        let (before, pinned_bytes, verified_bytes) = bytes_at(at_ns).unwrap_or_default();
         if landed > before {
             let body = EventBody::LaneProgress { lane, landed_bytes: landed, pinned_bytes, verified_bytes };
             out.push(Event { at_ns, body });
@@ -144,7 +144,7 @@ mod tests {
     use crate::session::shipped;
 
     #[test]
-    fn a_hot_load_of_the_shipped_recording_is_stretched_and_told_in_rising_steps() {
+    fn a_short_load_is_stretched_with_rising_progress() {
         let reader = Reader::from_bytes(std::path::Path::new("small"), shipped::SMALL.bytes()).unwrap();
         let mut scenes = Scenes::new(reader, Some(2_000_000_000));
         let (mut loading, mut seen, mut slowest) = (None, 0, 1.0_f64);

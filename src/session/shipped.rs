@@ -66,10 +66,10 @@ impl Shipped {
     ///
     /// # Errors
     /// See [`Self::state`].
-    pub fn tell<T>(
+    pub fn read_part<T>(
         &self,
         with_timeline: impl Fn(&Engine) -> bool,
-        tell: impl FnOnce(&State) -> T,
+        read_part: impl FnOnce(&State) -> T,
     ) -> Result<T, RecordingError> {
         let mut state = State::default();
         let mut reader = Reader::from_bytes(Path::new(self.name), self.bytes)?;
@@ -83,10 +83,10 @@ impl Shipped {
             state.reduce(&event);
         }
         drop(reader);
-        let told = tell(&state);
+        let partial = read_part(&state);
         drop(state);
         heap::give_back();
-        Ok(told)
+        Ok(partial)
     }
 
     /// The state at the end of the recording.
@@ -109,21 +109,24 @@ mod tests {
     use crate::session::LaneStatus;
 
     #[test]
-    fn what_is_told_of_loads_is_what_the_whole_state_tells_with_the_timelines_that_were_asked_for() {
-        let whole = SMALL.state().unwrap();
+    fn a_partial_read_equals_the_complete_state() {
+        let complete = SMALL.state().unwrap();
         let wanted = |engine: &Engine| *engine == Engine::GdsSlab;
-        let compare = |told: &State| {
-            assert!(told.samples.is_empty() && told.lanes.len() == whole.lanes.len());
-            for (told, whole) in told.lanes.iter().zip(&whole.lanes) {
-                assert_eq!((told.id, &told.status, &told.result), (whole.id, &whole.status, &whole.result));
-                assert_eq!(told.spans.len(), if wanted(&told.engine) { whole.spans.len() } else { 0 });
+        let compare = |partial: &State| {
+            assert!(partial.samples.is_empty() && partial.lanes.len() == complete.lanes.len());
+            for (partial, complete) in partial.lanes.iter().zip(&complete.lanes) {
+                assert_eq!(
+                    (partial.id, &partial.status, &partial.result),
+                    (complete.id, &complete.status, &complete.result)
+                );
+                assert_eq!(partial.spans.len(), if wanted(&partial.engine) { complete.spans.len() } else { 0 });
             }
         };
-        SMALL.tell(wanted, compare).unwrap();
+        SMALL.read_part(wanted, compare).unwrap();
     }
 
     #[test]
-    fn the_recordings_are_whole_and_hold_every_run_with_its_timeline() {
+    fn the_recordings_contain_every_run_with_its_timeline() {
         for shipped in [SMALL, LARGE] {
             let state = shipped.state().unwrap();
             assert_eq!(state.ended, Some(false), "{}", shipped.name);

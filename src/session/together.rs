@@ -14,7 +14,7 @@ pub struct Group<'s> {
     /// Its runs in order. There is at least one.
     pub lanes: Vec<&'s Lane>,
     /// Their total, after all have ended. If one run failed, the total is an error.
-    pub whole: Option<RunResult>,
+    pub combined: Option<RunResult>,
 }
 
 /// All repeats of one group, which have the same engine, models, targets and cache state.
@@ -69,28 +69,29 @@ impl State {
             let Some(number) = lane.group() else { continue };
             match groups.iter_mut().find(|g| g.number == number) {
                 Some(group) => group.lanes.push(lane),
-                None => groups.push(Group { number, lanes: vec![lane], whole: None }),
+                None => groups.push(Group { number, lanes: vec![lane], combined: None }),
             }
         }
         for group in &mut groups {
-            group.whole = whole(&group.lanes);
+            group.combined = combined(&group.lanes);
         }
         groups
     }
 
     /// The groups of runs that loaded together, in order. Repeats are combined.
     #[must_use]
-    pub fn wholes(&self) -> Vec<Together> {
+    pub fn combined_runs(&self) -> Vec<Together> {
         let mut known: Vec<(bool, Vec<RunResult>)> = Vec::new();
         for group in self.groups() {
             let one = group.is_one_model();
-            let Some(whole) = group.whole.filter(|r| r.error.is_none() && r.wall_ns > 0) else { continue };
+            let Some(combined) = group.combined.filter(|r| r.error.is_none() && r.wall_ns > 0) else { continue };
             let same = |r: &RunResult| {
-                (&r.engine, r.cache, &r.model, &r.target) == (&whole.engine, whole.cache, &whole.model, &whole.target)
+                (&r.engine, r.cache, &r.model, &r.target)
+                    == (&combined.engine, combined.cache, &combined.model, &combined.target)
             };
             match known.iter_mut().find(|(_, runs)| runs.first().is_some_and(same)) {
-                Some((_, runs)) => runs.push(whole),
-                None => known.push((one, vec![whole])),
+                Some((_, runs)) => runs.push(combined),
+                None => known.push((one, vec![combined])),
             }
         }
         known.into_iter().filter_map(|(one_model, runs)| Together::of(one_model, runs)).collect()
@@ -100,7 +101,7 @@ impl State {
     #[must_use]
     pub fn runs(&self) -> Vec<RunResult> {
         let alone = self.lanes.iter().filter(|l| l.group().is_none()).filter_map(|l| l.result.as_deref().cloned());
-        alone.chain(self.groups().into_iter().filter_map(|group| group.whole)).collect()
+        alone.chain(self.groups().into_iter().filter_map(|group| group.combined)).collect()
     }
 
     /// The median time in nanoseconds of the same load alone: with the same model, engine, cache state and target,
@@ -136,20 +137,20 @@ impl Together {
     }
 }
 
-fn whole(lanes: &[&Lane]) -> Option<RunResult> {
+fn combined(lanes: &[&Lane]) -> Option<RunResult> {
     if lanes.iter().any(|l| l.ended_ns.is_none()) {
         return None;
     }
     let known: Vec<(u64, &RunResult)> =
         lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_deref()?))).collect();
-    let mut whole = together(&known)?;
-    whole.target = places(lanes);
+    let mut combined = together(&known)?;
+    combined.target = places(lanes);
     // If a run died or landed wrong bytes, the sentence about it is only in the run.
     let failed = lanes.iter().find_map(|l| l.error());
-    if whole.error.is_none() && known.len() < lanes.len() {
-        whole.error = failed;
+    if combined.error.is_none() && known.len() < lanes.len() {
+        combined.error = failed;
     }
-    Some(whole)
+    Some(combined)
 }
 
 /// The targets as text: `2 × NVIDIA H200` or `host memory`. Each part has a separate target, but several models can
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_one_run_over_all_their_gpus_and_no_lane_is_compared_as_a_whole() {
+    fn parts_are_one_run_and_are_not_compared_alone() {
         let part = |index| share(Some(0), "m", Some(Part { index, of: 2 }));
         let state = session(&[(gpu(0), part(0), 500), (gpu(1), part(1), 700)]);
         let groups = state.groups();
@@ -228,7 +229,7 @@ mod tests {
         let state = session(&lanes);
         let group = &state.groups()[0];
         assert!(!group.is_one_model());
-        assert_eq!(group.whole.as_ref().unwrap().target, "H200");
+        assert_eq!(group.combined.as_ref().unwrap().target, "H200");
         let alone: Vec<Option<u64>> = group.lanes.iter().map(|l| state.alone_ns(l)).collect();
         assert_eq!(alone, [Some(100), Some(200)]);
         assert_eq!(state.alone_ns(&state.lanes[0]), None, "a run that loaded alone is compared with itself");

@@ -141,10 +141,10 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
     let needs = |gap: usize, title: Title| {
         tabs.iter().map(|(screen, tab)| width(title(*screen, tab)) + 2 + gap).sum::<usize>() + 1
     };
-    let told = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
+    let status_runs = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
     let ways: [(usize, Title, bool); 3] = [(3, long, false), (1, long, false), (1, long, true)];
     // The columns of the clock are reserved when it is not shown, so that the tabs do not move.
-    let right = |brief| runs_width(&told(brief)).max(CLOCK);
+    let right = |brief| runs_width(&status_runs(brief)).max(CLOCK);
     let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + right(*brief) < room;
     let alone: (usize, Title, bool) = match room {
         room if needs(4, long) <= room => (3, long, true),
@@ -170,7 +170,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
         }
         pen.hit(0, start, x.saturating_sub(start), Spot::Screen(screen));
     }
-    let right = told(brief);
+    let right = status_runs(brief);
     let start = pen.width().saturating_sub(runs_width(&right) as u16 + 1);
     if start > x {
         pen.runs(start, 0, &right);

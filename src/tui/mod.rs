@@ -44,7 +44,7 @@ mod tests;
 pub use keymap::Keymap;
 pub use off_screen::OffScreen;
 pub use screen_id::ScreenId;
-pub use screens::learn::page::lesson_page;
+pub(crate) use screens::learn::figure::lesson_figure;
 
 use crate::config::{FRAMES_PER_SECOND, Markers, Palette, Taste};
 use crate::session::{Feed, State};

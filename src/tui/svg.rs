@@ -137,8 +137,8 @@ struct Shapes {
 impl Shapes {
     /// Adds a rectangle. `part` contains fractions of a cell.
     fn rectangle(&mut self, colour: &str, origin: (f64, f64), part: (f64, f64, f64, f64)) {
-        let whole = part == (0.0, 0.0, 1.0, 1.0);
-        let layer = if whole { &mut self.papers } else { &mut self.fills };
+        let complete = part == (0.0, 0.0, 1.0, 1.0);
+        let layer = if complete { &mut self.papers } else { &mut self.fills };
         rectangle(layer.entry(colour.to_owned()).or_default(), origin, part);
     }
 

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_is_written_whole_and_an_empty_one_not_at_all() {
+    fn a_frame_is_written_at_once_and_an_empty_one_is_not_written() {
         let mut writer = FrameWriter::new(Vec::new());
         writer.flush().unwrap();
         assert!(writer.out.is_empty());

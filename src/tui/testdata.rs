@@ -86,12 +86,12 @@ pub(crate) fn state(scene: Scene) -> State {
 /// The state of a scene in which a fix was applied up to this stage.
 pub(crate) fn fixing(stage: FixStage) -> State {
     let mut state = state(Scene::Failed);
-    let told = [
+    let messages = [
         (FixStage::Applying, "writing /run/udev/data/b254:0"),
         (FixStage::Verifying, "written; the check runs again"),
         (FixStage::Fixed, "✔ udev-database passes now: cuFile can register files of this disk"),
     ];
-    for (at, text) in told {
+    for (at, text) in messages {
         let finding = (at == FixStage::Fixed).then(|| Finding { status: Status::Pass, ..udev_finding() });
         if at == FixStage::Fixed {
             let fix = AppliedFix { plan: udev_plan(), at_unix_s: state.started_unix_ms / 1000, stands: true };

@@ -23,9 +23,9 @@ impl From<Answer> for Headline {
 
 /// The answers as a headline. Their conditions are included if everything fits into `lines` lines of `room` columns.
 pub(crate) fn headline_in(answers: &[Answer], room: u16, lines: usize) -> Headline {
-    let whole = joined(answers.iter().map(Answer::text));
-    let fits = super::pen::wrap(&whole, room).len() <= lines;
-    let text = if fits { whole } else { joined(answers.iter().map(|answer| answer.headline.clone())) };
+    let complete = joined(answers.iter().map(Answer::text));
+    let fits = super::pen::wrap(&complete, room).len() <= lines;
+    let text = if fits { complete } else { joined(answers.iter().map(|answer| answer.headline.clone())) };
     Headline { status: headline::worst(answers), text }
 }
 
@@ -96,8 +96,8 @@ mod tests {
             Answer { status: Status::Pass, headline: "Cold: a wins.".into(), conditions: "3 runs.".into() },
             Answer { status: Status::Warn, headline: "Hot: b wins.".into(), conditions: String::new() },
         ];
-        let told = headline_in(&answers, 80, 1);
-        assert_eq!((told.status, told.text.as_str()), (Status::Warn, "Cold: a wins. 3 runs. Hot: b wins."));
+        let one_line = headline_in(&answers, 80, 1);
+        assert_eq!((one_line.status, one_line.text.as_str()), (Status::Warn, "Cold: a wins. 3 runs. Hot: b wins."));
         assert_eq!(headline_in(&answers, 28, 1).text, "Cold: a wins. Hot: b wins.");
     }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_keep_in_a_narrow_place_what_tells_them_apart() {
+    fn short_names_of_workloads_still_differ() {
         let lane =
             |factor: u32| Engine::Workload(format!("lmcache/gds:prefetch_factor={factor}/read").parse().unwrap());
         let shown = [0, 1, 2].map(|factor| short_engine(&lane(factor), 17));

@@ -38,9 +38,9 @@ impl Group {
             let mut words = [0; RECORD_WORDS];
             words[0] = Record::head(kind::TEXT, record.library(), 0);
             for (word, eight) in words.iter_mut().skip(1).zip(bytes.chunks(8)) {
-                let mut whole = [0; 8];
-                whole[..eight.len()].copy_from_slice(eight);
-                *word = u64::from_le_bytes(whole);
+                let mut complete = [0; 8];
+                complete[..eight.len()].copy_from_slice(eight);
+                *word = u64::from_le_bytes(complete);
             }
             parts.push(Record::from_words(words));
         }

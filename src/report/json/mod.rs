@@ -85,7 +85,7 @@ fn earlier(state: &State) -> Vec<Value> {
         let title = page.race_title();
         let ended = page.lanes.iter().filter(|lane| lane.ended_ns.is_some());
         let runs: Vec<Value> = ended.map(|lane| run(page, lane)).collect();
-        let mut told = json!({
+        let mut page_json = json!({
             "title": title,
             "folder": super::sections::folder_name(number, &title),
             "plan": plan(page),
@@ -93,10 +93,10 @@ fn earlier(state: &State) -> Vec<Value> {
             "together": together::json(page),
             "ceilings": page.ceilings,
         });
-        if let (Some(grid), Some(told)) = (&page.grid, told.as_object_mut()) {
-            told.insert("grid".to_owned(), grid::json(grid));
+        if let (Some(grid), Some(page_json)) = (&page.grid, page_json.as_object_mut()) {
+            page_json.insert("grid".to_owned(), grid::json(grid));
         }
-        told
+        page_json
     };
     state.earlier.iter().enumerate().map(one).collect()
 }
@@ -218,7 +218,7 @@ fn ceiling(state: &State, lane: &Lane) -> Value {
 }
 
 /// The cold loads compared with a plain reader.
-fn beside_plain_reads(state: &State) -> Vec<Value> {
+fn compared_with_plain_reads(state: &State) -> Vec<Value> {
     let one = |cold: &ceilings::ColdReads<'_>| {
         let rounds = cold.by_round();
         json!({
@@ -385,6 +385,6 @@ fn figures(analysis: &SessionAnalysis<'_>) -> Value {
         .collect();
     json!({
         "engines": engines, "comparisons": comparisons, "crossovers": crossovers, "predictions": predictions, "advice": advice,
-        "timings": analysis.timings(), "beside_plain_reads": beside_plain_reads(analysis.state),
+        "timings": analysis.timings(), "beside_plain_reads": compared_with_plain_reads(analysis.state),
     })
 }

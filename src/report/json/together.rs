@@ -1,13 +1,13 @@
 //! Runs that loaded together, for `report.json`.
 
-use crate::present::ceilings::whole_reached;
+use crate::present::ceilings::combined_reached;
 use crate::present::together::slowdown;
 use crate::session::{Group, State};
 use serde_json::{Value, json};
 
 /// The ceiling of a group. Null if the ceiling of one of its targets or models was not measured.
 fn ceiling(state: &State, group: &Group<'_>) -> Value {
-    whole_reached(state, group)
+    combined_reached(state, group)
         .map_or(Value::Null, |(_, kind, bound, share)| json!({"kind": kind, "bytes_per_s": bound, "fraction": share}))
 }
 
@@ -34,17 +34,17 @@ pub(super) fn json(state: &State) -> Vec<Value> {
                     })
                 })
                 .collect();
-            let whole = group.whole.as_ref();
-            let good = whole.filter(|r| r.error.is_none());
+            let combined = group.combined.as_ref();
+            let good = combined.filter(|r| r.error.is_none());
             let first = group.lanes.first();
             json!({
                 "group": group.number, "kind": if group.is_one_model() { "parts" } else { "models" },
                 "engine": first.map(|l| &l.engine), "cache": first.map(|l| l.cache), "repeat": first.map(|l| l.repeat),
-                "model": whole.map(|r| &r.model), "target": whole.map(|r| &r.target),
+                "model": combined.map(|r| &r.model), "target": combined.map(|r| &r.target),
                 "bytes": good.map(|r| r.bytes), "wall_ns": good.map(|r| r.wall_ns),
                 "bytes_per_s": good.map_or(Value::Null, |r| number(r.bytes_per_s)),
                 "ceiling": ceiling(state, group),
-                "verified": whole.and_then(|r| r.verified), "error": whole.and_then(|r| r.error.as_ref()),
+                "verified": combined.and_then(|r| r.verified), "error": combined.and_then(|r| r.error.as_ref()),
                 "lanes": members,
             })
         })

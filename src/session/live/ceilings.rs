@@ -62,8 +62,8 @@ fn measure(
         }
         match answer {
             Ok(answer) => {
-                let told = tell(bus, &answer, model);
-                let direct = told.into_iter().filter(|ceiling| ceiling.reader.is_some() && passes_follow);
+                let all_measured = send_answer(bus, &answer, model);
+                let direct = all_measured.into_iter().filter(|ceiling| ceiling.reader.is_some() && passes_follow);
                 readers.0.extend(direct.zip(model).map(|(ceiling, model)| (model.clone(), ceiling)));
             }
             Err(error) => bus.say(LogLevel::Warn, format!("the ceilings were not measured: {error}")),
@@ -145,8 +145,8 @@ impl Readers {
 }
 
 /// Emits the measurements of a child process and returns them.
-fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec<Ceiling> {
-    let mut told = Vec::new();
+fn send_answer(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec<Ceiling> {
+    let mut all_measured = Vec::new();
     for ceiling in answer["ceilings"].as_array().into_iter().flatten() {
         if let Ok(mut ceiling) = serde_json::from_value::<Ceiling>(ceiling.clone()) {
             // The session's model name is used, because two models could have the same name.
@@ -154,13 +154,13 @@ fn tell(bus: &Bus, answer: &serde_json::Value, model: Option<&ModelInfo>) -> Vec
                 ceiling.model = Some(model.name.clone());
             }
             bus.emit(EventBody::CeilingMeasured { ceiling: ceiling.clone() });
-            told.push(ceiling);
+            all_measured.push(ceiling);
         }
     }
     for gap in answer["gaps"].as_array().into_iter().flatten().filter_map(|gap| gap.as_str()) {
         bus.say(LogLevel::Warn, gap);
     }
-    told
+    all_measured
 }
 
 /// The UUID of a target's GPU, for a ceiling.

@@ -84,7 +84,7 @@ impl Examiner {
 
     pub(super) fn check_with(&mut self, root: &Root) {
         let bus = self.bus.clone();
-        self.tell_applied();
+        self.send_applied();
         let mut report = std::thread::scope(|scope| {
             // The machine summary waits for NVML, but the first findings do not. It is only sent early in the first
             // round, because a later round would replace a summary that has more facts.
@@ -139,7 +139,7 @@ impl Examiner {
     }
 
     /// Reports the fixes of all sessions that can be undone, if they have changed.
-    fn tell_applied(&mut self) {
+    fn send_applied(&mut self) {
         let applied = self.place().map(|place| fixes::undoable(&place)).unwrap_or_default();
         if applied != self.applied {
             self.applied.clone_from(&applied);
@@ -172,7 +172,7 @@ impl Examiner {
     }
 
     /// Reports interrupted fixes. Nothing is written.
-    pub(super) fn tell_interrupted(&self) {
+    pub(super) fn send_interrupted(&self) {
         self.place().iter().flat_map(fixes::interrupted).for_each(|text| self.bus.say(LogLevel::Warn, text));
     }
 

@@ -45,18 +45,19 @@ impl Follower {
         lane: LaneId,
         (engine, target): (&Engine, &Target),
         log: PathBuf,
-        told: &ReportedCauses,
+        reported_causes: &ReportedCauses,
     ) -> Self {
         let (stop, stopped) = bounded::<()>(1);
         let (bus, name, engine) = (bus.clone(), format!("lane {} ({engine})", lane.0), engine.to_string());
-        let (target, told) = (target.clone(), Arc::clone(told));
+        let (target, reported_causes) = (target.clone(), Arc::clone(reported_causes));
         let loud = bus.clone();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(move || {
             let mut watch = Watch::new(log, KernelLog::open(), target);
             loop {
                 let last = stopped.recv_timeout(EVERY).is_ok();
                 for (meaning, sentence) in watch.look() {
-                    if told.lock().unwrap_or_else(PoisonError::into_inner).insert((engine.clone(), meaning)) {
+                    if reported_causes.lock().unwrap_or_else(PoisonError::into_inner).insert((engine.clone(), meaning))
+                    {
                         bus.say(LogLevel::Warn, format!("{name}: {sentence}"));
                     }
                 }
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_is_not_told_that_it_has_no_gpu() {
+    fn without_a_gpu_as_target_no_missing_gpu_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cufile.log");
         std::fs::write(
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_appended_is_read_and_a_cut_log_is_read_anew() {
+    fn appended_lines_are_read_and_a_truncated_log_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cufile.log");
         std::fs::write(&path, "one\ntwo\n").unwrap();

@@ -81,7 +81,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn all_go_on_at_one_time_and_a_lane_that_ended_holds_nobody_up() {
+    fn all_lanes_start_at_one_time_and_an_ended_one_delays_none() {
         let places = places(3);
         let waiting = AtomicUsize::new(0);
         let times: Vec<u64> = std::thread::scope(|scope| {

@@ -77,12 +77,12 @@ impl Session {
             format!("writing {size} of test files into {}; they are removed at the end", plan.dir.display()),
         );
         let mut stopped = false;
-        let mut told = 0;
+        let mut reported = 0;
         let of_bytes = 2 * plan.file_bytes;
         let made = Files::make(&plan.dir, plan.file_bytes, request.seed, &mut |bytes| {
             stopped |= cancelled.try_recv().is_ok();
-            if bytes - told >= (of_bytes / 50).max(1) {
-                told = bytes;
+            if bytes - reported >= (of_bytes / 50).max(1) {
+                reported = bytes;
                 self.bus.emit(EventBody::GridFilesWritten { bytes, of_bytes });
             }
             !stopped

@@ -10,7 +10,7 @@ const LONGEST_MESSAGE: u64 = 64 << 20;
 pub(super) fn messages(pipe: impl Read) -> impl Iterator<Item = String> {
     let mut lines = Lines::new(pipe, LONGEST_MESSAGE);
     std::iter::from_fn(move || match lines.next()? {
-        Line::Whole(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+        Line::Complete(bytes) => String::from_utf8(bytes.to_vec()).ok(),
         Line::TooLong => None,
     })
 }
@@ -19,7 +19,7 @@ pub(super) fn messages(pipe: impl Read) -> impl Iterator<Item = String> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// The line without its line end.
-    Whole(&'a [u8]),
+    Complete(&'a [u8]),
     /// The line was longer than the limit and was skipped.
     TooLong,
 }
@@ -49,7 +49,7 @@ impl<R: Read> Lines<R> {
             self.skip()?;
             return Some(Line::TooLong);
         }
-        Some(Line::Whole(&self.line))
+        Some(Line::Complete(&self.line))
     }
 
     /// Skips the rest of a line without storing it.
@@ -76,9 +76,9 @@ mod tests {
     fn a_line_without_end_is_skipped_and_takes_no_memory() {
         let text = [b"one\n".to_vec(), vec![b'x'; 1 << 20], b"\ntwo".to_vec()].concat();
         let mut lines = Lines::new(text.as_slice(), 16);
-        assert_eq!(lines.next(), Some(Line::Whole(b"one")));
+        assert_eq!(lines.next(), Some(Line::Complete(b"one")));
         assert_eq!(lines.next(), Some(Line::TooLong));
-        assert_eq!(lines.next(), Some(Line::Whole(b"two")));
+        assert_eq!(lines.next(), Some(Line::Complete(b"two")));
         assert_eq!(lines.next(), None);
         assert!(lines.line.capacity() < 1 << 10, "{}", lines.line.capacity());
     }

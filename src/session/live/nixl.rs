@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_stands_in_the_way_is_the_library_its_plugins_or_cufile() {
+    fn the_obstacle_is_the_library_its_plugins_or_cufile() {
         let there = json!({"library": "/x/libnixl_capi.so", "plugins": ["POSIX", "GDS"]});
         let absent = json!({"error": "NIXL was not found: pip install nixl"});
         assert_eq!(reason(&there, NixlPlugin::Gds, None), None);

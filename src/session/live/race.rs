@@ -183,10 +183,9 @@ impl Session {
             let target = order.target.clone();
             let (uses_cufile, log) = (order.engine.opens_cufile(), order.scratch.join("cufile.log"));
             // Without meters, the logs are not followed either. They are read at the end of the run.
-            let follower = self
-                .config
-                .telemetry
-                .then(|| Follower::begin(&self.bus, lane, (&order.engine, &order.target), log.clone(), &self.told));
+            let follower = self.config.telemetry.then(|| {
+                Follower::begin(&self.bus, lane, (&order.engine, &order.target), log.clone(), &self.reported_causes)
+            });
             let end = lanes::run_lane(
                 &self.bus,
                 &self.config.exe,
@@ -288,7 +287,7 @@ impl Session {
     }
 
     /// Reports the parts of the request that the workload cannot do.
-    pub(super) fn tell_warnings(&self) {
+    pub(super) fn send_warnings(&self) {
         for warning in self.config.workload.iter().flat_map(|plan| &plan.warnings) {
             self.bus.say(LogLevel::Warn, warning.clone());
         }

@@ -34,7 +34,7 @@ impl Session {
     }
 
     fn offer(&self, kept: &Kept, place: &Result<PathBuf, String>) -> RacePlan {
-        let told = |writes: String, obstacle: Option<String>| RacePlan {
+        let described = |writes: String, obstacle: Option<String>| RacePlan {
             name: kept.name.clone(),
             title: self.title(kept),
             answers: kept.answers.clone(),
@@ -42,7 +42,7 @@ impl Session {
             obstacle,
         };
         let writes = match &kept.run {
-            What::Load { .. } => return told("writes nothing".to_owned(), None),
+            What::Load { .. } => return described("writes nothing".to_owned(), None),
             What::Kv { workload } => match self.own_kv(*workload) {
                 Some(own) => Ok(own_writes(own)),
                 None => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)),
@@ -61,8 +61,8 @@ impl Session {
             }),
         };
         match writes {
-            Ok(writes) => told(writes, None),
-            Err(why) => told("writes nothing".to_owned(), Some(why)),
+            Ok(writes) => described(writes, None),
+            Err(why) => described("writes nothing".to_owned(), Some(why)),
         }
     }
 
@@ -159,7 +159,7 @@ impl Session {
                     self.config.caches.clone_from(caches);
                 }
                 self.turn_page(kept);
-                self.tell_models(&models);
+                self.send_models(&models);
                 let engines = self.config.engines.clone();
                 Ok(self.race(&models, engines, examiner))
             }
@@ -192,8 +192,8 @@ impl Session {
         let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
             self.turn_page(kept);
-            self.tell_warnings();
-            self.tell_models(std::slice::from_ref(&plan.model));
+            self.send_warnings();
+            self.send_models(std::slice::from_ref(&plan.model));
             let engines = self.config.engines.clone();
             return Ok(self.race(&[plan.model], engines, examiner));
         }
@@ -218,7 +218,7 @@ impl Session {
                 // Settings of engines have no meaning for a workload.
                 self.config.settings.clear();
                 self.config.variants.clear();
-                self.tell_models(&models);
+                self.send_models(&models);
                 Ok(self.race(&models, engines, examiner))
             }
             Err(error) => Err(error.to_string()),
@@ -257,7 +257,7 @@ impl Session {
             return Some(models.to_vec());
         }
         let opened = self.models().inspect_err(|why| self.bus.say(LogLevel::Error, why.clone())).ok()?;
-        self.tell_models(&opened);
+        self.send_models(&opened);
         Some(opened)
     }
 
@@ -270,7 +270,7 @@ impl Session {
         Ok(self.loaded.clone())
     }
 
-    pub(super) fn tell_models(&self, models: &[ModelInfo]) {
+    pub(super) fn send_models(&self, models: &[ModelInfo]) {
         for model in models.iter().rev() {
             self.bus.emit(EventBody::ModelOpened { model: model.clone() });
         }

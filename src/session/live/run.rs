@@ -80,7 +80,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         others,
         loaded: Vec::new(),
         plan: None,
-        told: Default::default(),
+        reported_causes: Default::default(),
     };
     std::thread::Builder::new()
         .name("session".to_owned())
@@ -143,7 +143,7 @@ impl Session {
             }
         };
         if self.config.checks {
-            examiner.tell_interrupted();
+            examiner.send_interrupted();
             // The slow facts are collected during the quick checks, and the machine's description needs some of them.
             examiner.check_with(&root);
         } else {
@@ -178,8 +178,8 @@ impl Session {
         if self.config.workload.is_none() {
             self.loaded.clone_from(&models);
         }
-        self.tell_warnings();
-        self.tell_models(&models);
+        self.send_warnings();
+        self.send_models(&models);
         if self.config.race {
             let engines = self.config.engines.clone();
             if self.race(&models, engines, &mut examiner) == After::Quit {

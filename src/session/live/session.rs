@@ -29,7 +29,7 @@ pub(super) struct Session {
     /// The name of the plan that ran last. `None` if it is the plan with which the session began.
     pub(super) plan: Option<String>,
     /// The causes that were reported from the logs of its runs.
-    pub(super) told: follow::ReportedCauses,
+    pub(super) reported_causes: follow::ReportedCauses,
 }
 
 /// Samples the processes that use the machine while a front end needs this. The thread that handles commands during a

@@ -15,15 +15,15 @@ pub(super) struct Load {
 /// The turns, which run one after another. The loads of a turn run at the same time.
 pub(super) fn turns(models: usize, targets: &[Target]) -> Vec<Vec<Load>> {
     let on = |number: usize| targets.get(number % targets.len().max(1)).cloned().unwrap_or(Target::Host);
-    let whole = |model: usize| Load { model, target: on(model), part: None };
+    let complete = |model: usize| Load { model, target: on(model), part: None };
     if models > 1 {
         // Each model is first loaded alone, which shows how much the others slow it down.
-        let alone = (0..models).map(|model| vec![whole(model)]);
-        return alone.chain(std::iter::once((0..models).map(whole).collect())).collect();
+        let alone = (0..models).map(|model| vec![complete(model)]);
+        return alone.chain(std::iter::once((0..models).map(complete).collect())).collect();
     }
     let of = targets.len().max(1) as u32;
     if of == 1 {
-        return vec![vec![whole(0)]];
+        return vec![vec![complete(0)]];
     }
     let part = |index: u32| Load { model: 0, target: on(index as usize), part: Some(Part { index, of }) };
     vec![(0..of).map(part).collect()]

@@ -146,7 +146,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 enum Line {
-    Whole,
+    Complete,
     End,
     Cut(String),
     TooLong(u64),
@@ -214,7 +214,7 @@ impl Reader {
             version1: None,
         };
         match reader.next_line() {
-            Line::Whole => {}
+            Line::Complete => {}
             Line::End => return Err(strange("it holds nothing")),
             Line::Cut(why) => return Err(strange(&format!("its header is cut off ({why})"))),
             Line::TooLong(_) => return Err(strange("its first line is too long for a header")),
@@ -253,7 +253,7 @@ impl Reader {
 
     /// Continues at a position that is not before the current one. Events in between are unpacked but not parsed.
     pub(crate) fn go_to(&mut self, place: &Place) {
-        while self.line_number < place.line_number && matches!(self.next_line(), Line::Whole) {}
+        while self.line_number < place.line_number && matches!(self.next_line(), Line::Complete) {}
         (self.summary, self.version1) = (place.summary.clone(), place.version1.clone());
     }
 
@@ -280,7 +280,7 @@ impl Reader {
                 Ok(count) => {
                     self.total_bytes = self.total_bytes.saturating_add(count as u64);
                     if self.line.ends_with(b"\n") {
-                        return Line::Whole;
+                        return Line::Complete;
                     }
                     if (self.line.len() as u64) <= most {
                         return Line::Cut("the last line is not complete".to_owned());
@@ -360,7 +360,7 @@ impl Iterator for Reader {
                     break;
                 }
                 Line::TooLong(most) => Err(self.too_large(format!("a line is longer than {most} bytes"))),
-                Line::Whole => match self.excess() {
+                Line::Complete => match self.excess() {
                     Some(what) => Err(self.too_large(what)),
                     None => self.parse(),
                 },

@@ -153,9 +153,9 @@ fn a_file_cut_anywhere_never_fails_worse_than_ending_early() {
     let mut seed = 5;
     (0..50).for_each(|i| writer.write(&said(i, &noise(&mut seed).to_string())).unwrap());
     writer.finish().unwrap();
-    let whole = fs::read(&path).unwrap();
-    for length in 0..whole.len() {
-        fs::write(&cut, &whole[..length]).unwrap();
+    let complete = fs::read(&path).unwrap();
+    for length in 0..complete.len() {
+        fs::write(&cut, &complete[..length]).unwrap();
         if let Ok(mut reader) = read(&cut) {
             assert!(reader.all(|e| e.is_ok()), "cut at {length}");
             assert!(reader.summary().truncated.is_some() || reader.summary().events == 50, "cut at {length}");

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn steps_are_the_blockers_that_the_advice_names() {
         let all = ["nvfs-dkms", "udev-database", "kernel-cmdline"];
-        let told = upgraded(vec![
+        let upgraded_events = upgraded(vec![
             finding("nvfs-dkms", "nvidia-fs is not built", Some("Build it.")),
             finding("udev-database", "udev has no record of the disk", None),
             finding("kernel-cmdline", "an option is missing", Some("Add it.")),
@@ -157,22 +157,22 @@ mod tests {
             EventBody::VerdictReached { verdict } => verdict.steps.clone(),
             _ => Vec::new(),
         };
-        assert_eq!(steps(&told[3]), ["udev-database", "kernel-cmdline"]);
-        assert_eq!(steps(&told[4]), all);
-        assert_eq!(steps(&told[5]), ["never-seen"]);
+        assert_eq!(steps(&upgraded_events[3]), ["udev-database", "kernel-cmdline"]);
+        assert_eq!(steps(&upgraded_events[4]), all);
+        assert_eq!(steps(&upgraded_events[5]), ["never-seen"]);
     }
 
     #[test]
     fn the_basis_of_a_verdict_and_a_missing_gpu_are_decoded() {
-        let told = upgraded(vec![
+        let upgraded_events = upgraded(vec![
             finding("gpu-present", "no NVIDIA GPU on this machine", None),
             verdict(&[], "not proven: libcufile does not list nvfs for NVMe; counters would prove it", ""),
             verdict(&[], "not proven: libcufile lists rdma for WekaFS, but no read was counted yet", ""),
             verdict(&[], "there is no GPU on this machine", ""),
             verdict(&[], "derived from the checks", ""),
         ]);
-        assert!(matches!(&told[0], EventBody::CheckDone { finding } if finding.permanent));
-        let bases: Vec<(Basis, bool)> = told[1..]
+        assert!(matches!(&upgraded_events[0], EventBody::CheckDone { finding } if finding.permanent));
+        let bases: Vec<(Basis, bool)> = upgraded_events[1..]
             .iter()
             .filter_map(|body| match body {
                 EventBody::VerdictReached { verdict } => Some((verdict.basis, verdict.proof.contains("not proven"))),
@@ -199,8 +199,10 @@ mod tests {
             ]},
         });
         let result = serde_json::from_value(result).unwrap();
-        let told = upgraded(vec![EventBody::LaneFinished { lane: LaneId(0), result }]);
-        let [EventBody::LaneFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
+        let upgraded_events = upgraded(vec![EventBody::LaneFinished { lane: LaneId(0), result }]);
+        let [EventBody::LaneFinished { result, .. }] = upgraded_events.as_slice() else {
+            panic!("{upgraded_events:?}")
+        };
         let reason = Some(AutoReason::DirectRoute(Route::P2pdma));
         assert_eq!(result.auto_choice, Some(AutoChoice { engine: Engine::GdsSlab, reason }));
         assert_eq!(result.first_difference.as_deref(), Some("tensor a, byte 7"));
@@ -212,8 +214,8 @@ mod tests {
     #[test]
     fn a_lane_that_was_stopped_is_cancelled_and_one_that_died_is_not() {
         let died = |how: &str| EventBody::LaneDied { lane: LaneId(1), how: how.to_owned(), stderr_tail: String::new() };
-        let told = upgraded(vec![died("cancelled"), died("its process was killed")]);
-        assert_eq!(told[0], EventBody::LaneCancelled { lane: LaneId(1) });
-        assert_eq!(told[1], died("its process was killed"));
+        let upgraded_events = upgraded(vec![died("cancelled"), died("its process was killed")]);
+        assert_eq!(upgraded_events[0], EventBody::LaneCancelled { lane: LaneId(1) });
+        assert_eq!(upgraded_events[1], died("its process was killed"));
     }
 }

@@ -96,8 +96,8 @@ fn long_gaps_are_shortened_when_asked() {
 fn a_recording_cut_off_says_so_at_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = recording(folder.path(), &[0, 1, 2]);
-    let whole = std::fs::read(&path).unwrap();
-    std::fs::write(&path, &whole[..whole.len() - 2]).unwrap();
+    let complete = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &complete[..complete.len() - 2]).unwrap();
     let feed = start(&path, 0.0, Options::default()).unwrap();
     let last = feed.events.iter().last().unwrap();
     assert!(matches!(&last.body, EventBody::Said { level: LogLevel::Warn, text } if text.contains("missing")));

@@ -171,10 +171,10 @@ pub(crate) fn offers() -> Vec<RacePlan> {
 /// A session that measured a KV cache and then a grid, with the plans that it offers.
 pub(crate) fn several() -> State {
     let mut state = kv();
-    let told = |name: &str| EventBody::RacePlanStarted { name: name.into(), title: name.into() };
+    let started = |name: &str| EventBody::RacePlanStarted { name: name.into(), title: name.into() };
     let planned = grid(0).grid.map(|grid| EventBody::GridPlanned { plan: grid.plan });
     let said = EventBody::Said { level: LogLevel::Info, text: "writing 2 GiB of test files".into() };
     let plans = EventBody::RacePlansOffered { plans: offers() };
-    reduce(&mut state, [told("io grid")].into_iter().chain(planned).chain([said, plans]).collect());
+    reduce(&mut state, [started("io grid")].into_iter().chain(planned).chain([said, plans]).collect());
     state
 }

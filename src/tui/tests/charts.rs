@@ -35,14 +35,14 @@ fn mouse(ui: &mut App, state: &State, kind: MouseEventKind, (column, row): (u16,
 }
 
 /// The complete time range of the charts on the Race screen.
-fn race_whole(state: &State, ui: &mut App) -> (f64, f64) {
+fn race_full(state: &State, ui: &mut App) -> (f64, f64) {
     let ctx = ui.ctx.clone();
-    charts::whole(state, &Ui { ctx: &ctx, screen: race(ui) })
+    charts::full_range(state, &Ui { ctx: &ctx, screen: race(ui) })
 }
 
-fn system_whole(state: &State, ui: &mut App) -> (f64, f64) {
+fn system_full(state: &State, ui: &mut App) -> (f64, f64) {
     let ctx = ui.ctx.clone();
-    system_screen::whole(state, &Ui { ctx: &ctx, screen: system(ui) })
+    system_screen::full_range(state, &Ui { ctx: &ctx, screen: system(ui) })
 }
 
 fn race_of(scene: Scene) -> (State, App) {
@@ -63,17 +63,17 @@ fn all_charts_have_the_cursor_at_one_time() {
 fn zoom_pan_and_the_brackets_move_what_is_shown_and_the_right_end_follows_again() {
     let (state, mut ui) = race_of(Scene::Live);
     frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
-    let whole = race_whole(&state, &mut ui);
+    let full_range = race_full(&state, &mut ui);
     keys(&mut ui, &state, "[");
-    assert_eq!(race(&mut ui).time.window(whole), whole, "nothing is outside the complete time");
+    assert_eq!(race(&mut ui).time.window(full_range), full_range, "nothing is outside the complete time");
     keys(&mut ui, &state, "++[");
-    let (from, to) = race(&mut ui).time.window(whole);
-    assert!(to < whole.1 && (to - from) < (whole.1 - whole.0) / 3.0);
+    let (from, to) = race(&mut ui).time.window(full_range);
+    assert!(to < full_range.1 && (to - from) < (full_range.1 - full_range.0) / 3.0);
     keys(&mut ui, &state, "],.].");
-    let later = (whole.0, whole.1 + 5.0);
+    let later = (full_range.0, full_range.1 + 5.0);
     assert_eq!(race(&mut ui).time.window(later).1, later.1);
     keys(&mut ui, &state, "0");
-    assert_eq!(race(&mut ui).time.window(whole), whole);
+    assert_eq!(race(&mut ui).time.window(full_range), full_range);
 }
 
 #[test]
@@ -82,14 +82,14 @@ fn space_holds_the_charts_of_a_live_race_still_and_lets_go() {
     let theme = Theme::new(Taste::default());
     frame(&state, &mut ui, &theme, 120, 36);
     keys(&mut ui, &state, " ");
-    let held = race_whole(&state, &mut ui);
+    let held = race_full(&state, &mut ui);
     assert!(text(&frame(&state, &mut ui, &theme, 120, 36)).contains("held still"));
     state.now_ns += 3_000_000_000;
     let shown = text(&frame(&state, &mut ui, &theme, 120, 36));
-    assert_eq!(race_whole(&state, &mut ui), held, "{shown}");
+    assert_eq!(race_full(&state, &mut ui), held, "{shown}");
     keys(&mut ui, &state, " ");
     frame(&state, &mut ui, &theme, 120, 36);
-    assert!(race_whole(&state, &mut ui).1 > held.1 + 2.0);
+    assert!(race_full(&state, &mut ui).1 > held.1 + 2.0);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn a_click_puts_the_cursor_there_and_the_wheel_over_a_chart_zooms() {
     let at = race(&mut ui).time.cursor.expect("a cursor");
     mouse(&mut ui, &state, MouseEventKind::ScrollUp, (20, row));
     assert!(race(&mut ui).time.zoomed());
-    let whole = race_whole(&state, &mut ui);
-    let (from, to) = race(&mut ui).time.window(whole);
+    let full_range = race_full(&state, &mut ui);
+    let (from, to) = race(&mut ui).time.window(full_range);
     assert!(from <= at && at <= to, "{from} {at} {to}");
     mouse(&mut ui, &state, MouseEventKind::ScrollDown, (20, row));
     assert!(!race(&mut ui).time.zoomed());
@@ -158,11 +158,11 @@ fn the_charts_of_the_system_screen_have_a_cursor_that_stays_at_its_time_and_can_
     keys(&mut ui, &state, " ");
     assert!(text(&frame(&state, &mut ui, &theme, 200, 60)).contains("held still"));
     let (newest, sample) = state.system.back().cloned().expect("a picture");
-    let held = system_whole(&state, &mut ui);
+    let held = system_full(&state, &mut ui);
     state.system.push_back((newest + 2_000_000_000, sample));
-    assert_eq!(system_whole(&state, &mut ui), held, "later events wait");
+    assert_eq!(system_full(&state, &mut ui), held, "later events wait");
     keys(&mut ui, &state, " ");
-    assert!(system_whole(&state, &mut ui).1 > held.1);
+    assert!(system_full(&state, &mut ui).1 > held.1);
     assert_eq!(system(&mut ui).time.cursor, Some(at), "in the session's time it has not moved");
     frame(&state, &mut ui, &theme, 60, 20);
     keys(&mut ui, &state, "<");

@@ -163,7 +163,7 @@ fn ui(screen: ScreenId, replay: bool) -> App {
 }
 
 #[test]
-fn q_ends_a_session_that_is_at_rest_and_tells_it() {
+fn q_ends_an_idle_session_and_sends_quit() {
     let mut stage = Stage::new(events(Scene::Done), false);
     stage.keys("q");
     let ending = stage.run(ui(ScreenId::Race, false));
@@ -173,7 +173,7 @@ fn q_ends_a_session_that_is_at_rest_and_tells_it() {
 }
 
 #[test]
-fn q_asks_once_while_a_race_is_under_way() {
+fn q_asks_once_while_a_race_is_running() {
     let mut stage = Stage::new(events(Scene::Live), false);
     assert!(
         events(Scene::Live)
@@ -260,7 +260,7 @@ fn when_the_feed_ends_the_screens_stay_until_the_user_leaves() {
 }
 
 #[test]
-fn an_unchanged_frame_sends_nothing_and_a_resize_draws_anew() {
+fn an_unchanged_frame_sends_nothing_and_a_resize_draws_everything() {
     let mut painter = Painter::new(TestBackend::new(80, 24)).unwrap();
     let draw = |buffer: &mut ratatui::buffer::Buffer| {
         buffer.set_string(0, 0, "same", ratatui::style::Style::new());
@@ -274,7 +274,7 @@ fn an_unchanged_frame_sends_nothing_and_a_resize_draws_anew() {
 }
 
 #[test]
-fn a_message_stands_until_a_key_is_pressed() {
+fn a_message_is_shown_until_a_key_is_pressed() {
     let mut tape = events(Scene::Done);
     let at_ns = tape.last().unwrap().at_ns;
     let body =

@@ -41,15 +41,15 @@ fn open_fix(ui: &mut App) -> Option<FixId> {
 const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
 
 #[test]
-fn the_reason_and_the_key_that_mends_it_are_told_at_every_size() {
+fn the_reason_and_the_key_of_the_fix_are_shown_at_every_size() {
     let state = testdata::state(Scene::Failed);
     for (size, reason) in [((40, 12), false), ((60, 20), true), ((80, 24), true), ((120, 36), true), ((250, 70), true)]
     {
         let mut ui = app(ScreenId::Environment);
         let shown = drawn(&mut ui, &state, size);
         assert!(!reason || shown.lines().any(|line| line.contains("why ")), "{size:?}\n{shown}");
-        let told = shown.lines().skip_while(|line| !(line.contains("fix ") && line.contains(" f ")));
-        let fix: String = told.take(2).collect();
+        let shown_text = shown.lines().skip_while(|line| !(line.contains("fix ") && line.contains(" f ")));
+        let fix: String = shown_text.take(2).collect();
         assert!(fix.contains("udev"), "{size:?}\n{shown}");
         press(&mut ui, &state, KeyCode::Char('f'));
         assert_eq!(open_fix(&mut ui), Some(FixId::UdevRecord), "{size:?}");
@@ -194,7 +194,7 @@ fn processes_are_sorted_and_filtered() {
 }
 
 #[test]
-fn a_folder_that_stands_for_a_machine_shows_nobody_elses_processes() {
+fn a_captured_machine_shows_no_processes() {
     let state = testdata::state(Scene::Failed);
     let mut ui = app(ScreenId::Environment);
     ui.ctx.captured = true;

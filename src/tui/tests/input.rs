@@ -96,16 +96,16 @@ fn y_copies_the_answer_and_x_exports_only_where_that_can_be_done() {
 fn zoom_and_cursor_scroll_back_through_the_charts_and_e_expands_one() {
     let state = testdata::state(Scene::Done);
     let mut ui = app(ScreenId::Race);
-    let whole = text(&frame(&state, &mut ui, &theme(), 120, 36));
+    let full_range = text(&frame(&state, &mut ui, &theme(), 120, 36));
     "e++".chars().for_each(|c| drop(key(&mut ui, &state, c)));
     let end = text(&frame(&state, &mut ui, &theme(), 120, 36));
     (0..30).for_each(|_| drop(key(&mut ui, &state, 'h')));
     let earlier = text(&frame(&state, &mut ui, &theme(), 120, 36));
-    assert!(whole != end && end != earlier && earlier.contains(" at "), "{earlier}");
+    assert!(full_range != end && end != earlier && earlier.contains(" at "), "{earlier}");
     assert!(!earlier.contains("where the time went") && earlier.contains("Bandwidth"), "{earlier}");
     "0e".chars().for_each(|c| drop(key(&mut ui, &state, c)));
     race(&mut ui).time.cursor = None;
-    assert_eq!(text(&frame(&state, &mut ui, &theme(), 120, 36)), whole);
+    assert_eq!(text(&frame(&state, &mut ui, &theme(), 120, 36)), full_range);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_table_of_a_hundred_thousand_tensors_is_quick() {
 }
 
 #[test]
-fn what_learn_measures_is_told_and_can_be_stopped_there() {
+fn the_lesson_shows_its_measurement_and_can_stop_it() {
     let mut ui = app(ScreenId::Learn);
     let live = testdata::state(Scene::Live);
     assert_eq!(key(&mut ui, &live, 'c').commands, [Command::CancelRace]);

@@ -106,8 +106,8 @@ fn a_new_plan_is_shown_at_once() {
     let (mut state, mut ui) = (testdata::kv(), on_race());
     shown(&mut ui, &state, (120, 36));
     ui.ctx.entry = Some(2);
-    let told = crate::core::EventBody::RacePlanStarted { name: "io grid".into(), title: "io grid".into() };
-    state.reduce(&crate::core::Event { at_ns: state.now_ns + 1, body: told });
+    let plan_started = crate::core::EventBody::RacePlanStarted { name: "io grid".into(), title: "io grid".into() };
+    state.reduce(&crate::core::Event { at_ns: state.now_ns + 1, body: plan_started });
     shown(&mut ui, &state, (120, 36));
     assert_eq!((ui.ctx.plan, ui.ctx.entry, state.earlier.len(), state.lanes.len()), (None, None, 1, 0));
     assert_eq!(state.earlier[0].race_title(), "kv lmcache");

@@ -217,7 +217,7 @@ fn ascii_mode_draws_nothing_but_ascii() {
 }
 
 #[test]
-fn without_colour_the_outcomes_are_still_told_apart() {
+fn without_colour_the_outcomes_still_differ() {
     let mut ui = app(ScreenId::Environment);
     let shown = text(&frame(&testdata::state(Scene::Failed), &mut ui, &theme(ThemeName::Mono), 120, 36));
     assert!(shown.contains("✖ fail") && shown.contains("▲ ext4-journal") && shown.contains("✔ o-direct"), "{shown}");

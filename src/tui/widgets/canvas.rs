@@ -147,8 +147,10 @@ fn shown(points: &[(f64, f64)], x: (f64, f64)) -> &[(f64, f64)] {
 
 /// Splits points at gaps: where two points are further apart than `gap`, and at values that are not numbers.
 fn runs(points: &[(f64, f64)], gap: f64) -> impl Iterator<Item = &[(f64, f64)]> {
-    let whole = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
-    points.chunk_by(move |a, b| b.0 - a.0 <= gap && whole(a) && whole(b)).filter(move |run| run.iter().all(whole))
+    let complete = |p: &(f64, f64)| p.0.is_finite() && p.1.is_finite();
+    points
+        .chunk_by(move |a, b| b.0 - a.0 <= gap && complete(a) && complete(b))
+        .filter(move |run| run.iter().all(complete))
 }
 
 /// At most two points per column, the minimum and the maximum, in their order. So no peak is lost, and a frame does

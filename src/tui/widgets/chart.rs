@@ -308,9 +308,9 @@ impl Series {
             _ => self.gap,
         };
         let reach = if spacing.is_finite() { (self.gap / 2.0).min(spacing) } else { 0.0 };
-        let whole = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite();
+        let complete = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite();
         let nearest = match (before, after) {
-            (Some(a), Some(b)) if b.0 - a.0 <= self.gap && whole(&a) && whole(&b) => {
+            (Some(a), Some(b)) if b.0 - a.0 <= self.gap && complete(&a) && complete(&b) => {
                 Some(if time - a.0 <= b.0 - time { a } else { b })
             }
             (a, b) => {
@@ -318,7 +318,7 @@ impl Series {
                 close.min_by(|a, b| (a.0 - time).abs().total_cmp(&(b.0 - time).abs()))
             }
         };
-        nearest.filter(whole).map(|p| p.1)
+        nearest.filter(complete).map(|p| p.1)
     }
 }
 

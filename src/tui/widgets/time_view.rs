@@ -21,14 +21,14 @@ pub(crate) struct TimeView {
 
 impl TimeView {
     /// Moves the cursor or the visible part by the action of a key.
-    pub(crate) fn act(&mut self, action: Action, whole: (f64, f64)) {
+    pub(crate) fn act(&mut self, action: Action, full_range: (f64, f64)) {
         match action {
-            Action::Left => self.step(whole, false),
-            Action::Right => self.step(whole, true),
-            Action::PanBack => self.pan(whole, false),
-            Action::PanForward => self.pan(whole, true),
-            Action::ZoomIn => self.zoom_in(whole),
-            Action::ZoomOut => self.zoom_out(whole),
+            Action::Left => self.step(full_range, false),
+            Action::Right => self.step(full_range, true),
+            Action::PanBack => self.pan(full_range, false),
+            Action::PanForward => self.pan(full_range, true),
+            Action::ZoomIn => self.zoom_in(full_range),
+            Action::ZoomOut => self.zoom_out(full_range),
             Action::ZoomAll => self.zoom_all(),
             _ => {}
         }
@@ -56,8 +56,8 @@ impl TimeView {
 
     /// Moves the cursor. The first step puts it at an end of the visible part. A step beyond the right end removes it
     /// and follows the right end again.
-    pub(crate) fn step(&mut self, whole: (f64, f64), right: bool) {
-        let (from, to) = self.window(whole);
+    pub(crate) fn step(&mut self, full_range: (f64, f64), right: bool) {
+        let (from, to) = self.window(full_range);
         let step = (to - from) / STEPS;
         if !(step > 0.0 && step.is_finite()) {
             return;
@@ -71,36 +71,36 @@ impl TimeView {
             Some(at) if right => at + step,
             Some(at) => at - step,
         };
-        if at > whole.1 + step * 1e-6 {
+        if at > full_range.1 + step * 1e-6 {
             (self.cursor, self.end) = (None, None);
             return;
         }
-        self.cursor = Some(at.clamp(whole.0, whole.1));
-        self.settle(to, whole);
+        self.cursor = Some(at.clamp(full_range.0, full_range.1));
+        self.settle(to, full_range);
     }
 
     /// Moves the visible part by half of its length. The cursor keeps its time unless it would no longer be visible.
-    pub(crate) fn pan(&mut self, whole: (f64, f64), right: bool) {
-        let (from, to) = self.window(whole);
+    pub(crate) fn pan(&mut self, full_range: (f64, f64), right: bool) {
+        let (from, to) = self.window(full_range);
         let part = to - from;
         let end = if right { to + part / 2.0 } else { to - part / 2.0 };
-        let end = end.clamp((whole.0 + part).min(whole.1), whole.1);
+        let end = end.clamp((full_range.0 + part).min(full_range.1), full_range.1);
         self.cursor = self.cursor.map(|at| at.clamp(end - part, end));
-        self.settle(end, whole);
+        self.settle(end, full_range);
     }
 
     /// Stores the last visible time, or that it is the right end.
-    fn settle(&mut self, end: f64, whole: (f64, f64)) {
+    fn settle(&mut self, end: f64, full_range: (f64, f64)) {
         let end = self.cursor.map_or(end, |at| end.max(at));
-        self.end = (end < whole.1 - (whole.1 - whole.0) * 1e-9).then_some(end);
+        self.end = (end < full_range.1 - (full_range.1 - full_range.0) * 1e-9).then_some(end);
     }
 
-    pub(crate) fn zoom_in(&mut self, whole: (f64, f64)) {
-        self.zoom_to((self.zoom + 1).min(DEEPEST), whole);
+    pub(crate) fn zoom_in(&mut self, full_range: (f64, f64)) {
+        self.zoom_to((self.zoom + 1).min(DEEPEST), full_range);
     }
 
-    pub(crate) fn zoom_out(&mut self, whole: (f64, f64)) {
-        self.zoom_to(self.zoom.saturating_sub(1), whole);
+    pub(crate) fn zoom_out(&mut self, full_range: (f64, f64)) {
+        self.zoom_to(self.zoom.saturating_sub(1), full_range);
     }
 
     /// Shows the complete range. The cursor keeps its time.
@@ -109,23 +109,23 @@ impl TimeView {
     }
 
     /// Puts the cursor at a time.
-    pub(crate) fn put(&mut self, whole: (f64, f64), at: f64) {
+    pub(crate) fn put(&mut self, full_range: (f64, f64), at: f64) {
         if at.is_finite() {
-            let end = self.window(whole).1;
-            self.cursor = Some(at.clamp(whole.0, whole.1.max(whole.0)));
-            self.settle(end, whole);
+            let end = self.window(full_range).1;
+            self.cursor = Some(at.clamp(full_range.0, full_range.1.max(full_range.0)));
+            self.settle(end, full_range);
         }
     }
 
     /// Changes the zoom. With a cursor, the visible part is around it, so that it stays visible at every zoom level.
     /// Otherwise the right end stays the same.
-    fn zoom_to(&mut self, zoom: u32, whole: (f64, f64)) {
-        let end = self.window(whole).1;
+    fn zoom_to(&mut self, zoom: u32, full_range: (f64, f64)) {
+        let end = self.window(full_range).1;
         self.zoom = zoom;
-        let part = (whole.1 - whole.0) / f64::from(1_u32 << zoom);
+        let part = (full_range.1 - full_range.0) / f64::from(1_u32 << zoom);
         if part > 0.0 && part.is_finite() {
             let end = self.cursor.map_or(end, |at| at + part / 2.0);
-            self.settle(end.clamp((whole.0 + part).min(whole.1), whole.1), whole);
+            self.settle(end.clamp((full_range.0 + part).min(full_range.1), full_range.1), full_range);
         }
     }
 }
@@ -168,23 +168,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_window_is_inside_the_whole_and_holds_the_cursor(
+        fn the_window_is_inside_the_range_and_contains_the_cursor(
             moves in prop::collection::vec(0_u8..8, 0..60), from in -1e3..1e3_f64, length in 1e-6..1e6_f64,
         ) {
-            let whole = (from, from + length);
+            let full_range = (from, from + length);
             let mut view = TimeView::default();
             for step in moves {
                 match step {
-                    0 => view.zoom_in(whole),
-                    1 => view.zoom_out(whole),
+                    0 => view.zoom_in(full_range),
+                    1 => view.zoom_out(full_range),
                     2 => view.zoom_all(),
-                    3 | 4 => view.step(whole, step == 3),
-                    7 => view.put(whole, from + length * 0.3),
-                    _ => view.pan(whole, step == 5),
+                    3 | 4 => view.step(full_range, step == 3),
+                    7 => view.put(full_range, from + length * 0.3),
+                    _ => view.pan(full_range, step == 5),
                 }
-                let (a, b) = view.window(whole);
+                let (a, b) = view.window(full_range);
                 let slack = length * 1e-6;
-                prop_assert!(a >= whole.0 - slack && b <= whole.1 + slack && a < b, "{view:?} {a} {b}");
+                prop_assert!(a >= full_range.0 - slack && b <= full_range.1 + slack && a < b, "{view:?} {a} {b}");
                 if let Some(at) = view.cursor {
                     prop_assert!(at >= a - slack && at <= b + slack, "{view:?} {a} {b}");
                 }

@@ -81,10 +81,10 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         let counted = counter.map(counts);
         let (started, cpu_before) = (Instant::now(), cpu_ns());
         go.wait();
-        let told: Vec<ThreadResult> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
-        Ok::<_, String>((told, started, setup_ns, cpu_before, counted))
+        let done: Vec<ThreadResult> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+        Ok::<_, String>((done, started, setup_ns, cpu_before, counted))
     });
-    let (told, started, setup_ns, cpu_before, counted) = match measured {
+    let (done, started, setup_ns, cpu_before, counted) = match measured {
         Ok(measured) => measured,
         Err(why) => return CellResult::failed(*key, why),
     };
@@ -92,13 +92,13 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
     if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return CellResult { setup_ns, ..CellResult::failed(*key, why) };
     }
-    if told.len() != key.threads as usize {
+    if done.len() != key.threads as usize {
         return CellResult::failed(*key, "a thread of the measurement ended without a result");
     }
-    let wall_ns = told.iter().map(|t| t.ended.duration_since(started).as_nanos() as u64).max().unwrap_or(0);
-    let operations: u64 = told.iter().map(|t| t.operations).sum();
+    let wall_ns = done.iter().map(|t| t.ended.duration_since(started).as_nanos() as u64).max().unwrap_or(0);
+    let operations: u64 = done.iter().map(|t| t.operations).sum();
     let bytes = operations * key.block_bytes;
-    let mut latencies: Vec<u64> = told.iter().flat_map(|t| &t.latencies).copied().collect();
+    let mut latencies: Vec<u64> = done.iter().flat_map(|t| &t.latencies).copied().collect();
     CellResult {
         key: *key,
         bytes,
@@ -111,8 +111,8 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         route: counter
             .zip(counted)
             .map(|(cufile, before)| cufile.route(before, counts(cufile), Made { transfers: operations, bytes })),
-        checked_bytes: told.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
-        verified: told.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
+        checked_bytes: done.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
+        verified: done.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
         error: None,
         died: false,
     }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_told_from_its_place_and_a_shifted_or_damaged_block_is_not_taken_for_it() {
+    fn a_shifted_or_damaged_block_is_detected() {
         let mut block = vec![0; 8192];
         fill(&mut block, 7, 4096);
         assert!(holds(&block, 7, 4096));

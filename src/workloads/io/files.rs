@@ -86,7 +86,7 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
         return Err(failed("looking into", dir)(io::ErrorKind::NotADirectory.into()));
     }
     // The order of the measuring process is JSON, so the path must be UTF-8.
-    if dir.canonicalize().is_ok_and(|whole| whole.to_str().is_none()) {
+    if dir.canonicalize().is_ok_and(|complete| complete.to_str().is_none()) {
         return Err(FilesError::NoText { path: dir.to_owned() });
     }
     let may_write = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
@@ -202,13 +202,13 @@ mod tests {
     #[test]
     fn files_have_known_content_and_go_with_their_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let mut told = 0;
+        let mut reported_bytes = 0;
         let files = Files::make(dir.path(), (4 << 20) + 4096, 5, &mut |bytes| {
-            told = bytes;
+            reported_bytes = bytes;
             true
         })
         .unwrap();
-        assert_eq!(told, 2 * ((4 << 20) + 4096));
+        assert_eq!(reported_bytes, 2 * ((4 << 20) + 4096));
         let bytes = std::fs::read(files.read_path()).unwrap();
         assert!(content::holds(&bytes, 5, 0));
         files.remove().unwrap();

@@ -135,7 +135,7 @@ impl Mover {
             Self::Host { file, slot, gpu } => {
                 let Some(own) = slot.as_mut() else { return Err("the thread's buffer was released".to_owned()) };
                 if access == Access::Read {
-                    whole(block_bytes, |done| {
+                    transfer_complete(block_bytes, |done| {
                         rustix::io::pread(&*file, &mut own.bytes_mut()[done..block_bytes], offset + done as u64)
                     })?;
                     if let Some((queue, memory)) = gpu
@@ -149,7 +149,7 @@ impl Mover {
                     if let Some((_, memory)) = gpu {
                         memory.read_back(0, &mut own.bytes_mut()[..block_bytes]).map_err(|e| e.to_string())?;
                     }
-                    whole(block_bytes, |done| {
+                    transfer_complete(block_bytes, |done| {
                         rustix::io::pwrite(&*file, &own.bytes()[done..block_bytes], offset + done as u64)
                     })?;
                 }
@@ -160,7 +160,7 @@ impl Mover {
 }
 
 /// Repeats a system call until all bytes are moved.
-fn whole(bytes: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> Result<(), String> {
+fn transfer_complete(bytes: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> Result<(), String> {
     let mut done = 0;
     while done < bytes {
         match call(done) {

@@ -85,7 +85,7 @@ impl Side {
     }
 
     /// The result of the writes. `last_read_ns` is the time at which the last transfer of the read ended.
-    pub(super) fn told(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
+    pub(super) fn result_of(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
         BesideWrites {
             files: self.files as u64,
             operations: operations.len() as u64,

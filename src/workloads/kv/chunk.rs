@@ -227,9 +227,9 @@ mod tests {
         let head = header.encode().unwrap();
         let path = folder.join("chunk");
         std::fs::write(metadata_of(&path), &head).unwrap();
-        let whole = [&head[..], payload].concat();
-        std::fs::write(&path, &whole).unwrap();
-        (path, whole)
+        let complete = [&head[..], payload].concat();
+        std::fs::write(&path, &complete).unwrap();
+        (path, complete)
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_chunk_is_found_and_one_without_metadata_is_a_plain_miss() {
+    fn a_complete_chunk_is_found_and_one_without_metadata_is_a_miss() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(examine(&folder.path().join("chunk"), true), Ok(None));
         let (path, _) = stored(folder.path(), &[3; 9000]);
@@ -284,17 +284,17 @@ mod tests {
     }
 
     #[test]
-    fn no_beginning_of_a_chunk_is_taken_for_a_whole_one() {
+    fn a_truncated_chunk_is_not_complete() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, whole) = stored(folder.path(), &[3; 5000]);
-        for length in (0..whole.len()).step_by(97).chain([4095, 4096, whole.len() - 1]) {
-            std::fs::write(&path, &whole[..length]).unwrap();
-            assert!(examine(&path, false).is_err(), "{length} of {} bytes", whole.len());
+        let (path, complete) = stored(folder.path(), &[3; 5000]);
+        for length in (0..complete.len()).step_by(97).chain([4095, 4096, complete.len() - 1]) {
+            std::fs::write(&path, &complete[..length]).unwrap();
+            assert!(examine(&path, false).is_err(), "{length} of {} bytes", complete.len());
         }
-        std::fs::write(&path, [&whole[..], &[0]].concat()).unwrap();
+        std::fs::write(&path, [&complete[..], &[0]].concat()).unwrap();
         assert!(examine(&path, false).is_err(), "a byte too many");
         for length in [0, 7, 8, 100, 4095] {
-            std::fs::write(metadata_of(&path), &whole[..length]).unwrap();
+            std::fs::write(metadata_of(&path), &complete[..length]).unwrap();
             assert!(examine(&path, false).is_err(), "{length} bytes of metadata");
         }
     }
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn a_changed_byte_of_the_header_or_the_payload_is_seen() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, whole) = stored(folder.path(), &[3; 500]);
-        for at in (0..whole.len()).step_by(7) {
-            let mut damaged = whole.clone();
+        let (path, complete) = stored(folder.path(), &[3; 500]);
+        for at in (0..complete.len()).step_by(7) {
+            let mut damaged = complete.clone();
             damaged[at] ^= 0x10;
             std::fs::write(&path, &damaged).unwrap();
             assert!(examine(&path, true).is_err(), "byte {at}");

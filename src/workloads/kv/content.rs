@@ -43,12 +43,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_range_is_the_same_as_in_the_whole(seed: u64, file in 0..9_u64, from in 0..200_usize, length in 0..200_usize) {
-            let mut whole = [0; 400];
-            fill(seed, file, 0, &mut whole);
+        fn any_range_equals_that_part_of_the_file(seed: u64, file in 0..9_u64, from in 0..200_usize, length in 0..200_usize) {
+            let mut complete = [0; 400];
+            fill(seed, file, 0, &mut complete);
             let mut part = vec![0; length];
             fill(seed, file, from as u64, &mut part);
-            prop_assert_eq!(&part[..], &whole[from..from + length]);
+            prop_assert_eq!(&part[..], &complete[from..from + length]);
         }
     }
 

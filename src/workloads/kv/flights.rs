@@ -60,9 +60,9 @@ pub(super) struct Flights {
     pub(super) clock: Clock,
     /// Gets each completed transfer, if computing waits for layers.
     pub(super) window: Option<Arc<Window>>,
-    pub(super) tell: Sender<Landed>,
-    pub(super) told: Receiver<Landed>,
-    pub(super) under_way: BTreeMap<u64, Flight>,
+    pub(super) landing_sender: Sender<Landed>,
+    pub(super) landings: Receiver<Landed>,
+    pub(super) in_progress: BTreeMap<u64, Flight>,
     pub(super) next: u64,
     /// Free slots in the staging memory, which are used in rotation like in LMCache. Empty if transfers need no slot.
     pub(super) slots: VecDeque<u64>,
@@ -113,15 +113,15 @@ impl Flights {
         window: Option<Arc<Window>>,
         slots: VecDeque<u64>,
     ) -> Self {
-        let (tell, told) = unbounded();
+        let (landing_sender, landings) = unbounded();
         Self {
             stream,
             depth: settings.get(KvSetting::AsyncDepth).max(1) as usize,
             clock,
             window,
-            tell,
-            told,
-            under_way: BTreeMap::new(),
+            landing_sender,
+            landings,
+            in_progress: BTreeMap::new(),
             next: 0,
             slots,
             on_stream: Arc::default(),
@@ -152,7 +152,7 @@ impl Flights {
         ends_transfer: bool,
     ) -> impl FnOnce(Result<usize, Error>) + Send + use<> {
         let (clock, on_stream) = (self.clock, Arc::clone(&self.on_stream));
-        let (window, tell) = (self.window.clone(), self.tell.clone());
+        let (window, landing_sender) = (self.window.clone(), self.landing_sender.clone());
         move |moved| {
             let at_ns = clock.now_ns();
             on_stream.fetch_sub(1, Ordering::Relaxed);
@@ -162,7 +162,7 @@ impl Flights {
                 window.landed(layer as usize);
             }
             // The receiver was dropped if the worker failed.
-            let _ = tell.send(Landed { number, segment, moved, at_ns });
+            let _ = landing_sender.send(Landed { number, segment, moved, at_ns });
         }
     }
 }

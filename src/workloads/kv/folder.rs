@@ -195,7 +195,7 @@ fn folder_name(name: &str) -> String {
 fn parent(dir: &Path) -> Result<PathBuf, FolderError> {
     let doing = "examining";
     let dir = match fs::canonicalize(dir) {
-        Ok(whole) if whole.is_dir() => whole,
+        Ok(complete) if complete.is_dir() => complete,
         Ok(path) => {
             return Err(FolderError::System { doing, path, source: ErrorKind::NotADirectory.into() });
         }

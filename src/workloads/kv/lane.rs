@@ -258,7 +258,7 @@ fn measure(
     let landed_ns = done.operations.iter().map(|o| o.end_ns).max().unwrap_or(wall_ns);
     // A read with concurrent writes also ends when its last byte has landed.
     let wall_ns = if done.computing.is_empty() && concurrent.is_none() { wall_ns } else { landed_ns };
-    let beside_writes = concurrent.map(|(side, _)| side.told(&done.beside, landed_ns));
+    let beside_writes = concurrent.map(|(side, _)| side.result_of(&done.beside, landed_ns));
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
     result.bytes = context.counters.landed_bytes.load(Ordering::Relaxed);
     result.wall_ns = wall_ns;

@@ -26,7 +26,7 @@ impl Worker<'_, '_> {
     /// Puts a transfer on the stream as soon as there is space, and processes completed transfers.
     pub(super) fn launch(&mut self, task: &Task) -> Result<(), LoadError> {
         let depth = self.flights.as_ref().map_or(1, |flights| flights.depth);
-        while self.under_way() >= depth {
+        while self.in_progress() >= depth {
             self.land(true)?;
         }
         let start_ns = self.rec.now();
@@ -57,7 +57,7 @@ impl Worker<'_, '_> {
             start_ns,
             called_ns: self.rec.now(),
         };
-        flights.under_way.insert(number, flight);
+        flights.in_progress.insert(number, flight);
         self.put(number, Segment { offset: 0, bytes: task.bytes })?;
         while self.land(false)? {}
         Ok(())
@@ -65,14 +65,14 @@ impl Worker<'_, '_> {
 
     /// Waits for all unfinished transfers.
     pub(super) fn land_all(&mut self) -> Result<(), LoadError> {
-        while self.under_way() > 0 {
+        while self.in_progress() > 0 {
             self.land(true)?;
         }
         Ok(())
     }
 
-    fn under_way(&self) -> usize {
-        self.flights.as_ref().map_or(0, |flights| flights.under_way.len())
+    fn in_progress(&self) -> usize {
+        self.flights.as_ref().map_or(0, |flights| flights.in_progress.len())
     }
 
     /// Calls cuFile for a segment of a transfer, once for each region of the segment.
@@ -80,7 +80,7 @@ impl Worker<'_, '_> {
         let mut done = 0;
         while done < segment.bytes {
             let at = self.rec.now();
-            let of = self.flights.as_ref().and_then(|flights| flights.under_way.get(&number));
+            let of = self.flights.as_ref().and_then(|flights| flights.in_progress.get(&number));
             let Some((task, place, handle)) = of.map(|of| (of.task, of.place, Arc::clone(&of.handle))) else {
                 return Err(LoadError::Stopped);
             };
@@ -110,7 +110,7 @@ impl Worker<'_, '_> {
             let end_ns = self.rec.end(Phase::Submit, at, of);
             if let Some(flights) = &mut self.flights {
                 flights.in_call_ns += end_ns - at;
-                if let Some(flight) = flights.under_way.get_mut(&number) {
+                if let Some(flight) = flights.in_progress.get_mut(&number) {
                     flight.ios.push(io);
                     flight.left += 1;
                 }
@@ -123,14 +123,14 @@ impl Worker<'_, '_> {
     /// Processes a completed segment and returns whether there was one. With `wait`, it waits for one.
     fn land(&mut self, wait: bool) -> Result<bool, LoadError> {
         let at = self.rec.now();
-        let Some(told) = self.next_told(wait)? else { return Ok(false) };
+        let Some(landing) = self.next_landing(wait)? else { return Ok(false) };
         let check = self.shared.settings.get(KvSetting::CheckResults) != 0 || !self.shared.layout.is_slab();
         let Some(flights) = &mut self.flights else { return Ok(true) };
-        let Some(flight) = flights.under_way.get_mut(&told.number) else { return Ok(true) };
-        flights.in_flight_ns += told.at_ns.saturating_sub(flight.called_ns);
+        let Some(flight) = flights.in_progress.get_mut(&landing.number) else { return Ok(true) };
+        flights.in_flight_ns += landing.at_ns.saturating_sub(flight.called_ns);
         flight.left -= 1;
-        let (task, expected) = (flight.task, told.segment);
-        let moved = match &told.moved {
+        let (task, expected) = (flight.task, landing.segment);
+        let moved = match &landing.moved {
             Ok(0) if check => {
                 let done = flight.done;
                 return Err(self.ended_early(&task, done));
@@ -147,26 +147,26 @@ impl Worker<'_, '_> {
         flight.done += moved;
         if check && moved < expected.bytes {
             let rest = Segment { offset: expected.offset + moved, bytes: expected.bytes - moved };
-            return self.put(told.number, rest).map(|()| true);
+            return self.put(landing.number, rest).map(|()| true);
         }
         let landed = flight.left == 0;
         let of = self.of(&task, landed);
         self.rec.end(Phase::Transfer, at, of);
         if landed {
-            self.landed(&told)?;
+            self.landed(&landing)?;
         }
         Ok(true)
     }
 
     /// Completes a transfer after its last segment.
-    fn landed(&mut self, told: &Landed) -> Result<(), LoadError> {
-        let Some(mut flight) = self.flights.as_mut().and_then(|all| all.under_way.remove(&told.number)) else {
+    fn landed(&mut self, landing: &Landed) -> Result<(), LoadError> {
+        let Some(mut flight) = self.flights.as_mut().and_then(|all| all.in_progress.remove(&landing.number)) else {
             return Ok(());
         };
         let task = flight.task;
         // All calls have ended, so dropping them does not wait.
         flight.ios.clear();
-        let mut end_ns = told.at_ns;
+        let mut end_ns = landing.at_ns;
         if !self.shared.lane.write && self.shared.slab.is_some() {
             self.scatter(&task, flight.place)?;
             end_ns = self.rec.now();
@@ -188,14 +188,14 @@ impl Worker<'_, '_> {
     }
 
     /// The next message of a callback. `None` if there is none and `wait` is not set.
-    fn next_told(&self, wait: bool) -> Result<Option<Landed>, LoadError> {
+    fn next_landing(&self, wait: bool) -> Result<Option<Landed>, LoadError> {
         let Some(flights) = &self.flights else { return Ok(None) };
         if !wait {
-            return Ok(flights.told.try_recv().ok());
+            return Ok(flights.landings.try_recv().ok());
         }
         loop {
-            match flights.told.recv_timeout(LOOK) {
-                Ok(told) => return Ok(Some(told)),
+            match flights.landings.recv_timeout(LOOK) {
+                Ok(landing) => return Ok(Some(landing)),
                 Err(RecvTimeoutError::Timeout) if !self.shared.context.stopped() => {}
                 Err(_) => return Err(LoadError::Stopped),
             }

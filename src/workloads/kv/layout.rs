@@ -309,11 +309,11 @@ impl Layout {
             }
         }
         // These systems read or write a complete file in one thread. In others, workers take single transfers.
-        let whole_files = self.kind != KvSystem::Ucm && !self.layerwise;
+        let complete_files = self.kind != KvSystem::Ucm && !self.layerwise;
         let mut start = 0;
         while start < tasks.len() {
             let file = tasks[start].file;
-            let length = if whole_files { tasks[start..].iter().take_while(|t| t.file == file).count() } else { 1 };
+            let length = if complete_files { tasks[start..].iter().take_while(|t| t.file == file).count() } else { 1 };
             units.push(start..start + length);
             start += length;
         }
@@ -399,12 +399,12 @@ impl Layout {
 
     /// Ranges of the target that are registered separately: the tensors of complete layers, or every block.
     pub(super) fn registrations(&self, each_block: bool) -> Vec<Range<u64>> {
-        let whole = self.slots.len() as u64 * self.extent;
-        if whole == 0 {
+        let complete = self.slots.len() as u64 * self.extent;
+        if complete == 0 {
             return Vec::new();
         }
-        let step = if each_block { self.extent } else { whole };
-        (0..self.layers * self.vectors * whole / step)
+        let step = if each_block { self.extent } else { complete };
+        (0..self.layers * self.vectors * complete / step)
             .map(|i| self.misalign + i * step..self.misalign + (i + 1) * step)
             .collect()
     }

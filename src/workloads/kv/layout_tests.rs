@@ -69,15 +69,15 @@ proptest! {
             for at in task.offset..task.offset + task.bytes {
                 payload[task.file as usize][at as usize] += 1;
             }
-            let mut told = 0;
+            let mut covered = 0;
             for piece in layout.place(task.file, task.offset, task.bytes) {
-                prop_assert_eq!(piece.from, told);
-                told += piece.bytes;
+                prop_assert_eq!(piece.from, covered);
+                covered += piece.bytes;
                 for at in piece.to..piece.to + piece.bytes {
                     target[at as usize] += 1;
                 }
             }
-            prop_assert_eq!(told, task.bytes);
+            prop_assert_eq!(covered, task.bytes);
             prop_assert_eq!(layout.image_offset(task), bases[task.file as usize] + layout.data_offset + task.offset);
             if let Some(tensor) = task.tensor {
                 let tensor = &model.tensors[tensor as usize];

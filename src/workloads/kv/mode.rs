@@ -13,11 +13,11 @@ pub struct GdsMode {
     write: bool,
     read: bool,
     /// Whether complete layers are registered instead of every block. This is the case for the values with `bb_`.
-    whole_layers: bool,
+    complete_layers: bool,
 }
 
-const fn mode(name: &'static str, write: bool, read: bool, whole_layers: bool) -> GdsMode {
-    GdsMode { name, write, read, whole_layers }
+const fn mode(name: &'static str, write: bool, read: bool, complete_layers: bool) -> GdsMode {
+    GdsMode { name, write, read, complete_layers }
 }
 
 impl GdsMode {
@@ -39,7 +39,7 @@ impl GdsMode {
         let by_cufile = if access == Access::Write { self.write } else { self.read };
         match by_cufile {
             false => KvPath::Staging.name().to_owned(),
-            true => format!("{}:register={}", KvPath::GdsRegistered.name(), if self.whole_layers { 1 } else { 2 }),
+            true => format!("{}:register={}", KvPath::GdsRegistered.name(), if self.complete_layers { 1 } else { 2 }),
         }
     }
 }

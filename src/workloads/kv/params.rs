@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_lie_in_their_range_and_names_are_told_once() {
+    fn defaults_are_in_their_range_and_names_are_unique() {
         for kind in KvSystem::ALL {
             let known = parameters(kind);
             for (at, p) in known.iter().enumerate() {

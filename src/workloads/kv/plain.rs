@@ -22,7 +22,7 @@ impl Worker<'_, '_> {
     }
 
     /// Moves a complete file, which is one operation of the system.
-    pub(super) fn whole_file(&mut self, opened: &OpenFile, tasks: &[Task], start: u64) -> Result<(), LoadError> {
+    pub(super) fn complete_file(&mut self, opened: &OpenFile, tasks: &[Task], start: u64) -> Result<(), LoadError> {
         let OpenFile::Plain(file) = opened else {
             return Err(LoadError::CuFile("the file is not open for plain reads".to_owned()));
         };

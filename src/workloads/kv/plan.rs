@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_that_changes_nothing_is_refused_or_left_out_and_told() {
+    fn a_comparison_without_effect_is_rejected_or_reported() {
         let of = |kind: KvSystem, variants: &[&str], compare: &str, set: &[&str]| {
             let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
             let asked = Request {
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_reaches_no_lane_is_told() {
+    fn a_setting_without_effect_is_reported() {
         let of = |variants: &[&str], set: &str| {
             let mut asked = request(KvSystem::Llmd);
             asked.variants = variants.iter().map(|one| (*one).to_owned()).collect();
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_rate_of_nothing_writes_nothing_and_one_that_files_cannot_give_is_told() {
+    fn a_hit_rate_of_zero_writes_nothing_and_an_impossible_one_is_reported() {
         let mut asked = request(KvSystem::Lmcache);
         asked.variants = vec!["disk".to_owned()];
         asked.hit_rate = 0.0;

@@ -83,7 +83,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
                 break;
             }
             let file = layout.file(order, key, number);
-            match is_whole(order, settings, layout, &file) {
+            match is_complete(order, settings, layout, &file) {
                 // Only files that this session stored are known. Any other file with such a name belongs to another
                 // program.
                 Ok(true) if index < stored => found.files[sequence * stored + index] = true,
@@ -102,7 +102,7 @@ pub(super) fn look_up(order: &KvOrder, settings: &Settings, layout: &Layout) -> 
 }
 
 /// Whether a file exists and is complete.
-fn is_whole(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
+fn is_complete(order: &KvOrder, settings: &Settings, layout: &Layout, file: &FileLayout) -> Result<bool, String> {
     if order.kind == KvSystem::Lmcache {
         let expected = Header::of(&order.shape, layout.file_tokens(), None);
         return match chunk::examine(&file.path, settings.on(KvSetting::CheckPayload))? {
@@ -288,8 +288,8 @@ mod tests {
     fn a_cut_damaged_or_missing_file_is_a_miss_and_so_is_what_follows_it() {
         for kind in [KvSystem::Lmcache, KvSystem::Llmd] {
             let (_folder, order, settings, layout) = stored(kind, 256);
-            let whole = fs::read(&layout.files[1].path).unwrap();
-            fs::write(&layout.files[1].path, &whole[..whole.len() - 1]).unwrap();
+            let complete = fs::read(&layout.files[1].path).unwrap();
+            fs::write(&layout.files[1].path, &complete[..complete.len() - 1]).unwrap();
             let found = look_up(&order, &settings, &layout);
             assert_eq!((found.lookups, found.hits, found.refused), (8, 5, 1), "{kind:?}");
             assert!(found.files[0] && !found.files[1] && !found.files[2] && found.files[4]);
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn a_damaged_payload_is_seen_by_the_lookup_that_reads_it() {
         let (_folder, order, mut settings, layout) = stored(KvSystem::Lmcache, 128);
-        let mut whole = fs::read(&layout.files[0].path).unwrap();
-        let last = whole.len() - 1;
-        whole[last] ^= 1;
-        fs::write(&layout.files[0].path, whole).unwrap();
+        let mut complete = fs::read(&layout.files[0].path).unwrap();
+        let last = complete.len() - 1;
+        complete[last] ^= 1;
+        fs::write(&layout.files[0].path, complete).unwrap();
         assert_eq!(look_up(&order, &settings, &layout).hits, 4);
         settings.0.insert(KvSetting::CheckPayload, 1);
         let found = look_up(&order, &settings, &layout);

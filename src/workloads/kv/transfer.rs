@@ -108,7 +108,7 @@ impl Worker<'_, '_> {
     fn plain_unit(&mut self, file: u32, tasks: &[Task], start: u64) -> Result<bool, LoadError> {
         let opened = self.open(file, false).map_err(|refused| refused.error)?;
         let done = match self.staged_together(tasks) {
-            true => self.whole_file(&opened, tasks, start).map(|()| true),
+            true => self.complete_file(&opened, tasks, start).map(|()| true),
             false => self.each(tasks, start, |worker, task| worker.plainly(&opened, task).map(|()| true)),
         };
         drop(opened);

@@ -42,7 +42,7 @@ impl Seen {
         let counts = RouteCounts::without_libcufile;
         let log = self.log.to_ascii_lowercase();
         let compat = log.contains("compatible mode") || log.contains("compat mode");
-        let told = match self.nvfs {
+        let evidence_counts = match self.nvfs {
             Some(reads @ 1..) => {
                 let reads_text = crate::core::units::plural(reads, "read");
                 let source = format!("inferred: {NVFS_STATS} counted {reads_text} of all processes during the run");
@@ -61,7 +61,7 @@ impl Seen {
                 counts(Route::None, None, "nothing outside the process shows the route of its reads".to_owned(), false)
             }
         };
-        (Some(told), used)
+        (Some(evidence_counts), used)
     }
 }
 
@@ -82,9 +82,13 @@ mod tests {
             (None, "NOTICE running in compatible mode", Route::Compat, false),
             (None, "", Route::None, false),
         ] {
-            let (told, said) = Seen { nvfs, log: log.to_owned(), ..mapped.clone() }.route();
-            let told = told.unwrap();
-            assert_eq!((told.route, told.proven, told.nvfs_reads), (route, proven, nvfs), "{told:?}");
+            let (evidence_counts, said) = Seen { nvfs, log: log.to_owned(), ..mapped.clone() }.route();
+            let evidence_counts = evidence_counts.unwrap();
+            assert_eq!(
+                (evidence_counts.route, evidence_counts.proven, evidence_counts.nvfs_reads),
+                (route, proven, nvfs),
+                "{evidence_counts:?}"
+            );
             assert!(said.contains("libcufile.so.0"), "{said}");
         }
         let hidden = Seen::default().route();

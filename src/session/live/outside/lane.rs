@@ -97,7 +97,7 @@ pub(in crate::session::live) fn run(
         watched.drain(lines, TREE_PATIENCE);
     }
     let lost = child.wait(TREE_PATIENCE).is_none();
-    if lost || watched.told.ended.is_none() {
+    if lost || watched.received.ended.is_none() {
         // If the supervisor was killed, the process tree may still be running.
         child.end();
         watched.end_members();
@@ -115,13 +115,13 @@ pub(in crate::session::live) fn run(
             );
             return died(how, words);
         }
-        Why::Ended if watched.told.ended.is_none() => {
+        Why::Ended if watched.received.ended.is_none() => {
             return died("its supervisor ended before it".to_owned(), words);
         }
         Why::Ended => {}
     }
     if let Some(note) = stream.note() {
-        watched.told.notes.insert(0, note);
+        watched.received.notes.insert(0, note);
     }
     watched.fill(&mut result, &order, &words);
     for spans in watched.spans.chunks(16 << 10) {

@@ -76,7 +76,7 @@ fn read_lines(pipe: impl Read, to: &Sender<Arrived>, dropped: &AtomicU64) {
         match line {
             // Lines about the start and end of the clock are always kept, because the times of the run depend on
             // them. The last line of the supervisor is always kept too.
-            Piece::Whole(bytes) if taken <= MOST_LINES_PER_S || marks(bytes) => {
+            Piece::Complete(bytes) if taken <= MOST_LINES_PER_S || marks(bytes) => {
                 if to.send((now_ns, String::from_utf8_lossy(bytes).into_owned())).is_err() {
                     return;
                 }
@@ -285,14 +285,14 @@ impl CommandMessages {
 #[doc(hidden)]
 #[must_use]
 pub fn read_protocol(bytes: &[u8]) -> (usize, usize) {
-    let mut told = CommandMessages::since(0);
+    let mut received = CommandMessages::since(0);
     let mut lines = Lines::new(bytes, LONGEST_LINE);
     let mut now_ns = 0;
     while let Some(line) = lines.next() {
         now_ns += 1;
-        if let Piece::Whole(bytes) = line {
-            told.take(&String::from_utf8_lossy(bytes), now_ns);
+        if let Piece::Complete(bytes) = line {
+            received.take(&String::from_utf8_lossy(bytes), now_ns);
         }
     }
-    (told.spans(0, u64::MAX).0.len(), told.notes.len())
+    (received.spans(0, u64::MAX).0.len(), received.notes.len())
 }

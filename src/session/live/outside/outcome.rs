@@ -20,10 +20,10 @@ const NOT_INSTALLED: i32 = 3;
 impl Watched {
     /// Writes the observations into the result.
     pub(super) fn fill(&mut self, result: &mut RunResult, order: &LaneOrder, words: &str) {
-        let ended = self.told.ended.clone().unwrap_or_default();
+        let ended = self.received.ended.clone().unwrap_or_default();
         // Without `done`, the clock stops at the end of the command, so the final resource use of the process tree is
         // complete.
-        if self.told.done_ns.is_none() {
+        if self.received.done_ns.is_none() {
             let stop = self.at_stop.get_or_insert_default();
             stop.read_call_bytes = ended.read_call_bytes.or(stop.read_call_bytes);
             stop.storage_read_bytes = ended.storage_read_bytes.or(stop.storage_read_bytes);
@@ -32,21 +32,21 @@ impl Watched {
         }
         // The start of the keeper and the supervisor is not part of the load.
         let began_ns = ended.started_ns.filter(|at| *at >= self.started_ns).unwrap_or(self.started_ns);
-        let start_ns = self.told.ready_ns.unwrap_or(began_ns);
-        let stop_ns = self.told.done_ns.or(self.told.ended_ns).unwrap_or_else(monotonic_ns).max(start_ns);
+        let start_ns = self.received.ready_ns.unwrap_or(began_ns);
+        let stop_ns = self.received.done_ns.or(self.received.ended_ns).unwrap_or_else(monotonic_ns).max(start_ns);
         result.wall_ns = stop_ns - start_ns;
         result.setup_ns = start_ns.saturating_sub(order.spawned_monotonic_ns);
         result.setup_parts_ns = BTreeMap::from([
             ("page_cache".to_owned(), self.started_ns.saturating_sub(order.spawned_monotonic_ns)),
             ("command".to_owned(), start_ns.saturating_sub(self.started_ns)),
         ]);
-        let whole = self.told.ready_ns.is_none();
+        let complete = self.received.ready_ns.is_none();
         let files = order.model.file_bytes();
-        let believed = self.told.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
-        if let (Some(claimed), None) = (self.told.bytes, believed) {
-            self.told.note(Note::ImplausibleBytes { claimed, files_bytes: files });
+        let believed = self.received.bytes.filter(|bytes| *bytes <= files.saturating_mul(MOST_TIMES));
+        if let (Some(claimed), None) = (self.received.bytes, believed) {
+            self.received.note(Note::ImplausibleBytes { claimed, files_bytes: files });
         }
-        let (bytes, bytes_source) = match (believed, self.moved(whole)) {
+        let (bytes, bytes_source) = match (believed, self.moved(complete)) {
             (Some(bytes), _) => (bytes, "reported by the command".to_owned()),
             (None, Some((bytes, counter))) => (
                 bytes,
@@ -59,14 +59,14 @@ impl Watched {
         result.bytes = bytes;
         result.bytes_per_s = units::bytes_per_s(bytes, result.wall_ns).unwrap_or(0.0);
         // If a command claims more bytes than exist, its claim that it compared them is not trusted either.
-        result.verified = self.told.verified.filter(|_| self.told.bytes == believed);
-        let (spans, slots) = self.told.spans(start_ns, result.wall_ns);
+        result.verified = self.received.verified.filter(|_| self.received.bytes == believed);
+        let (spans, slots) = self.received.spans(start_ns, result.wall_ns);
         result.phases =
             if spans.is_empty() { PhaseTimes::default() } else { Span::phase_times(&spans, result.wall_ns, slots) };
         result.slots = slots;
         self.spans = spans;
         let stop = self.at_stop.clone().unwrap_or_default();
-        let start = if whole { TreeUse::default() } else { self.at_start.clone() };
+        let start = if complete { TreeUse::default() } else { self.at_start.clone() };
         let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then.unwrap_or(0)));
         result.cpu_ns = Some(stop.cpu_ns.saturating_sub(start.cpu_ns)).filter(|ns| *ns > 0);
         result.host_peak_bytes = self.most_shared_once.or(self.most_rss);
@@ -84,10 +84,10 @@ impl Watched {
             (None, None) => "unknown".to_owned(),
         };
         result.outside = Some(Outside {
-            program: self.told.program.clone(),
+            program: self.received.program.clone(),
             exit,
             stderr_tail: Some(words.to_owned()).filter(|words| !words.is_empty()),
-            clock: if whole {
+            clock: if complete {
                 "from the start of the process to its end"
             } else {
                 "from its line 'ready' to its line 'done'"
@@ -102,7 +102,7 @@ impl Watched {
             rss_peak_bytes: self.most_rss,
             pss_peak_bytes: self.most_shared_once,
         });
-        result.notes.extend(self.notes(result, files, whole, how));
+        result.notes.extend(self.notes(result, files, complete, how));
         if ended.left > 0 {
             result.notes.push(Note::ProcessesLeft { processes: ended.left.into() });
         }
@@ -113,9 +113,9 @@ impl Watched {
         let last = words.lines().rev().find(|line| !line.trim().is_empty()).map(|line| clipped(line.trim()));
         let last = last.as_deref().unwrap_or_default();
         let said = if last.is_empty() { String::new() } else { format!("; standard error ends with: {last}") };
-        match (ended.code, ended.signal, &self.told.error) {
+        match (ended.code, ended.signal, &self.received.error) {
             (_, _, Some(error)) => Some(error.clone()),
-            (Some(0), _, None) if self.told.ready_ns.is_some() && self.told.done_ns.is_none() => {
+            (Some(0), _, None) if self.received.ready_ns.is_some() && self.received.done_ns.is_none() => {
                 Some(format!("it reported that it was ready and ended without reporting that it was done{said}"))
             }
             (Some(0), ..) => None,
@@ -135,22 +135,22 @@ impl Watched {
     /// A note if the counters do not match one load of the complete model.
     fn doubts(&self, outside: &Outside, files_bytes: u64) -> Option<Note> {
         let read_bytes = outside.read_call_bytes?.max(outside.storage_read_bytes?);
-        if read_bytes < files_bytes / 2 && self.told.bytes.is_none() {
+        if read_bytes < files_bytes / 2 && self.received.bytes.is_none() {
             return Some(Note::ReadTooLittle { read_bytes, files_bytes });
         }
         (files_bytes > 0 && read_bytes >= files_bytes.saturating_mul(3) / 2)
             .then(|| Note::ReadTooMuch { times: read_bytes as f64 / files_bytes as f64 })
     }
 
-    fn notes(&self, result: &RunResult, files: u64, whole: bool, evidence: String) -> Vec<Note> {
+    fn notes(&self, result: &RunResult, files: u64, complete: bool, evidence: String) -> Vec<Note> {
         let mut notes = Vec::new();
-        notes.extend(self.told.program.clone().map(|program| Note::Program { program }));
-        notes.extend(self.told.notes.iter().cloned());
-        notes.extend(self.told.more_garbled());
+        notes.extend(self.received.program.clone().map(|program| Note::Program { program }));
+        notes.extend(self.received.notes.iter().cloned());
+        notes.extend(self.received.more_garbled());
         if result.error.is_some() {
             return notes;
         }
-        if whole {
+        if complete {
             notes.push(Note::ClockIncludesSetup);
         } else if result.phases == PhaseTimes::default() {
             notes.push(Note::NoPhases);
@@ -159,7 +159,7 @@ impl Watched {
             let Outside { read_call_bytes, storage_read_bytes, .. } = *outside;
             notes.push(Note::SeenFromOutside { read_call_bytes, storage_read_bytes });
             notes.extend(self.doubts(outside, files));
-            if self.told.bytes.is_none() {
+            if self.received.bytes.is_none() {
                 notes.push(Note::BytesSource { source: outside.bytes_source.clone() });
             }
         }

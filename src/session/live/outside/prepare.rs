@@ -48,7 +48,7 @@ pub(super) fn prepare(bus: &Bus, exe: &Path, lane: LaneId, order: &LaneOrder, ca
                 Some(Ok(Frame { message: LaneMessage::Stage { stage }, at_monotonic_ns })) => {
                     bus.emit_at(at_monotonic_ns, EventBody::LaneStage { lane, stage });
                 }
-                Some(Ok(Frame { message: LaneMessage::Finished { result: told }, .. })) => result = Some(told),
+                Some(Ok(Frame { message: LaneMessage::Finished { result: page_cache_result }, .. })) => result = Some(page_cache_result),
                 Some(_) => {}
             },
         }

@@ -93,13 +93,13 @@ fn run(line: &str) -> std::io::Result<()> {
     // Waiting for the descendants adds their resource use to the counters of this process.
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
     let used = tree::usage(own).unwrap_or_default();
-    let told = json!({"at_ns": at_ns, "supervisor": {
+    let end_line = json!({"at_ns": at_ns, "supervisor": {
         "started_ns": started_ns, "code": status.code(), "signal": status.signal(), "storage_read_bytes": used.storage_read_bytes,
         "read_call_bytes": used.read_call_bytes, "cpu_ns": used.cpu_ns, "major_faults": used.major_faults, "left": left,
     }});
     let mut lines = File::from(lines);
     // The line begins with a line end, because the command may have left an incomplete line.
-    let _ = writeln!(lines, "\n{told}");
+    let _ = writeln!(lines, "\n{end_line}");
     Ok(())
 }
 

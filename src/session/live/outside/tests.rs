@@ -4,17 +4,17 @@ use super::lines::CommandMessages;
 use super::loaders::{all, line};
 use crate::core::{LOADERS, Note, Phase, Span};
 
-fn told(lines: &[(u64, &str)]) -> CommandMessages {
-    let mut told = CommandMessages::default();
+fn received(lines: &[(u64, &str)]) -> CommandMessages {
+    let mut received = CommandMessages::default();
     for (at, line) in lines {
-        told.take(line, *at);
+        received.take(line, *at);
     }
-    told
+    received
 }
 
 #[test]
 fn the_clock_is_what_the_command_says_or_when_its_lines_arrive() {
-    let all = told(&[
+    let all = received(&[
         (100, r#"{"program": "x 1.0"}"#),
         (200, r#"{"ready": true}"#),
         (900, r#"{"phase": "transfer", "ns": 500, "at_ns": 800, "bytes": 64}"#),
@@ -29,14 +29,14 @@ fn the_clock_is_what_the_command_says_or_when_its_lines_arrive() {
     assert_eq!((spans.len(), slots, spans[0].phase, spans[0].bytes), (1, 1, Phase::Transfer, 64));
     assert_eq!((spans[0].start_ns, spans[0].end_ns), (100, 600));
     // A time in the future is ignored.
-    assert_eq!(told(&[(50, r#"{"ready": true, "at_ns": 70}"#)]).ready_ns, Some(50));
+    assert_eq!(received(&[(50, r#"{"ready": true, "at_ns": 70}"#)]).ready_ns, Some(50));
     // Only the first message of each kind counts.
-    assert_eq!(told(&[(50, r#"{"ready": true}"#), (60, r#"{"ready": true}"#)]).ready_ns, Some(50));
+    assert_eq!(received(&[(50, r#"{"ready": true}"#), (60, r#"{"ready": true}"#)]).ready_ns, Some(50));
 }
 
 #[test]
 fn what_is_not_understood_is_said_once_and_harms_nothing() {
-    let strange = told(&[
+    let strange = received(&[
         (1, "loading 10 %"),
         (2, "loading 10 %"),
         (3, r#"{"phase": "thinking", "ns": 4}"#),
@@ -60,7 +60,7 @@ fn what_is_not_understood_is_said_once_and_harms_nothing() {
 
 #[test]
 fn phases_that_claim_the_same_time_are_cut_so_that_the_sum_stays_the_wall() {
-    let all = told(&[
+    let all = received(&[
         (1000, r#"{"phase": "transfer", "ns": 600}"#),
         (1100, r#"{"phase": "copy", "ns": 400}"#),
         (1050, r#"{"phase": "map", "ns": 20}"#),
@@ -78,7 +78,7 @@ fn phases_that_claim_the_same_time_are_cut_so_that_the_sum_stays_the_wall() {
 }
 
 #[test]
-fn every_loader_has_a_script_that_tells_its_version_its_start_and_its_end() {
+fn every_loader_has_a_script_that_reports_version_start_and_end() {
     let scratch = tempfile::tempdir().unwrap_or_else(|e| unreachable!("{e}"));
     for (loader, name) in all().into_iter().zip(LOADERS) {
         assert_eq!(loader.name, name);

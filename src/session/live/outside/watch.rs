@@ -32,7 +32,7 @@ pub(super) enum Why {
 pub(super) struct Watched {
     pub(super) pid: u32,
     pub(super) started_ns: u64,
-    pub(super) told: CommandMessages,
+    pub(super) received: CommandMessages,
     pub(super) seen: Seen,
     /// Resource use of the process tree when the clock started, and when it stopped.
     pub(super) at_start: TreeUse,
@@ -58,7 +58,7 @@ impl Watched {
         Self {
             pid,
             started_ns,
-            told: CommandMessages::since(started_ns),
+            received: CommandMessages::since(started_ns),
             seen: Seen { readable: true, ..Seen::default() },
             at_start: TreeUse::default(),
             at_stop: None,
@@ -101,9 +101,9 @@ impl Watched {
             select! {
                 recv(lines) -> line => {
                     let Ok((now_ns, line)) = line else { return Why::Ended };
-                    let (ready, done) = (self.told.ready_ns, self.told.done_ns);
-                    self.told.take(&line, now_ns);
-                    if let (None, Some(at)) = (ready, self.told.ready_ns) {
+                    let (ready, done) = (self.received.ready_ns, self.received.done_ns);
+                    self.received.take(&line, now_ns);
+                    if let (None, Some(at)) = (ready, self.received.ready_ns) {
                         self.at_start = tree::usage(self.pid).unwrap_or_default();
                         self.most_rss = None;
                         self.most_shared_once = None;
@@ -112,7 +112,7 @@ impl Watched {
                         go(LaneStage::Setup, now_ns);
                         go(LaneStage::Loading, at.max(self.started_ns));
                     }
-                    if let (None, Some(at)) = (done, self.told.done_ns) {
+                    if let (None, Some(at)) = (done, self.received.done_ns) {
                         self.look(bus, true);
                         self.at_stop = tree::usage(self.pid);
                         go(LaneStage::Verifying, at);
@@ -125,8 +125,8 @@ impl Watched {
                         return Why::Ended;
                     }
                     self.look(bus, self.looks.is_multiple_of(LOOK_CLOSELY));
-                    if self.told.done_ns.is_none() {
-                        let landed = self.told.landed.or_else(|| self.moved(silent).map(|(bytes, _)| bytes)).unwrap_or(0);
+                    if self.received.done_ns.is_none() {
+                        let landed = self.received.landed.or_else(|| self.moved(silent).map(|(bytes, _)| bytes)).unwrap_or(0);
                         bus.emit(EventBody::LaneProgress {
                             lane,
                             landed_bytes: landed.min(order.model.tensor_bytes()),
@@ -147,7 +147,7 @@ impl Watched {
     pub(super) fn drain(&mut self, lines: &Receiver<(u64, String)>, limit: Duration) {
         let until = Instant::now() + limit;
         while let Ok((now_ns, line)) = lines.recv_deadline(until) {
-            self.told.take(&line, now_ns);
+            self.received.take(&line, now_ns);
         }
     }
 
@@ -181,7 +181,7 @@ impl Watched {
                 self.seen.readable &= readable;
             }
         }
-        if self.told.done_ns.is_none() {
+        if self.received.done_ns.is_none() {
             self.at_stop = Some(used);
         }
     }

@@ -225,8 +225,8 @@ fn check_lines(
     for (i, evidence) in finding.evidence.iter().enumerate() {
         let label = if i == 0 { "Found" } else { "" };
         let first = evidence.text.lines().count() <= 1;
-        let whole = format!("{}  ({})", evidence.text.trim_end(), evidence.source);
-        if first && width(&whole) + 8 <= usize::from(room) {
+        let complete = format!("{}  ({})", evidence.text.trim_end(), evidence.source);
+        if first && width(&complete) + 8 <= usize::from(room) {
             lines.push(vec![
                 (format!("{label:<8}"), theme.dim),
                 (evidence.text.trim_end().to_owned(), theme.text),

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_in_the_largest_unit_of_which_there_are_two() {
+    fn ages_use_the_largest_unit_with_a_value_of_two() {
         assert_eq!(
             [0, 119, 120, 7_199, 7_200, 172_800].map(ago),
             ["just now", "just now", "2 minutes ago", "119 minutes ago", "2 hours ago", "2 days ago"]

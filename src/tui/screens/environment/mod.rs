@@ -78,7 +78,7 @@ impl Screen for Environment {
             Action::DryRun => return self.change(id.map(Command::DryRunFix), false, session, ctx),
             Action::CopyCommands => return Effect { copy: Some(self.commands(session, ctx)), ..Effect::default() },
             Action::Recheck => {
-                tell_that_it_waits(session, ctx);
+                announce_reboot(session, ctx);
                 ctx.unasked = false;
                 return Command::Recheck.into();
             }
@@ -213,7 +213,7 @@ const fn pane_of(number: usize) -> Pane {
 }
 
 /// Shows a message that checks and fixes wait for the end of the race, because they would disturb the measurement.
-fn tell_that_it_waits(session: &State, ctx: &mut Context) {
+fn announce_reboot(session: &State, ctx: &mut Context) {
     if ctx.is_live() && session.is_measuring() {
         let stop = ctx.keys.key_of(Action::CancelRace);
         ctx.notice = Some(format!("a race is running: this starts when it has ended ({stop} on Race stops it)"));
@@ -227,7 +227,7 @@ impl Environment {
         if let Some(sheet) = &mut self.fix {
             sheet.held = false;
         }
-        tell_that_it_waits(session, ctx);
+        announce_reboot(session, ctx);
         let commands = command.into_iter().collect();
         if asks_sudo {
             Effect { lend: commands, ..Effect::default() }

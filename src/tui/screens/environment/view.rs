@@ -84,9 +84,9 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let (w, h) = (inside.width(), inside.height());
     let room = w.saturating_sub(4).min(84);
     let mut lines: Vec<Vec<Run>> = Vec::new();
-    let told =
+    let explanation =
         "The checks show the route of reads into GPU memory, everything that blocks the direct route, and the fixes.";
-    lines.extend(wrap(told, room).into_iter().map(|line| vec![(line, theme.text)]));
+    lines.extend(wrap(explanation, room).into_iter().map(|line| vec![(line, theme.text)]));
     lines.push(Vec::new());
     let groups: Vec<&str> = GROUPS.iter().map(|group| group.title()).collect();
     lines.extend(labelled("About", &format!("{}.", groups.join(", ")), room, theme.dim, theme.text));
@@ -166,9 +166,10 @@ fn ways(
         now.push(("no GPU here".to_owned(), theme.dim));
     }
     // A text is shown only if it fits completely, because a cut number would be misleading.
-    let told = |now: &[Run], more: &str| usize::from(after) + runs_width(now) + width(more) < usize::from(pen.width());
+    let explanation =
+        |now: &[Run], more: &str| usize::from(after) + runs_width(now) + width(more) < usize::from(pen.width());
     if let Some(measured) = measured(state).map(|most| format!(", at best {}", rate(most)))
-        && told(&now, &measured)
+        && explanation(&now, &measured)
     {
         now.push((measured, theme.dim));
     }

@@ -1,7 +1,7 @@
 //! Screen 5: the lesson.
 
+pub(crate) mod figure;
 mod keys;
-pub(crate) mod page;
 mod simulation;
 mod state;
 mod view;

@@ -30,7 +30,7 @@ use crate::tui::words::Headline;
 const fn least_rows(figure: Figure) -> u16 {
     match figure {
         Figure::Paths => 6,
-        Figure::FewTensors | Figure::SmallWhole | Figure::LargeWhole => 7,
+        Figure::FewTensors | Figure::SmallLoad | Figure::LargeLoad => 7,
         Figure::Crossover | Figure::Table | Figure::Pinned => 9,
         Figure::Slab | Figure::Reads => 10,
     }
@@ -45,13 +45,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     let lesson = match &ui.screen.lesson {
         Some(Ok(lesson)) => lesson,
         Some(Err(error)) => {
-            let told = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
-            headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
+            let model_loads = say(Status::Fail, format!("The lesson's recordings cannot be read: {error}"));
+            headline::draw(&mut pen.part(0, y, w, 3), &model_loads, theme);
             return;
         }
         None => {
-            let told = say(Status::Info, "Reading the recorded loads …".to_owned());
-            headline::draw(&mut pen.part(0, y, w, 3), &told, theme);
+            let model_loads = say(Status::Info, "Reading the recorded loads …".to_owned());
+            headline::draw(&mut pen.part(0, y, w, 3), &model_loads, theme);
             return;
         }
     };
@@ -116,7 +116,7 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
 /// Draws the figure of a step for a page, with the simulation if the step uses it.
 pub(crate) fn page(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
-    let simulated = if step.figure == Figure::SmallWhole { 7 } else { 0 };
+    let simulated = if step.figure == Figure::SmallLoad { 7 } else { 0 };
     figure(&mut pen.part(0, 0, w, h.saturating_sub(simulated)), step, lesson, ui, theme);
     if simulated > 0 {
         simulation(&mut pen.part(0, h.saturating_sub(simulated), w, simulated), lesson, ui, theme);
@@ -164,12 +164,14 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
             let Some(load) = lesson.small.load(&each) else { return };
             slots(pen, &lesson.small, &[(load, timeline::few_tensors(&load.spans, 6))], ui, theme);
         }
-        Figure::SmallWhole => whole(pen, &lesson.small, &[&each], ui, theme),
-        Figure::LargeWhole => whole(pen, &lesson.large, &[&each], ui, theme),
-        Figure::Slab | Figure::Reads => whole(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
+        Figure::SmallLoad => complete(pen, &lesson.small, &[&each], ui, theme),
+        Figure::LargeLoad => complete(pen, &lesson.large, &[&each], ui, theme),
+        Figure::Slab | Figure::Reads => complete(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
         // The model whose lines cross shows the crossover better.
         Figure::Crossover => {
-            let crosses = [&lesson.small, &lesson.large].into_iter().find(|told| told.even_with_mmap().is_some());
+            let crosses = [&lesson.small, &lesson.large]
+                .into_iter()
+                .find(|model_loads| model_loads.crossover_with_mmap().is_some());
             cross(pen, crosses.unwrap_or(&lesson.small), theme);
         }
         Figure::Table => table(pen, &both(lesson), ui, theme),
@@ -212,17 +214,19 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
 }
 
 /// Draws the complete loads of some engines above each other, with a common time scale.
-fn whole(pen: &mut Pen<'_>, told: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
-    let loads: Vec<&Load> = engines.iter().filter_map(|engine| told.load(engine)).collect();
+fn complete(pen: &mut Pen<'_>, model_loads: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
+    let loads: Vec<&Load> = engines.iter().filter_map(|engine| model_loads.load(engine)).collect();
     let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
     let rows: Vec<(&Load, (u64, u64))> = loads.into_iter().map(|load| (load, (0, longest))).collect();
-    slots(pen, told, &rows, ui, theme);
+    slots(pen, model_loads, &rows, ui, theme);
 }
 
 /// Draws timelines of loads, with a bar of their phases below each.
-fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui: &Ui<'_>, theme: &Theme) {
-    let title =
-        [(told.model.clone(), theme.strong), ("  each row is a slot, recorded on an H200".to_owned(), theme.dim)];
+fn slots(pen: &mut Pen<'_>, model_loads: &ModelLoads, loads: &[(&Load, (u64, u64))], ui: &Ui<'_>, theme: &Theme) {
+    let title = [
+        (model_loads.model.clone(), theme.strong),
+        ("  each row is a slot, recorded on an H200".to_owned(), theme.dim),
+    ];
     let mut inside = pen.frame(&title, theme.faint);
     let (w, h) = (inside.width(), inside.height());
     let each = (h.saturating_sub(2)) / (loads.len().max(1) as u16);
@@ -257,7 +261,7 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
         }
         let below = y + used + 3;
         if loads.len() == 1 && below + 5 < h {
-            by_phase(&mut inside.part(1, below, w.saturating_sub(2), h - below - 2), told, load, theme);
+            by_phase(&mut inside.part(1, below, w.saturating_sub(2), h - below - 2), model_loads, load, theme);
         }
     }
     let times: Vec<_> = loads.iter().map(|(l, _)| l.phases).collect();
@@ -268,15 +272,15 @@ fn slots(pen: &mut Pen<'_>, told: &ModelLoads, loads: &[(&Load, (u64, u64))], ui
 }
 
 /// Draws the mean time of each phase per tensor, with a bar for its share.
-fn by_phase(pen: &mut Pen<'_>, told: &ModelLoads, load: &Load, theme: &Theme) {
+fn by_phase(pen: &mut Pen<'_>, model_loads: &ModelLoads, load: &Load, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let total = load.phases.total_ns().max(1) as f64;
-    pen.text(0, 0, &format!("a tensor of {} on average", bytes(told.mean_bytes())), theme.dim);
+    pen.text(0, 0, &format!("a tensor of {} on average", bytes(model_loads.mean_bytes())), theme.dim);
     let shown = load.phases.iter().filter(|(_, ns)| *ns as f64 / total >= 0.005);
     for ((phase, ns), y) in shown.zip(1..h) {
         let spans = load.spans.iter().filter(|s| s.phase == phase);
         let sum = spans.fold(0_u64, |sum, span| sum.saturating_add(span.duration_ns()));
-        let each = if sum > 0 { duration(sum / told.tensors.max(1)) } else { "–".to_owned() };
+        let each = if sum > 0 { duration(sum / model_loads.tensors.max(1)) } else { "–".to_owned() };
         let (style, fill) = theme.phase(phase);
         pen.text(0, y, title(phase), theme.text);
         pen.right(26, y, &each, theme.strong);
@@ -285,16 +289,16 @@ fn by_phase(pen: &mut Pen<'_>, told: &ModelLoads, load: &Load, theme: &Theme) {
     }
 }
 
-fn cross(pen: &mut Pen<'_>, told: &ModelLoads, theme: &Theme) {
+fn cross(pen: &mut Pen<'_>, model_loads: &ModelLoads, theme: &Theme) {
     let engines = [Engine::Mmap, Engine::GdsPerTensor];
-    let mut title = vec![(format!("{}  ", told.model), theme.strong)];
+    let mut title = vec![(format!("{}  ", model_loads.model), theme.strong)];
     for engine in &engines {
         title.push((format!("{} ", theme.marker(engine)), theme.lane(engine)));
         title.push((format!("{engine}  "), theme.text));
     }
     title.push(("size and time on the clock".to_owned(), theme.dim));
     let mut inside = pen.frame(&title, theme.faint);
-    let loads: Vec<&Load> = engines.iter().filter_map(|e| told.load(e)).collect();
+    let loads: Vec<&Load> = engines.iter().filter_map(|e| model_loads.load(e)).collect();
     let lines: Vec<_> =
         loads.iter().map(|l| l.cost.as_ref().map(|cost| |size: u64| cost.fit.tensor_ns(size))).collect();
     let clouds: Vec<Cloud<'_>> = loads
@@ -308,7 +312,7 @@ fn cross(pen: &mut Pen<'_>, told: &ModelLoads, theme: &Theme) {
             slots: load.cost.as_ref().map_or(1.0, |cost| cost.parallelism),
         })
         .collect();
-    let mark = told.even_with_mmap().map(|size| (size, format!("even at {}", bytes(size))));
+    let mark = model_loads.crossover_with_mmap().map(|size| (size, format!("even at {}", bytes(size))));
     scatter::draw(&mut inside, &clouds, mark, theme);
 }
 
@@ -318,38 +322,40 @@ const LEAST_TIME: u16 = 10;
 /// Draws a table of all loads of both models, and of the model that was measured here.
 fn table(pen: &mut Pen<'_>, models: &[&ModelLoads], ui: &Ui<'_>, theme: &Theme) {
     let mut inside = pen.frame(&[("Median times".to_owned(), theme.strong)], theme.faint);
-    let told: Vec<&ModelLoads> = models.iter().copied().chain(ui.screen.measured.as_ref()).collect();
+    let model_loads: Vec<&ModelLoads> = models.iter().copied().chain(ui.screen.measured.as_ref()).collect();
     let (w, h) = (inside.width(), inside.height());
     // The columns: one for each model and cache state, as many as fit.
-    let states = |told: &ModelLoads| {
-        let has = |cache: &CacheState| told.loads.iter().any(|load| load.cache == *cache);
+    let states = |model_loads: &ModelLoads| {
+        let has = |cache: &CacheState| model_loads.loads.iter().any(|load| load.cache == *cache);
         [CacheState::Cold, CacheState::Hot].into_iter().filter(has).collect::<Vec<_>>()
     };
-    let mut columns: Vec<(&ModelLoads, CacheState)> =
-        told.iter().flat_map(|told| states(told).into_iter().map(move |cache| (*told, cache))).collect();
+    let mut columns: Vec<(&ModelLoads, CacheState)> = model_loads
+        .iter()
+        .flat_map(|model_loads| states(model_loads).into_iter().map(move |cache| (*model_loads, cache)))
+        .collect();
     columns.truncate(usize::from(w.saturating_sub(19) / LEAST_TIME).max(1));
     let room = w.saturating_sub(20) / columns.len().max(1) as u16;
     let mut before: Option<&ModelLoads> = None;
-    for (i, (told, cache)) in columns.iter().enumerate() {
+    for (i, (model_loads, cache)) in columns.iter().enumerate() {
         let x = 18 + i as u16 * room;
-        if before.is_none_or(|before| !std::ptr::eq(before, *told)) {
-            let own = columns.iter().filter(|(other, _)| std::ptr::eq(*other, *told)).count() as u16;
-            inside.fit(x + 2, 0, (room * own).saturating_sub(2), &told.model, theme.strong);
+        if before.is_none_or(|before| !std::ptr::eq(before, *model_loads)) {
+            let own = columns.iter().filter(|(other, _)| std::ptr::eq(*other, *model_loads)).count() as u16;
+            inside.fit(x + 2, 0, (room * own).saturating_sub(2), &model_loads.model, theme.strong);
         }
-        before = Some(told);
+        before = Some(model_loads);
         inside.right(x + room, 1, &cache.to_string(), theme.faint_text());
     }
     let mut y = 2;
     for engine in Engine::named() {
-        if !told.iter().any(|t| t.loads.iter().any(|l| l.engine == *engine)) || y >= h {
+        if !model_loads.iter().any(|t| t.loads.iter().any(|l| l.engine == *engine)) || y >= h {
             continue;
         }
         inside.cell(1, y, theme.marker(engine), theme.lane(engine));
         inside.text(3, y, &engine.to_string(), theme.text);
-        for (i, (told, cache)) in columns.iter().enumerate() {
+        for (i, (model_loads, cache)) in columns.iter().enumerate() {
             let x = 18 + (i as u16 + 1) * room;
-            let load = told.load_in(engine, *cache);
-            let best = told.fastest(*cache).is_some_and(|best| best.engine == *engine);
+            let load = model_loads.load_in(engine, *cache);
+            let best = model_loads.fastest(*cache).is_some_and(|best| best.engine == *engine);
             let words = load.map_or_else(|| "–".to_owned(), |l| duration(l.wall_ns));
             let style = if best { theme.status(Status::Pass) } else { theme.text };
             inside.right(x, y, &words, style);
@@ -360,23 +366,24 @@ fn table(pen: &mut Pen<'_>, models: &[&ModelLoads], ui: &Ui<'_>, theme: &Theme) 
         y += 1;
     }
     inside.text(3, y + 1, "★ the fastest of its column", theme.dim);
-    races(&mut inside.part(0, y + 3, w, h.saturating_sub(y + 3)), &told, theme);
+    races(&mut inside.part(0, y + 3, w, h.saturating_sub(y + 3)), &model_loads, theme);
 }
 
 /// Draws the times of the table as bars. Each model and cache state has a separate scale. As many as fit are drawn.
-fn races(pen: &mut Pen<'_>, told: &[&ModelLoads], theme: &Theme) {
+fn races(pen: &mut Pen<'_>, model_loads: &[&ModelLoads], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let columns = w.saturating_sub(18 + 12);
     let mut y = 0;
-    let pairs = told.iter().flat_map(|told| [(*told, CacheState::Hot), (*told, CacheState::Cold)]);
-    for (told, cache) in pairs {
-        let mut loads: Vec<&Load> = told.loads.iter().filter(|load| load.cache == cache).collect();
+    let pairs =
+        model_loads.iter().flat_map(|model_loads| [(*model_loads, CacheState::Hot), (*model_loads, CacheState::Cold)]);
+    for (model_loads, cache) in pairs {
+        let mut loads: Vec<&Load> = model_loads.loads.iter().filter(|load| load.cache == cache).collect();
         loads.sort_by_key(|load| load.wall_ns);
         let slowest = loads.last().map_or(0, |load| load.wall_ns);
         if columns < 8 || loads.is_empty() || y + 1 + loads.len() as u16 > h {
             continue;
         }
-        pen.text(1, y, &format!("{}, {}: time, shorter is better", told.model, cache), theme.dim);
+        pen.text(1, y, &format!("{}, {}: time, shorter is better", model_loads.model, cache), theme.dim);
         for (load, row) in loads.iter().zip(y + 1..) {
             pen.cell(1, row, theme.marker(&load.engine), theme.lane(&load.engine));
             pen.text(3, row, &load.engine.to_string(), theme.text);
@@ -407,8 +414,8 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
     ];
     let mut inside = pen.frame(&title, theme.faint);
     let w = inside.width();
-    let told = &lesson.small;
-    let Some(cost) = told.load(&Engine::GdsPerTensor).and_then(|load| load.cost.as_ref()) else {
+    let model_loads = &lesson.small;
+    let Some(cost) = model_loads.load(&Engine::GdsPerTensor).and_then(|load| load.cost.as_ref()) else {
         inside.text(2, 0, "The recording has no fitted rate for the simulation.", theme.dim);
         return;
     };
@@ -420,7 +427,7 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
             format!(
                 "{}, {} tensors",
                 bytes(simulation.size_bytes()),
-                count(told.bytes.div_ceil(simulation.size_bytes()))
+                count(model_loads.bytes.div_ceil(simulation.size_bytes()))
             ),
             simulation.size,
             Simulation::SIZES.len(),
@@ -439,14 +446,14 @@ fn simulation(pen: &mut Pen<'_>, lesson: &Lesson, ui: &Ui<'_>, theme: &Theme) {
         }
         inside.text(23 + all as u16 * 2 + 2, y, &value, theme.strong);
     }
-    let wall = simulation.wall_ns(told.bytes, rate, slots);
-    let measured = told.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
-    let mmap = told.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
+    let wall = simulation.wall_ns(model_loads.bytes, rate, slots);
+    let measured = model_loads.load(&Engine::GdsPerTensor).map_or(wall, |l| l.wall_ns as f64);
+    let mmap = model_loads.load(&Engine::Mmap).map_or(0.0, |l| l.wall_ns as f64);
     let scale = wall.max(measured).max(mmap).max(1.0);
     // The bars leave space for their names on the left and their values on the right.
     let (x, by_tensor) = if w < 70 { (20, "recorded, GDS") } else { (30, "recorded tensor by tensor") };
     let bar_room = w.saturating_sub(x + 30).max(8);
-    let share = simulation.overhead(told.bytes, rate, slots);
+    let share = simulation.overhead(model_loads.bytes, rate, slots);
     let columns = |ns: f64| (ns / scale * f64::from(bar_room)).round() as u16;
     let (paid, moving) = (columns(wall * share), columns(wall * (1.0 - share)));
     let lines = [("simulated", wall, Some(share)), (by_tensor, measured, None), ("recorded mmap", mmap, None)];

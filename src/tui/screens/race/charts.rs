@@ -92,12 +92,12 @@ fn without_meters(state: &State, ui: &Ui<'_>) -> bool {
 }
 
 /// The part of a stretch of time that is shown.
-fn part(whole: (f64, f64), ui: &Ui<'_>) -> (f64, f64) {
-    ui.screen.time.window(whole)
+fn part(full_range: (f64, f64), ui: &Ui<'_>) -> (f64, f64) {
+    ui.screen.time.window(full_range)
 }
 
 /// The complete time range of the charts in seconds since the clock started. Zoom, pan and cursor move in this range.
-pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
+pub(crate) fn full_range(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     let group = group(state, ui);
     let end = group.as_ref().map_or(0.0, |group| end_of(group, ui));
     let (mut from, mut to) = (0.0, end);

@@ -153,8 +153,8 @@ impl Sizes {
         let fit_columns = usize::from(w.saturating_sub(BESIDE + gaps) / CELL).clamp(1, count);
         // Only complete transfers are shown if at least one fits, because a column with half a name is not useful.
         let each = table.threads.len().max(1);
-        let whole = if fit_columns >= each { each } else { 1 };
-        let fit_columns = fit_columns / whole * whole;
+        let complete = if fit_columns >= each { each } else { 1 };
+        let fit_columns = fit_columns / complete * complete;
         let fit_rows = usize::from(h.saturating_sub(ABOVE)).clamp(1, blocks);
         // If only one table is shown, it uses all the space.
         let cell = (
@@ -173,7 +173,7 @@ impl Sizes {
             table: size,
             across: usize::from(w / size.0.max(1)).max(1),
             down: usize::from(h / size.1.max(1)).max(1),
-            columns: around(column, fit_columns, count, whole),
+            columns: around(column, fit_columns, count, complete),
             rows: around(row, fit_rows, blocks, 1),
         }
     }

@@ -170,10 +170,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, read: &Read<'_>, ui: &Ui<'_>, theme: &Them
 
 /// The first text that fits into `room` columns, or else the last text.
 fn shortest(texts: [String; 3], room: u16) -> String {
-    let [whole, short, least] = texts;
+    let [complete, short, least] = texts;
     let fits = |text: &String| crate::tui::pen::width(text) <= usize::from(room);
-    if fits(&whole) {
-        whole
+    if fits(&complete) {
+        complete
     } else if fits(&short) {
         short
     } else {

@@ -113,8 +113,8 @@ impl Screen for Race {
             | Action::ZoomIn
             | Action::ZoomOut
             | Action::ZoomAll => {
-                let whole = charts::whole(page, &Ui { ctx, screen: self });
-                self.time.act(action, whole);
+                let full_range = charts::full_range(page, &Ui { ctx, screen: self });
+                self.time.act(action, full_range);
             }
             _ => self.move_selection(action, page, ctx),
         }
@@ -134,8 +134,8 @@ impl Screen for Race {
     }
 
     fn put_cursor(&mut self, at_s: f64, session: &State, ctx: &Context) {
-        let whole = charts::whole(ctx.page(session), &Ui { ctx, screen: self });
-        self.time.put(whole, at_s);
+        let full_range = charts::full_range(ctx.page(session), &Ui { ctx, screen: self });
+        self.time.put(full_range, at_s);
     }
 
     fn wheel(&mut self, step: Action, _under: Option<Spot>, session: &State, ctx: &mut Context) {

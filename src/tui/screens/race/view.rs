@@ -110,10 +110,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         advice.truncate(shown);
         advice.iter_mut().last().into_iter().for_each(|line| line.push_str(" …"));
     }
-    let told = block;
-    let whole = fewest.saturating_add(phases::rows(state, ui.ctx, w)).saturating_add(told);
-    let whole = if whole <= h { whole } else { fewest.saturating_add(told) };
-    let spare = h.checked_sub(whole);
+    let message_rows = block;
+    let all_rows = fewest.saturating_add(phases::rows(state, ui.ctx, w)).saturating_add(message_rows);
+    let all_rows = if all_rows <= h { all_rows } else { fewest.saturating_add(message_rows) };
+    let spare = h.checked_sub(all_rows);
     let (above, below) = match spare {
         _ if !airy => (0, 0),
         Some(0) => (0, 0),

@@ -10,7 +10,7 @@ mod time;
 mod view;
 
 #[cfg(test)]
-pub(crate) use {order::order, time::whole};
+pub(crate) use {order::order, time::full_range};
 
 pub(crate) use state::System;
 
@@ -70,8 +70,8 @@ impl Screen for System {
             | Action::ZoomIn
             | Action::ZoomOut
             | Action::ZoomAll => {
-                let whole = time::whole(session, &Ui { ctx, screen: self });
-                self.time.act(action, whole);
+                let full_range = time::full_range(session, &Ui { ctx, screen: self });
+                self.time.act(action, full_range);
             }
             Action::Close => self.close(),
             _ => self.move_selection(action, session, ctx),
@@ -98,8 +98,8 @@ impl Screen for System {
     }
 
     fn put_cursor(&mut self, at_s: f64, session: &State, ctx: &Context) {
-        let whole = time::whole(session, &Ui { ctx, screen: self });
-        self.time.put(whole, at_s);
+        let full_range = time::full_range(session, &Ui { ctx, screen: self });
+        self.time.put(full_range, at_s);
     }
 
     fn draw(&self, pen: &mut Pen<'_>, session: &State, ctx: &Context, theme: &Theme) {

@@ -16,17 +16,17 @@ pub(crate) fn order<'s>(sample: &'s SystemSample, ui: &Ui<'_>) -> Vec<&'s Proces
             || top::method(p.route).to_lowercase().contains(&filter)
     };
     let mut all: Vec<&ProcessUse> = sample.processes.iter().filter(matches).collect();
-    let whole = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
+    let complete = |value: Option<f64>| value.map(|v| v.round().max(0.0) as u64);
     // Unknown values are last.
     let key = |p: &ProcessUse| -> (Option<u64>, Option<u64>) {
         match ui.screen.sort {
             // Small read rates are rounded away, so that noise does not change the order of the rows.
             ProcessSort::Activity => (Some(top::reading(p).round() as u64 / 1_000_000), p.gpu_memory_bytes),
-            ProcessSort::Storage => (whole(p.storage_bytes_per_s), None),
-            ProcessSort::Calls => (whole(p.call_bytes_per_s), None),
+            ProcessSort::Storage => (complete(p.storage_bytes_per_s), None),
+            ProcessSort::Calls => (complete(p.call_bytes_per_s), None),
             ProcessSort::Memory => (p.rss_bytes, None),
             ProcessSort::Gpu => (p.gpu_memory_bytes, None),
-            ProcessSort::Cpu => (whole(p.cpu_percent), None),
+            ProcessSort::Cpu => (complete(p.cpu_percent), None),
             ProcessSort::Pid => (Some(u64::from(u32::MAX - p.pid)), None),
         }
     };

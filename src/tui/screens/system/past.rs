@@ -133,7 +133,7 @@ fn chart(pen: &mut Pen<'_>, picture: &Picture, state: &State, ui: &Ui<'_>, theme
             right: *right,
         })
         .collect();
-    let (from, to) = ui.screen.time.window(time::whole(state, ui));
+    let (from, to) = ui.screen.time.window(time::full_range(state, ui));
     let mut inside = pen.frame(&time::title(picture.title, picture.unit, ui, theme), theme.faint);
     let chart =
         Chart { series: &series, x: (from, to), ceiling: None, cursor: ui.screen.time.cursor, empty: picture.empty };
@@ -151,10 +151,10 @@ mod tests {
     use super::rate;
 
     #[test]
-    fn a_count_becomes_a_rate_where_it_was_read_often_enough_and_did_not_begin_anew() {
+    fn a_count_becomes_a_rate_if_it_was_read_often_and_not_reset() {
         let counts = [(0.0, 5.0), (0.01, 6.0), (0.1, 25.0), (0.2, 25.0), (2.0, 900.0), (2.1, 3.0), (2.2, 13.0)];
-        let told: Vec<(i64, i64)> =
+        let shown_points: Vec<(i64, i64)> =
             rate(&counts, 1.0).iter().map(|(at, rate)| ((at * 100.0).round() as i64, rate.round() as i64)).collect();
-        assert_eq!(told, [(5, 200), (15, 0), (215, 100)]);
+        assert_eq!(shown_points, [(5, 200), (15, 0), (215, 100)]);
     }
 }

@@ -29,7 +29,7 @@ fn now_s(state: &State, ui: &Ui<'_>) -> f64 {
 }
 
 /// The complete time range in seconds of the session.
-pub(crate) fn whole(state: &State, ui: &Ui<'_>) -> (f64, f64) {
+pub(crate) fn full_range(state: &State, ui: &Ui<'_>) -> (f64, f64) {
     if is_past(state, ui.ctx) {
         let end = |sample: Option<&crate::session::TimedSample>| sample.map_or(0.0, |s| seconds(s.at_ns));
         let (first, last) = (end(state.samples.first()), end(state.samples.last()));
@@ -51,7 +51,7 @@ pub(super) fn over_time(state: &State, ui: &Ui<'_>, value: impl Fn(&SystemSample
 /// Draws lines over the visible range and records the clickable area.
 pub(super) fn draw(pen: &mut Pen<'_>, lines: &[Series], empty: &str, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let now = now_s(state, ui);
-    let (from, to) = ui.screen.time.window(whole(state, ui));
+    let (from, to) = ui.screen.time.window(full_range(state, ui));
     let cursor = ui.screen.time.cursor.map(|at| at - now);
     let chart = Chart { series: lines, x: (from - now, to - now), ceiling: None, cursor, empty };
     if let Some(plot) = chart.draw_with(pen, theme, &Extras::default()) {

@@ -28,9 +28,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, shown: &Shown<'_>, ui: &Ui<'_>, theme: &Th
     let aligned = if row.aligned { "aligned for direct reads" } else { "not a multiple of 4 KiB" };
     let shape: Vec<String> = info.shape.iter().map(ToString::to_string).collect();
     let place = format!("shard {}, offset {}", info.shard + 1, count(info.file_offset));
-    let whole = format!("{place} ({aligned})");
+    let complete = format!("{place} ({aligned})");
     // If one line is too short for both texts, there are two lines.
-    let (place, aligned) = if width(&whole) + 2 <= usize::from(w) { (whole, None) } else { (place, Some(aligned)) };
+    let (place, aligned) =
+        if width(&complete) + 2 <= usize::from(w) { (complete, None) } else { (place, Some(aligned)) };
     let mut about = vec![
         format!("{} [{}], {}", info.dtype, shape.join(", "), bytes(info.bytes)),
         place,
@@ -147,8 +148,8 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::core::Span], theme:
     let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
     line(pen, &heads, theme.faint_text());
     let room = usize::from(h.saturating_sub(top + 1));
-    let whole = if reads.len() > room { room.saturating_sub(1) } else { reads.len() };
-    for read in reads.iter().take(whole) {
+    let complete = if reads.len() > room { room.saturating_sub(1) } else { reads.len() };
+    for read in reads.iter().take(complete) {
         let speed = crate::core::units::bytes_per_s(read.bytes, read.duration_ns());
         let cells = [
             title(read.phase).to_owned(),
@@ -160,7 +161,7 @@ fn reads(pen: &mut Pen<'_>, row: &TensorRow, reads: &[crate::core::Span], theme:
         ];
         line(pen, &cells, theme.text);
     }
-    if whole < reads.len() {
-        pen.text(1, h - 1, &format!("and {} more", reads.len() - whole), theme.dim);
+    if complete < reads.len() {
+        pen.text(1, h - 1, &format!("and {} more", reads.len() - complete), theme.dim);
     }
 }

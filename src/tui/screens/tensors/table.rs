@@ -319,7 +319,7 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
         return (name.to_owned(), true);
     }
     let without = name.strip_suffix(".weight").unwrap_or(name);
-    for (stem, whole) in [(name, true), (without, without.len() == name.len())].into_iter().skip(usize::from(bare)) {
+    for (stem, complete) in [(name, true), (without, without.len() == name.len())].into_iter().skip(usize::from(bare)) {
         // The number of the layer and everything after it must be kept, because they identify the tensor.
         let number = stem.split('.').position(|part| part.parse::<u32>().is_ok()).unwrap_or(usize::MAX);
         // More than the ending must be kept.
@@ -329,7 +329,7 @@ pub(super) fn shorten(name: &str, room: u16, bare: bool) -> (String, bool) {
         for skip in if number == last { last..=last } else { 1..=last } {
             let rest = format!("…{}", stem.split('.').skip(skip).collect::<Vec<_>>().join("."));
             if fits(&rest) {
-                return (rest, whole);
+                return (rest, complete);
             }
         }
     }
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_still_tells_layer_and_part() {
+    fn a_short_name_still_has_layer_and_part() {
         let name = "model.layers.24.mlp.down_proj.weight";
         let short = |name: &str, room| shorten(name, room, false);
         assert_eq!(short(name, 40), (name.to_owned(), true));

@@ -169,9 +169,9 @@ fn cost(pen: &mut Pen<'_>, shown: &table::Shown<'_>, ui: &Ui<'_>, theme: &Theme)
     let slots = |run: &TensorRows| run.cost.as_ref().filter(|_| together).map_or(1.0, |cost| cost.parallelism);
     let mut inside = pen.frame(&title, theme.faint);
     let crossing = ui.screen.rival.as_ref().and_then(|(_, crossing)| *crossing);
-    let told = inside.height() >= 12;
+    let has_legend = inside.height() >= 12;
     let mut y = 0;
-    if told {
+    if has_legend {
         for (lane, run) in std::iter::once((lane, run)).chain(shown.other) {
             let line = formula(lane, run, together, theme);
             // The marker shows the engine, so the figures have priority over its name in a narrow pane.

@@ -1,13 +1,13 @@
-//! The figures of the study Mini-GDS, which the lesson explains: the published figures, the arithmetic that checks
-//! them, and the recordings of gds-top. All runs of the study and all recordings used compat mode. Nothing here was
-//! measured on a direct route.
+//! The published figures that the lesson explains (the study Mini-GDS), the arithmetic that checks them, and the
+//! recordings of gds-top. All published runs and all recordings used compat mode. Nothing here was measured on a
+//! direct route.
 
 use super::lesson::{Lesson, ModelLoads};
 use crate::core::{CacheState, Engine, NixlPlugin, Phase, units};
 
 /// The published figures of one loader for one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StudyLoad {
+pub struct PublishedLoad {
     /// Time of the load in milliseconds.
     pub wall_ms: f64,
     /// Additional host memory in MB.
@@ -16,30 +16,30 @@ pub struct StudyLoad {
 
 /// The published figures of two loaders for one model.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StudyModel {
+pub struct PublishedModel {
     /// Name of the model.
     pub name: &'static str,
     /// Number of its tensors.
     pub tensors: u64,
     /// The loader of Hugging Face.
-    pub plain: StudyLoad,
+    pub plain: PublishedLoad,
     /// NIXL with one transfer per tensor.
-    pub nixl: StudyLoad,
+    pub nixl: PublishedLoad,
 }
 
 /// The figures of the study for Qwen3-0.6B.
-pub const SMALL: StudyModel = StudyModel {
+pub const SMALL: PublishedModel = PublishedModel {
     name: "Qwen3-0.6B",
     tensors: 311,
-    plain: StudyLoad { wall_ms: 1230.0, host_mb: 252.0 },
-    nixl: StudyLoad { wall_ms: 3030.0, host_mb: 1287.0 },
+    plain: PublishedLoad { wall_ms: 1230.0, host_mb: 252.0 },
+    nixl: PublishedLoad { wall_ms: 3030.0, host_mb: 1287.0 },
 };
 /// The figures of the study for Qwen2.5-7B.
-pub const LARGE: StudyModel = StudyModel {
+pub const LARGE: PublishedModel = PublishedModel {
     name: "Qwen2.5-7B",
     tensors: 339,
-    plain: StudyLoad { wall_ms: 8120.0, host_mb: 252.0 },
-    nixl: StudyLoad { wall_ms: 5700.0, host_mb: 1287.0 },
+    plain: PublishedLoad { wall_ms: 8120.0, host_mb: 252.0 },
+    nixl: PublishedLoad { wall_ms: 5700.0, host_mb: 1287.0 },
 };
 /// The overhead per tensor in milliseconds, as published: register, wait, clean up.
 const PER_TENSOR_MS: [f64; 3] = [0.6, 1.8, 0.3];
@@ -48,13 +48,13 @@ const CLAIMED_SHARE: f64 = 73.0;
 
 /// The overhead of all tensors of a model in milliseconds, computed from the published overhead per tensor.
 #[must_use]
-pub fn overhead_ms(model: &StudyModel) -> f64 {
+pub fn overhead_ms(model: &PublishedModel) -> f64 {
     PER_TENSOR_MS.iter().sum::<f64>() * model.tensors as f64
 }
 
 /// This overhead as a share of the load time, in percent.
 #[must_use]
-pub fn overhead_percent(model: &StudyModel) -> f64 {
+pub fn overhead_percent(model: &PublishedModel) -> f64 {
     100.0 * overhead_ms(model) / model.nixl.wall_ms
 }
 
@@ -65,20 +65,20 @@ pub const fn kv_bytes(layers: u64, kv_heads: u64, head_size: u64, element_bytes:
 }
 
 /// The time of an engine in a recording with hot loads.
-fn hot_ns(told: &ModelLoads, engine: &Engine) -> Option<u64> {
-    told.load_in(engine, CacheState::Hot).map(|load| load.wall_ns)
+fn hot_ns(model_loads: &ModelLoads, engine: &Engine) -> Option<u64> {
+    model_loads.load_in(engine, CacheState::Hot).map(|load| load.wall_ns)
 }
 
 /// `NIXL 591 ms and mmap 322 ms`, from the recording.
-fn pair(told: &ModelLoads, engine: &Engine, name: &str) -> String {
-    let time = |engine| hot_ns(told, engine).map_or_else(|| "?".to_owned(), units::duration);
+fn pair(model_loads: &ModelLoads, engine: &Engine, name: &str) -> String {
+    let time = |engine| hot_ns(model_loads, engine).map_or_else(|| "?".to_owned(), units::duration);
     format!("{name} {} and mmap {}", time(engine), time(&Engine::Mmap))
 }
 
 /// The step about NIXL with one transfer per tensor.
 pub(crate) fn nixl(lesson: &Lesson) -> Vec<String> {
-    let factor = |model: &StudyModel| model.nixl.wall_ms / model.plain.wall_ms;
-    let times = |model: &StudyModel| {
+    let factor = |model: &PublishedModel| model.nixl.wall_ms / model.plain.wall_ms;
+    let times = |model: &PublishedModel| {
         format!("{}: {:.2} s instead of {:.2} s", model.name, model.nixl.wall_ms / 1e3, model.plain.wall_ms / 1e3)
     };
     let engine = Engine::Nixl(NixlPlugin::Gds);
@@ -95,34 +95,34 @@ pub(crate) fn nixl(lesson: &Lesson) -> Vec<String> {
             pair(&lesson.small_usual, &engine, "NIXL"),
             pair(&lesson.large_usual, &engine, "NIXL")
         ),
-        "Why the large model won: ten times the bytes for each overhead, and mmap copies in one thread. In another session mmap won there, 2.01 s against 2.52 s."
+        "The large model was faster with NIXL, because each overhead is paid for ten times the bytes, and mmap copies in one thread. In another session mmap was faster: 2.01 s, NIXL 2.52 s."
             .to_owned(),
-        "--set one_transfer=1 registers once, which the study tried in vain. A direct route was not measured.".to_owned(),
+        "--set one_transfer=1 registers once. The study tried this without success. A direct route was not measured.".to_owned(),
     ]
 }
 
 /// The step about the memory that a registration pins in compat mode.
 pub(crate) fn registration(lesson: &Lesson) -> Vec<String> {
     let each = Engine::GdsPerTensor;
-    let overhead = |told: &ModelLoads| {
-        let load = told.load_in(&each, CacheState::Hot);
+    let overhead = |model_loads: &ModelLoads| {
+        let load = model_loads.load_in(&each, CacheState::Hot);
         load.map_or_else(
             || "?".to_owned(),
             |load| units::duration(load.phases.get(Phase::RegisterBuffer) + load.phases.get(Phase::Deregister)),
         )
     };
-    let recorded = |told: &ModelLoads| {
-        let time = |engine| hot_ns(told, engine).map_or_else(|| "?".to_owned(), units::duration);
-        format!("{each} {} (registrations {}), mmap {}", time(&each), overhead(told), time(&Engine::Mmap))
+    let recorded = |model_loads: &ModelLoads| {
+        let time = |engine| hot_ns(model_loads, engine).map_or_else(|| "?".to_owned(), units::duration);
+        format!("{each} {} (registrations {}), mmap {}", time(&each), overhead(model_loads), time(&Engine::Mmap))
     };
     vec![
-        "In compat mode each registration also pins host memory: max_direct_io_size_kb of it, usually 16384, whatever the size of the tensor.".to_owned(),
+        "In compat mode each registration also pins host memory. Its size is max_direct_io_size_kb, usually 16384, and does not depend on the tensor.".to_owned(),
         format!(
-            "Recorded, hot. With 16384: {}. With 1024: {}. The effect of the earlier steps nearly vanishes.",
+            "Recorded, hot. With 16384: {}. With 1024: {}. With 1024, both take almost the same time.",
             recorded(&lesson.small_usual),
             recorded(&lesson.small_1024)
         ),
-        "So most of it is a setting: --set max_direct_io_size_kb=1024. On a direct route this was not measured."
+        "So one setting removes most of the overhead: --set max_direct_io_size_kb=1024. This was not measured on a direct route."
             .to_owned(),
     ]
 }
@@ -131,10 +131,10 @@ pub(crate) fn registration(lesson: &Lesson) -> Vec<String> {
 pub(crate) fn memory_and_route() -> Vec<String> {
     vec![
         format!(
-            "The study counted {} MB more host memory for GDS and {} MB for the plain loader. But a mapping is file memory, which the kernel can drop; pinned memory it cannot. Measured for 14.2 GiB: NIXL 1.5 GiB, a mapping 14.3 GiB of files.",
+            "The study counted {} MB more host memory for GDS and {} MB for the plain loader. But a mapping is file memory, which the kernel can drop. It cannot drop pinned memory. Measured for 14.2 GiB: NIXL 1.5 GiB, a mapping 14.3 GiB of files.",
             SMALL.nixl.host_mb, SMALL.plain.host_mb
         ),
-        "It was compat all along, in the study and here: cuFile copies, and no error shows it. How to notice: gds-top check DIR, or the column 'route'."
+        "All runs used compat mode, in the study and here: cuFile copies, and no error shows it. `gds-top check DIR` and the column 'route' show it."
             .to_owned(),
         "Less host memory and CPU time are claims about a direct route. They were not measured.".to_owned(),
     ]
@@ -145,7 +145,7 @@ pub(crate) fn arithmetic() -> Vec<String> {
     let kv = kv_bytes(80, 8, 128, 2, 2048);
     vec![
         format!(
-            "{} tensors at {:.1} ms are {:.0} ms. Of {:.0} ms that is {:.0} %, not the {:.0} % that the study names. And its wait of 1.8 ms moves the bytes; without it {:.0} ms remain.",
+            "{} tensors with {:.1} ms each take {:.0} ms. Of {:.0} ms this is {:.0} %, not {:.0} % as in the study. The wait of 1.8 ms moves the bytes; without it {:.0} ms remain.",
             SMALL.tensors,
             PER_TENSOR_MS.iter().sum::<f64>(),
             overhead_ms(&SMALL),
@@ -170,7 +170,7 @@ mod tests {
     use crate::core::units::MIB;
 
     #[test]
-    fn the_studys_arithmetic_comes_to_other_figures() {
+    fn the_published_overhead_is_a_smaller_share() {
         assert!((overhead_ms(&SMALL) - 839.7).abs() < 0.1);
         assert_eq!(overhead_percent(&SMALL).round(), 28.0);
         assert_eq!(overhead_percent(&LARGE).round(), 16.0);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ratios_are_those_that_the_study_names() {
+    fn the_ratios_are_the_published_ones() {
         assert_eq!((SMALL.nixl.wall_ms / SMALL.plain.wall_ms * 100.0).round(), 246.0);
         assert_eq!((LARGE.plain.wall_ms / LARGE.nixl.wall_ms * 100.0).round(), 142.0);
         assert_eq!((SMALL.nixl.host_mb / SMALL.plain.host_mb * 10.0).round(), 51.0);
