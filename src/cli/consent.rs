@@ -31,14 +31,17 @@ pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String
     }
 }
 
-/// Asks whether to create a directory that does not exist. Without a terminal and without `yes`, it is not created.
+/// Asks whether to create a directory that does not exist.
 ///
 /// # Errors
-/// A sentence if the user declines, or if the directory cannot be created.
+/// A sentence if the user declines, if there is neither a terminal nor `yes`, or if the directory cannot be created.
 pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
     let has_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if dir.symlink_metadata().is_ok() || !(yes || has_terminal) {
+    if dir.symlink_metadata().is_ok() {
         return Ok(());
+    }
+    if !yes && !has_terminal {
+        return Err(format!("{} does not exist; create it, or pass --yes", dir.display()));
     }
     if !yes {
         let _ = write!(io::stderr(), "{} does not exist. Create it? [y/N] ", dir.display())

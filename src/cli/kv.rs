@@ -128,7 +128,9 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let look = settings::look(&output)?;
     let request = request(kind, args);
     let dir = &sharded(kind, dir, args.gpu.as_deref())?;
-    super::consent::to_create(dir, args.yes && !args.as_found)?;
+    if !args.as_found {
+        super::consent::to_create(dir, args.yes)?;
+    }
     // If the request is not possible, the files of earlier runs are kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;

@@ -425,7 +425,8 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&[&["kv", "ucm", dir, "--batch", &more_than_is_free], &huge[..]].concat(), "on the disk"),
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
         (&["kv", "ucm", dir, "--shape", "gpt-9"], "not a shape"),
-        (&["kv", "ucm", "/nonexistent/folder"], "DIR must be a writable folder"),
+        (&["kv", "ucm", "/nonexistent/folder"], "/nonexistent/folder does not exist; create it, or pass --yes"),
+        (&["kv", "ucm", "/nonexistent/folder", "--as-found"], "DIR must be a writable folder"),
     ] {
         let output = place.run(arguments, &[]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -437,6 +438,17 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
     let output = place.run(&["kv", "ucm", dir, "--gpu", "host"], &[]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("was not created by gds-top"));
     assert!(place.dir().join("gds-top-kv-ucm/mine").exists());
+}
+
+#[test]
+fn a_cache_that_does_not_fit_into_host_memory_is_refused_before_it_is_allocated() {
+    let place = Place::host();
+    let dir = place.dir();
+    // 2.4 TiB in host memory, for the cache and for its copy.
+    let more = words("--tokens 10000000 --set block_tokens=65536 --variants ram --direction write");
+    let (report, status) = place.json(&[&["kv", "ucm", dir.to_str().unwrap()], &more[..]].concat(), &[]);
+    let error = runs(&report)[0]["error"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+    assert!(status == 3 && error.contains("memory") && error.contains("fewer tokens or sequences"), "{error}");
 }
 
 #[test]
