@@ -84,6 +84,34 @@ pub(crate) fn end() {
     }
 }
 
+/// The present ranges of a mapping, as offsets of its file, until they are written.
+struct Present<'m> {
+    mapping: &'m Mapping,
+    ranges: [(u64, u64); RANGES],
+    count: usize,
+}
+
+impl Present<'_> {
+    fn add(&mut self, from: u64, to: u64) {
+        if let Some(last) = self.ranges.get_mut(self.count.wrapping_sub(1)).filter(|last| last.1 == from) {
+            last.1 = to;
+            return;
+        }
+        if self.count == RANGES {
+            self.write();
+        }
+        if let Some(slot) = self.ranges.get_mut(self.count) {
+            *slot = (from, to);
+            self.count += 1;
+        }
+    }
+
+    fn write(&mut self) {
+        write(self.mapping, &self.ranges, self.count);
+        self.count = 0;
+    }
+}
+
 #[inline(never)]
 fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
     let page = system::page_bytes();
@@ -91,9 +119,24 @@ fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
     if table < 0 {
         return;
     }
-    let mut ranges = [(0_u64, 0_u64); RANGES];
-    let mut count = 0_usize;
+    let start = mapping.offset.load(Ordering::Relaxed);
+    let offset = |address: usize| start.wrapping_add((address.max(first) - first) as u64);
+    let mut present = Present { mapping, ranges: [(0, 0); RANGES], count: 0 };
     let mut at = from - from % page;
+    let mut regions = [system::PageRegion::default(); RANGES];
+    // Linux before 6.7 lists no regions, so its table is read entry by entry.
+    while at < to {
+        let Some((count, reached)) = system::present_pages(table, at, to.next_multiple_of(page), &mut regions) else {
+            break;
+        };
+        for region in regions.iter().take(count) {
+            present.add(offset(region.start as usize), offset(region.end as usize));
+        }
+        if reached <= at {
+            break;
+        }
+        at = reached;
+    }
     let mut entries = [0_u64; ENTRIES];
     while at < to {
         let wanted = (to - at).div_ceil(page).min(ENTRIES);
@@ -102,28 +145,14 @@ fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
             break;
         }
         for entry in entries.iter().take(read) {
-            let offset = mapping.offset.load(Ordering::Relaxed).wrapping_add((at.max(first) - first) as u64);
+            if entry & PRESENT != 0 {
+                present.add(offset(at), offset(at + page));
+            }
             at += page;
-            if entry & PRESENT == 0 {
-                continue;
-            }
-            match ranges.get_mut(count.wrapping_sub(1)) {
-                Some(last) if last.1 == offset => last.1 += page as u64,
-                _ => {
-                    if count == RANGES {
-                        write(mapping, &ranges, count);
-                        count = 0;
-                    }
-                    if let Some(slot) = ranges.get_mut(count) {
-                        *slot = (offset, offset + page as u64);
-                        count += 1;
-                    }
-                }
-            }
         }
     }
     system::close_descriptor(table);
-    write(mapping, &ranges, count);
+    present.write();
 }
 
 fn write(mapping: &Mapping, ranges: &[(u64, u64); RANGES], count: usize) {
@@ -141,4 +170,38 @@ fn write(mapping: &Mapping, ranges: &[(u64, u64); RANGES], count: usize) {
         writer.put(&Record { head, offset: *from, size: to - from, ..record });
     }
     writer.publish();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::vec;
+
+    #[test]
+    fn present_pages_are_listed_as_in_the_page_table() {
+        let page = system::page_bytes();
+        let mut room = vec![0_u8; 40 * page];
+        // Every third page is touched. The memory of the vector is zeroed by the kernel, page by page.
+        (0..13).for_each(|third| room[third * 3 * page] = 1);
+        let base = (room.as_ptr() as usize).next_multiple_of(page);
+        let table = system::page_table();
+        assert!(table >= 0);
+        let (from, to) = (base, base + 32 * page);
+        let mut regions = [system::PageRegion::default(); 64];
+        let mut entries = [0_u64; 32];
+        let read = system::read_words(table, &mut entries, 32, from / page * 8);
+        assert_eq!(read, 32);
+        if let Some((count, reached)) = system::present_pages(table, from, to, &mut regions) {
+            assert_eq!(reached, to);
+            let listed = |at: usize| {
+                regions.iter().take(count).any(|region| region.start as usize <= at && at < region.end as usize)
+            };
+            for (index, entry) in entries.iter().enumerate() {
+                assert_eq!(listed(from + index * page), entry & PRESENT != 0, "page {index}");
+            }
+        }
+        system::close_descriptor(table);
+    }
 }

@@ -1,7 +1,7 @@
 //! The system interface of the library: its libc, the clock, and a block of memory per thread.
 
 use core::cell::Cell;
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
 /// `open`.
 const O_RDWR: c_int = 2;
@@ -22,6 +22,37 @@ const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
+/// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
+const PAGEMAP_SCAN: c_ulong = 0xc060_6610;
+const PAGE_IS_PRESENT: u64 = 1 << 3;
+
+/// `struct pm_scan_arg` of linux/fs.h.
+#[repr(C)]
+#[derive(Default)]
+struct PageScan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    room: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_any_of_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region` of linux/fs.h: addresses of pages with the same categories.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PageRegion {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    categories: u64,
+}
+
 #[repr(C)]
 struct Timespec {
     seconds: i64,
@@ -39,6 +70,7 @@ unsafe extern "C" {
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
+    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
     fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     fn mmap(
@@ -232,6 +264,24 @@ pub(crate) fn read_words(fd: c_int, out: &mut [u64], wanted: usize, offset: usiz
     // SAFETY: `out` has space for the bytes.
     let read = unsafe { pread(fd, out.as_mut_ptr().cast(), bytes, offset as i64) };
     usize::try_from(read).unwrap_or(0) / 8
+}
+
+/// Lists the present pages between two addresses. Returns the number of regions and the address at which the kernel
+/// stopped, or `None` if the kernel does not know the request.
+pub(crate) fn present_pages(fd: c_int, start: usize, end: usize, out: &mut [PageRegion]) -> Option<(usize, usize)> {
+    let mut scan = PageScan {
+        size: size_of::<PageScan>() as u64,
+        start: start as u64,
+        end: end as u64,
+        regions: out.as_mut_ptr() as u64,
+        room: out.len() as u64,
+        category_mask: PAGE_IS_PRESENT,
+        return_mask: PAGE_IS_PRESENT,
+        ..PageScan::default()
+    };
+    // SAFETY: the kernel writes at most `room` regions to `out`, and `walk_end` of `scan`. Both exist during the call.
+    let found = unsafe { ioctl(fd, PAGEMAP_SCAN, &raw mut scan) };
+    Some((usize::try_from(found).ok()?, usize::try_from(scan.walk_end).ok()?))
 }
 
 /// The size of a page in bytes.
