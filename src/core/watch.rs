@@ -118,7 +118,7 @@ pub struct DriverProperties {
     pub features: u32,
 }
 
-/// The single reads in one size class and one duration class.
+/// The reads in one size class and one duration class, as in [`SizeClass`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyClass {
     /// The upper bound of the size class in bytes.
@@ -354,11 +354,12 @@ pub struct WatchedTensor {
 pub struct SizeClass {
     /// The upper bound of the class in bytes.
     pub up_to_bytes: u64,
-    /// The number of cuFileRead calls.
+    /// The number of reads: calls of cuFileRead and cuFileReadv, and entries of batches.
     pub count: u64,
-    /// The time inside these calls in nanoseconds.
+    /// Their time in nanoseconds: inside the call, or from the submission of a batch until the program saw that the
+    /// entry had ended.
     pub total_ns: u64,
-    /// The duration of the longest call in nanoseconds.
+    /// The duration of the longest in nanoseconds.
     pub longest_ns: u64,
 }
 

@@ -38,7 +38,7 @@ pub fn rates(state: &State) -> Vec<Rate> {
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
 }
 
-/// Histogram of single reads by size and duration.
+/// Histogram of reads and batch entries by size and duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     /// The longest duration of each column, as text.
@@ -47,7 +47,7 @@ pub struct Latencies {
     pub rows: Vec<(String, Vec<u64>)>,
 }
 
-/// The histogram of latencies. Empty if single reads were not recorded.
+/// The histogram of latencies. Empty if no duration was recorded.
 #[must_use]
 pub fn latencies(report: &WatchReport) -> Latencies {
     let mut columns: Vec<u64> = report.latencies.iter().map(|class| class.up_to_ns).collect();
@@ -136,7 +136,7 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
 #[must_use]
 pub fn no_latencies(report: &WatchReport) -> &'static str {
     match (&report.ended, report.files.iter().any(|file| file.reads.batched + file.reads.streamed > 0)) {
-        (_, true) => "The reads are in batches or on streams, so they have no single latency.",
+        (_, true) => "The reads are on streams, or no batch has ended; their durations are not known.",
         (None, false) => "No single read by cuFile yet.",
         (Some(_), false) => "The program made no single read by cuFile.",
     }

@@ -35,7 +35,7 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
 
 /// Whether the session runs no checks. Checks come first, so if a run was planned without them, none will follow.
 pub(crate) fn unchecked(state: &State, ctx: &Context) -> bool {
-    let measured = !state.lanes.is_empty() || state.grid.is_some();
+    let measured = !state.lanes.is_empty() || state.grid.is_some() || state.watch.is_some();
     state.checks.is_empty()
         && state.checks_took_ns.is_none()
         && (ctx.unasked || ctx.over || state.ended.is_some() || measured)

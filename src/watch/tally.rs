@@ -50,6 +50,8 @@ struct Entry {
     file: usize,
     write: bool,
     offset: u64,
+    size: u64,
+    submitted_ns: u64,
 }
 
 /// Identifies a copy of libcufile in a process.
@@ -314,16 +316,20 @@ impl Tally {
         self.files[file].finish(write, record.offset, record.result.cast_signed());
         if !write {
             self.reading_threads.insert((group.process, group.thread));
-            let class = (0..CLASSES - 1).find(|class| record.size <= 4096 << (2 * class)).unwrap_or(CLASSES - 1);
-            let took = record.end_ns.saturating_sub(record.start_ns);
-            let seen = &mut self.sizes[class];
-            seen.count += 1;
-            seen.total_ns = seen.total_ns.saturating_add(took);
-            seen.longest_ns = seen.longest_ns.max(took);
-            let duration = (0..DURATIONS - 1).find(|at| took <= 1000 << (2 * at)).unwrap_or(DURATIONS - 1);
-            self.durations[class][duration] += 1;
+            self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
         }
         file
+    }
+
+    /// Counts a read with its size and duration.
+    fn time_read(&mut self, size: u64, took_ns: u64) {
+        let class = (0..CLASSES - 1).find(|class| size <= 4096 << (2 * class)).unwrap_or(CLASSES - 1);
+        let seen = &mut self.sizes[class];
+        seen.count += 1;
+        seen.total_ns = seen.total_ns.saturating_add(took_ns);
+        seen.longest_ns = seen.longest_ns.max(took_ns);
+        let duration = (0..DURATIONS - 1).find(|at| took_ns <= 1000 << (2 * at)).unwrap_or(DURATIONS - 1);
+        self.durations[class][duration] += 1;
     }
 
     fn stream(&mut self, function: Function, group: &Group, failed: bool) -> usize {
@@ -368,7 +374,8 @@ impl Tally {
             if !write {
                 self.reading_threads.insert((process, group.thread));
             }
-            let entry = Entry { cookie, file, write, offset: part.offset };
+            let submitted_ns = group.record.start_ns;
+            let entry = Entry { cookie, file, write, offset: part.offset, size: part.size, submitted_ns };
             let is_new = !self.of(process).batches.contains_key(&(library, part.object));
             if !self.may_keep(is_new) {
                 continue;
@@ -402,6 +409,10 @@ impl Tally {
         let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
         let result = if failed { result.min(-1) } else { result };
         self.files[entry.file].finish(entry.write, entry.offset, result);
+        if !entry.write {
+            // The program sees the end of an entry when it asks for the status of the batch.
+            self.time_read(entry.size, event.end_ns.saturating_sub(entry.submitted_ns));
+        }
         if failed {
             self.failure("batch entry", result, 0, Some(entry.file), true);
         }

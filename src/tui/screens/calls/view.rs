@@ -75,7 +75,7 @@ fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
 }
 
 fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
-    let title = [("Latency by size".to_owned(), theme.strong), (" single reads".to_owned(), theme.dim)];
+    let title = [("Latency by size".to_owned(), theme.strong), (" reads, batch entries".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let grid = calls::latencies(report);
     if grid.rows.is_empty() {
