@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("text", &[]),
     ("core", &[]),
     ("trust", &[]),
-    ("machine", &["core", "device", "trust"]),
+    ("machine", &["core", "device", "trust", "text"]),
     ("checks", &["machine", "core", "text"]),
     ("fixes", &["checks", "machine", "core", "trust", "text"]),
     ("explain", &["checks", "fixes", "core", "text"]),

@@ -47,6 +47,7 @@ mod watch;
 
 use crate::device::endings;
 use crate::engines;
+use crate::text::sanitise;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
@@ -63,13 +64,16 @@ pub fn main() -> ExitCode {
         Ok(call) => call,
         Err(error) => match misspelt(&error, std::env::args_os().skip(1)) {
             Some(sentence) => return ExitCode::from(fail(BAD_CALL, &sentence)),
-            None => error.exit(),
+            None => return refuse(&error),
         },
     };
     if let Some(sentence) = Cli::misplaced(&call) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
-    let cli = Cli::from_arg_matches(&call).unwrap_or_else(|error| error.exit());
+    let cli = match Cli::from_arg_matches(&call) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     if matches!(&cli.command, Some(Sub::Internal(internal)) if internal.is_child_of_a_session()) {
         if !engines::end_with_parent() {
             return ExitCode::from(outcome::INTERRUPTED);
@@ -85,6 +89,16 @@ pub fn main() -> ExitCode {
     // Other output was flushed before. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     ExitCode::from(status)
+}
+
+/// Prints the help, the version, or an error, which can contain any argument.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        error.exit();
+    }
+    // If standard error is closed, there is no other place for the message.
+    let _ = std::io::stderr().write_all(sanitise(&error.render().to_string()).as_bytes());
+    ExitCode::from(BAD_CALL)
 }
 
 /// A sentence about a misspelt command before other arguments, or after `help`. clap takes the first for a model.

@@ -153,7 +153,7 @@ impl Root {
                     redactor.json(&mut value);
                     value
                 })
-                .and_then(|value| serde_json::to_string_pretty(&value))
+                .and_then(|value| crate::text::pretty_json(&value))
                 .map_err(|e| failed(&path, e.into()))?;
             write_file(&path, text.as_bytes())
         };

@@ -5,9 +5,16 @@
 
 mod captures;
 mod files;
+mod formats;
+mod names;
 #[path = "../program/mod.rs"]
 mod program;
 mod recordings;
+#[path = "../fuzz/seeds.rs"]
+mod seeds;
+#[path = "../fuzz/targets.rs"]
+#[allow(dead_code, reason = "the mutations use the rest")]
+mod targets;
 
 /// The string contains a formula, a hidden word, a clear-screen command in one byte, characters that change the
 /// direction of text, DEL, a carriage return, and a bell.
