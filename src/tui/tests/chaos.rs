@@ -160,7 +160,7 @@ fn overlay(ui: &mut App, dice: &mut Dice) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_state_no_key_and_no_size_panics(seed in any::<u64>()) {

@@ -124,7 +124,6 @@ fn markers_change_what_lines_are_drawn_with() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
     fn no_data_at_no_size_panics(
         mut points in prop::collection::vec((-1e6..1e6_f64, prop::num::f64::ANY), 0..300),
