@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use gds_top::checks::CheckId;
-use gds_top::checks::spec::page;
+use gds_top::checks::page::page;
+use gds_top::core::CheckId;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -10,8 +10,7 @@ mod program;
 
 use crate::program::gds_top;
 use gds_top::analysis::median;
-use gds_top::checks::CheckId;
-use gds_top::core::{CacheState, units};
+use gds_top::core::{CacheState, CheckId, units};
 use gds_top::session::{State, recording};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

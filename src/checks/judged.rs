@@ -1,8 +1,7 @@
 //! The result of a check and its effect on each route, before the verdict is known.
 
 use crate::checks::advice::Advice;
-use crate::checks::spec::CheckId;
-use crate::core::{Evidence, Finding, FindingFact, FixId, Route, Status};
+use crate::core::{CheckId, Evidence, Finding, FindingFact, FixId, Route, Status};
 use crate::machine::Unread;
 
 /// The effort of a fix. The goal is the route with the smallest sum.
@@ -64,7 +63,7 @@ impl Judged {
         Self {
             id,
             finding: Finding {
-                id: id.into(),
+                id,
                 group: id.spec().group,
                 status,
                 summary: summary.into(),
@@ -139,7 +138,7 @@ impl Judged {
     }
 
     pub(crate) fn cause(mut self, id: CheckId) -> Self {
-        self.finding.cause = Some(id.into());
+        self.finding.cause = Some(id);
         self
     }
 

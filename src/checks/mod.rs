@@ -13,18 +13,17 @@ mod kernel;
 mod logs;
 pub mod matrix;
 mod nvidia_fs;
+pub mod page;
 mod pcie;
 mod report;
 mod round;
 pub mod serving;
-pub mod spec;
 mod storage;
 mod verdict;
 
 pub use logs::signatures as log_signatures;
 pub use report::Report;
 pub use round::run;
-pub use spec::{CheckId, CheckSpec, Scope};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;

@@ -1,6 +1,6 @@
 //! The findings and verdicts of one round of checks.
 
-use crate::core::{Finding, Route, Status, Verdict};
+use crate::core::{CheckId, Finding, Route, Status, Verdict};
 use crate::machine::PathFacts;
 
 /// The result of a round of checks.
@@ -28,8 +28,11 @@ impl Report {
 
     /// The finding of a check.
     #[must_use]
-    pub fn finding(&self, id: impl AsRef<str>) -> Option<&Finding> {
-        self.findings.iter().find(|finding| finding.id == id.as_ref())
+    pub fn finding<T>(&self, id: T) -> Option<&Finding>
+    where
+        CheckId: PartialEq<T>,
+    {
+        self.findings.iter().find(|finding| finding.id == id)
     }
 
     /// Replaces the verdict for the same path and GPU.

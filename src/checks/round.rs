@@ -13,7 +13,7 @@ use super::pcie::topology;
 use super::report::Report;
 use super::storage::{health, nvme, smart};
 use super::verdict::{commands::complete, merge::merge, settle::settle};
-use crate::core::{Finding, Status};
+use crate::core::{CheckId, Finding, Status};
 use crate::machine::{self, Root};
 use std::path::PathBuf;
 use std::thread::Scope;
@@ -89,12 +89,10 @@ const GROUPS: [fn(&Context<'_>) -> Vec<Judged>; 25] = [
 
 /// Removes causes whose checks pass: they explain nothing, and their consequence would be in no list of blockers.
 fn drop_passed_causes(all: &mut [Judged]) {
-    let passed: Vec<String> =
-        all.iter().filter(|j| j.finding.status == Status::Pass).map(|j| j.finding.id.clone()).collect();
-    let failed: Vec<String> =
-        all.iter().filter(|j| j.finding.status != Status::Pass).map(|j| j.finding.id.clone()).collect();
+    let passed: Vec<CheckId> = all.iter().filter(|j| j.finding.status == Status::Pass).map(|j| j.finding.id).collect();
+    let failed: Vec<CheckId> = all.iter().filter(|j| j.finding.status != Status::Pass).map(|j| j.finding.id).collect();
     for judged in all.iter_mut() {
-        let cause = judged.finding.cause.clone();
+        let cause = judged.finding.cause;
         let has_passed = cause.is_some_and(|id| passed.contains(&id) && !failed.contains(&id));
         if has_passed {
             judged.finding.cause = None;

@@ -185,7 +185,7 @@ impl Work<'_> {
         let mut chosen: Vec<FixPlan> = Vec::new();
         for id in ids {
             let mut found: Vec<FixPlan> =
-                plans.iter().filter(|plan| plan.id == id.as_str() || plan.check == *id).cloned().collect();
+                plans.iter().filter(|plan| plan.id == id.as_str() || plan.check == id.as_str()).cloned().collect();
             if found.is_empty()
                 && let Ok(known) = id.parse()
                 && let Some(plan) = fixes::plan_by_id(&self.view, report, known)

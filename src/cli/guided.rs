@@ -100,7 +100,7 @@ impl Run<'_> {
                 Ok(now) => now,
                 Err(sentence) => return fail(BAD_CALL, &sentence),
             };
-            if now.report.finding(&plan.check).is_some_and(|finding| finding.status == Status::Pass) {
+            if now.report.finding(plan.check).is_some_and(|finding| finding.status == Status::Pass) {
                 note(&format!("{} passes now", plan.check));
             }
         }

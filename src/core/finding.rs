@@ -1,8 +1,9 @@
 //! The findings of the checks, and the verdict that is derived from them.
 
+use super::check::{self, CheckId, Group};
 use super::fix_id::{self, FixId};
+use super::route::Route;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::path::PathBuf;
 
 /// The result of a check.
@@ -59,84 +60,6 @@ impl Status {
     }
 }
 
-/// A group of checks, in the order of the Checks screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Group {
-    /// GPU and driver.
-    Gpu,
-    /// The nvidia-fs kernel module.
-    NvidiaFs,
-    /// Kernel, boot and platform.
-    Kernel,
-    /// PCIe topology and NVMe.
-    Storage,
-    /// File system, mount and file.
-    Files,
-    /// libcufile, cufile.json and the log.
-    Cufile,
-    /// Containers, users and limits.
-    Limits,
-}
-
-impl Group {
-    /// The title of the group.
-    #[must_use]
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Gpu => "GPU and driver",
-            Self::NvidiaFs => "nvidia-fs",
-            Self::Kernel => "Kernel and platform",
-            Self::Storage => "PCIe and NVMe",
-            Self::Files => "Files and mounts",
-            Self::Cufile => "cuFile library and config",
-            Self::Limits => "Container and limits",
-        }
-    }
-}
-
-/// The route by which bytes reach the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Route {
-    /// DMA into GPU memory by the nvidia-fs kernel module.
-    Nvfs,
-    /// DMA into GPU memory with PCI P2PDMA of the kernel.
-    P2pdma,
-    /// The coherent link of Grace systems.
-    C2c,
-    /// RDMA from a client of a user-space file system.
-    Rdma,
-    /// libcufile reads into host memory with POSIX calls and copies the bytes to the GPU.
-    Compat,
-    /// No cuFile read works.
-    None,
-}
-
-impl Route {
-    /// The direct routes: no byte passes through host memory.
-    pub const DIRECT: [Self; 4] = [Self::Nvfs, Self::P2pdma, Self::C2c, Self::Rdma];
-
-    /// Whether the route is direct.
-    #[must_use]
-    pub const fn is_direct(self) -> bool {
-        matches!(self, Self::Nvfs | Self::P2pdma | Self::C2c | Self::Rdma)
-    }
-}
-
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Nvfs => "nvfs",
-            Self::P2pdma => "p2pdma",
-            Self::C2c => "c2c",
-            Self::Rdma => "rdma",
-            Self::Compat => "compat",
-            Self::None => "none",
-        })
-    }
-}
-
 /// The source of a finding and its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -149,8 +72,8 @@ pub struct Evidence {
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Stable id: `udev-database`.
-    pub id: String,
+    /// The check. In JSON, it is a stable string: `udev-database`.
+    pub id: CheckId,
     /// Its group.
     pub group: Group,
     /// Its result.
@@ -172,9 +95,9 @@ pub struct Finding {
     /// The command line of the fix, with the path that was examined. Without a fix, the command of the advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The id of the finding that causes this one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
+    /// The check whose finding causes this one.
+    #[serde(default, deserialize_with = "check::known_cause", skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CheckId>,
     /// Whether no fix can change it. The reason is the hardware, the kind of system, or the file system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub permanent: bool,
@@ -234,12 +157,13 @@ pub struct Verdict {
     pub basis: Basis,
     /// The proof, or the reason why there is none.
     pub proof: String,
-    /// Ids of the checks that block a better route.
-    pub blockers: Vec<String>,
-    /// The ids of the checks to fix before `possible` works, in order. The other blockers only explain why the
+    /// The checks that block a better route.
+    #[serde(deserialize_with = "check::known")]
+    pub blockers: Vec<CheckId>,
+    /// The checks to fix before `possible` works, in order. The other blockers only explain why the
     /// configured route is not used.
-    #[serde(default)]
-    pub steps: Vec<String>,
+    #[serde(default, deserialize_with = "check::known")]
+    pub steps: Vec<CheckId>,
     /// The next action.
     pub advice: String,
 }
@@ -250,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_is_no_utf8_is_told_as_well_as_text_can() {
+    fn path_that_is_not_utf8_is_serialised_lossily() {
         use std::os::unix::ffi::OsStringExt;
         let verdict = Verdict {
             path: std::ffi::OsString::from_vec(b"/data/\xff".to_vec()).into(),

@@ -1,5 +1,6 @@
 //! Fixes: their changes, the rights that they need, and how to undo them.
 
+use super::check::CheckId;
 use super::finding::Finding;
 use super::fix_id::FixId;
 use serde::{Deserialize, Serialize};
@@ -72,7 +73,7 @@ pub struct FixPlan {
     /// Its id.
     pub id: FixId,
     /// The check that it is for.
-    pub check: String,
+    pub check: CheckId,
     /// The title, one line.
     pub title: String,
     /// The reason why it works, with the source of the fact.

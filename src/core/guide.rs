@@ -1,8 +1,9 @@
 //! The checklist from an unconfigured machine to a proven direct route, and applied fixes that wait for a reboot.
 
-use super::finding::Route;
+use super::check::{self, CheckId};
 use super::fix::FixPlan;
 use super::fix_id::FixId;
+use super::route::Route;
 use serde::{Deserialize, Serialize};
 
 /// The state of a step.
@@ -50,9 +51,9 @@ pub struct GuideStep {
     pub title: String,
     /// The state of the step.
     pub state: StepState,
-    /// The ids of the checks that decide the state.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub checks: Vec<String>,
+    /// The checks that decide the state.
+    #[serde(default, deserialize_with = "check::known", skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckId>,
     /// The results of the checks, or the missing parts.
     pub found: Vec<String>,
     /// The plans of the fixes for this step.

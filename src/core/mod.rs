@@ -2,6 +2,7 @@
 
 mod access;
 pub mod ceiling;
+pub mod check;
 pub mod engine;
 mod engine_name;
 pub mod engine_spec;
@@ -26,6 +27,7 @@ mod note;
 mod packed;
 pub mod phase;
 pub mod race_plan;
+pub mod route;
 pub mod run;
 pub mod sample;
 pub mod serving;
@@ -42,12 +44,13 @@ mod workload_lane;
 
 pub use access::Access;
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
+pub use check::{CheckId, CheckSpec, Group, UnknownCheck};
 pub use engine::{CacheState, Engine, LOADERS, Target};
 pub use engine_name::EngineError;
 pub use engine_spec::Need;
 pub use event::{Event, EventBody, LaneStage, LogLevel};
 pub use failure::Failure;
-pub use finding::{Basis, Evidence, Finding, FindingFact, Group, Route, Status, Verdict};
+pub use finding::{Basis, Evidence, Finding, FindingFact, Status, Verdict};
 pub use fix::{AppliedFix, Change, FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs};
 pub use fix_id::{FixId, UnknownFix};
 pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colour};
@@ -62,6 +65,7 @@ pub use note::{NotCold, Note, Unused};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
+pub use route::Route;
 pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use serving::{IgnoredOption, KvStore, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};

@@ -2,10 +2,10 @@
 
 use super::engine::{CacheState, Engine, Target};
 use super::failure::Failure;
-use super::finding::Route;
 use super::model::ModelInfo;
 use super::note::Note;
 use super::phase::PhaseTimes;
+use super::route::Route;
 use super::settings::EngineSettings;
 use super::settings::SettingName;
 use super::spec::Setting;

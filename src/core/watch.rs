@@ -1,6 +1,6 @@
 //! The report of a watched program: its cuFile calls, files, libraries and buffers.
 
-use super::finding::Route;
+use super::route::Route;
 use serde::{Deserialize, Serialize};
 
 /// The facts about a watched program so far. A later report replaces an earlier one.

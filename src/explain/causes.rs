@@ -1,6 +1,6 @@
 //! Causes that several codes and log lines share. Most of them name the check that finds them.
 
-use crate::checks::CheckId;
+use crate::core::CheckId;
 
 /// A cause of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The page of each check, from the table of checks.
 
-use crate::checks::{CheckId, CheckSpec};
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 
 /// The page of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +19,17 @@ pub(super) struct Page {
     pub(super) todo: &'static str,
 }
 
-const fn page(spec: &CheckSpec) -> Page {
+/// The page of a check.
+pub(super) const fn of(check: CheckId) -> Page {
+    let spec = check.spec();
     Page {
-        id: spec.id.as_str(),
+        id: check.as_str(),
         subject: spec.examines,
         why: spec.why,
         look: spec.look,
         fix: spec.fixes.first().copied(),
         todo: spec.todo,
     }
-}
-
-/// The page of a check.
-pub(super) const fn of(check: CheckId) -> Page {
-    page(check.spec())
 }
 
 /// The pages of all checks.

@@ -3,7 +3,7 @@
 //! Numbers and names are from `cuda.h` and `driver_types.h` of CUDA 13.
 
 use super::causes::*;
-use crate::checks::CheckId;
+use crate::core::CheckId;
 
 /// The number, the name in the driver, the name in the runtime (can be empty), the meaning, and the causes.
 pub(super) type Row = (i32, &'static str, &'static str, &'static str, &'static [Cause]);

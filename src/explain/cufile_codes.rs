@@ -1,7 +1,7 @@
 //! The causes of each cuFile error code. The most likely cause is first. `cufile-ffi` has the names and meanings.
 
 use super::causes::*;
-use crate::checks::CheckId;
+use crate::core::CheckId;
 
 /// The causes of a code.
 pub(super) fn causes(code: i32) -> &'static [Cause] {

@@ -4,7 +4,7 @@
 //! searched first.
 
 use super::causes::*;
-use crate::checks::CheckId;
+use crate::core::CheckId;
 
 /// The parts of the line in order and in lower case, the meaning, and the causes.
 pub(super) type Row = (&'static [&'static str], &'static str, &'static [Cause]);

@@ -11,9 +11,9 @@ use super::cuda_codes;
 use super::cufile_codes;
 use super::keys;
 use super::lines;
+use crate::checks::cufile_json;
 use crate::checks::log_signatures::Explained;
-use crate::checks::{CheckId, cufile_json};
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::fixes::{P2PDMA_KEYS, spec};
 
 impl Answer {
@@ -148,7 +148,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
 
 /// The answer for a check id.
 pub(super) fn check(id: &str) -> Option<Answer> {
-    let page = checks::of(CheckId::of(id)?);
+    let page = checks::of(id.parse().ok()?);
     let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
     answer.fact("Why", page.why);
     answer.how_to_check = some(page.look);
@@ -167,7 +167,7 @@ pub(super) fn fix(id: &str) -> Option<Answer> {
     if !spec.note.is_empty() {
         answer.fact("Note", spec.note);
     }
-    answer.fact("Check", spec.check);
+    answer.fact("Check", spec.check.as_str());
     answer.how_to_check = some(checks::of(spec.check).look);
     answer.fix = Some(remedy(fix));
     Some(answer)

@@ -77,7 +77,7 @@ fn causes_name_only_checks_that_have_a_page_and_say_what_to_do() {
 
 #[test]
 fn every_check_is_explained_by_its_id() {
-    for id in crate::checks::CheckId::ALL {
+    for id in crate::core::CheckId::ALL {
         assert_eq!(kinds(id.as_str()).iter().filter(|kind| kind.0 == Kind::Check).count(), 1, "{id}");
     }
 }

@@ -1,8 +1,8 @@
 //! Plans that only give advice: how to start a container, which disk and GPU to use, how to set the log.
 
 use super::parts::{empty, run, words};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::Root;
 use std::path::PathBuf;
 

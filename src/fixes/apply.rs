@@ -130,7 +130,7 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     Ok(Entry {
         schema_version: ENTRY_VERSION,
         id,
-        check: plan.check.clone(),
+        check: plan.check,
         title: plan.title.clone(),
         at_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         sequence: journal.entries().iter().map(|entry| entry.sequence).max().unwrap_or(0) + 1,

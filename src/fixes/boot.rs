@@ -2,8 +2,8 @@
 
 use super::command_line::{arguments, place};
 use super::parts::{empty, family, initramfs as rebuild, run};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ pub(super) fn bar1() -> FixPlan {
 /// The plan for ACS of the bridges in the findings.
 pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     let mut bridges: Vec<String> = [CheckId::PcieAcs, CheckId::NvfsBridgesAcs]
-        .iter()
+        .into_iter()
         .filter_map(|id| report.finding(id))
         .flat_map(|finding| &finding.facts)
         .filter_map(|fact| match fact {

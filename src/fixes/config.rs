@@ -1,9 +1,9 @@
 //! Repairs a cufile.json that libcufile rejects if the intended value is clear. Otherwise it only shows the errors.
 
 use super::parts::{empty, run};
+use crate::checks::Report;
 use crate::checks::cufile_json::{SYSTEM_FILE, repair};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
 

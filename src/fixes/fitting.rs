@@ -4,8 +4,8 @@
 use super::command_line::is_kept_with_the_image;
 use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, Finding, FixId, FixPlan, Route, Status};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Route, Status};
 use crate::machine::{Root, container, os_release};
 
 /// Adds the obstacle on this machine to a plan.

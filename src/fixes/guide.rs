@@ -4,8 +4,9 @@ use super::parts::family;
 use super::plans::{for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
-use crate::checks::{CheckId, Report, Scope};
-use crate::core::{Finding, FixId, Guide, GuideStep as Step, Route, Status, Verdict};
+use crate::checks::Report;
+use crate::core::check::Scope;
+use crate::core::{CheckId, Finding, FixId, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use crate::text::capitalised;
 use std::fmt::Write as _;
@@ -165,12 +166,12 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     steps.push(proof(report, route));
     for (at, cause) in causes_elsewhere(report, &steps) {
         // The cause of a problem is shown in its step, unless the cause has its own step.
-        let Some(finding) = report.finding(&cause) else { continue };
-        match finding.fix.and_then(|id| for_id(root, report, id, &finding.id)) {
+        let Some(finding) = report.finding(cause) else { continue };
+        match finding.fix.and_then(|id| for_id(root, report, id, finding.id)) {
             Some(plan) => steps[at].plans.push(plan),
             None => steps[at].advice.extend(finding.advice.clone()),
         }
-        steps[at].checks.push(finding.id.clone());
+        steps[at].checks.push(finding.id);
         steps[at].found.push(format!("{}: {}", finding.id, finding.summary));
     }
     once(&mut steps);
@@ -184,7 +185,7 @@ fn closed<'r>(report: &'r Report, verdict: Option<&Verdict>) -> Vec<&'r Finding>
         Some(verdict) if verdict.possible.is_direct() => Vec::new(),
         Some(verdict) => {
             let ids = verdict.blockers.iter().filter(|id| !verdict.steps.contains(id));
-            ids.filter_map(|id| report.finding(id)).collect()
+            ids.filter_map(|id| report.finding(*id)).collect()
         }
         None => report.findings.iter().find(|finding| is_given(finding)).into_iter().collect(),
     }
@@ -196,7 +197,7 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
     let mut first = Step {
         title: "What rules out a direct route".to_owned(),
         state: State::Impossible,
-        checks: closed.iter().map(|finding| finding.id.clone()).collect(),
+        checks: closed.iter().map(|finding| finding.id).collect(),
         found: closed.iter().map(|finding| format!("{}: {}", finding.id, finding.summary)).collect(),
         plans: Vec::new(),
         advice: Vec::new(),
@@ -246,12 +247,12 @@ fn once(steps: &mut [Step]) {
 }
 
 /// Causes without their own step, each with the first step that depends on it.
-fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, String)> {
-    let mut out: Vec<(usize, String)> = Vec::new();
-    let shown = |id: &String| steps.iter().any(|step| step.checks.contains(id));
+fn causes_elsewhere(report: &Report, steps: &[Step]) -> Vec<(usize, CheckId)> {
+    let mut out: Vec<(usize, CheckId)> = Vec::new();
+    let shown = |id: &CheckId| steps.iter().any(|step| step.checks.contains(id));
     for (at, step) in steps.iter().enumerate().filter(|(_, step)| step.state == State::Open) {
         for id in &step.checks {
-            let Some(cause) = report.finding(id).and_then(|finding| finding.cause.clone()) else { continue };
+            let Some(cause) = report.finding(*id).and_then(|finding| finding.cause) else { continue };
             if !shown(&cause) && out.iter().all(|(_, known)| *known != cause) {
                 out.push((at, cause));
             }
@@ -308,7 +309,13 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
 
 /// The step of a row. `None` if no check is about it on this machine. With `offered`, only these checks get a fix or
 /// advice.
-fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route, offered: Option<&[String]>) -> Option<Step> {
+fn step(
+    root: &Root,
+    report: &Report,
+    (title, checks): &Row,
+    route: Route,
+    offered: Option<&[CheckId]>,
+) -> Option<Step> {
     let mut out = Step {
         title: (*title).to_owned(),
         state: State::Unknown,
@@ -319,7 +326,7 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route, offer
     };
     let mut states = Vec::new();
     for (check, fix) in *checks {
-        let Some(finding) = report.finding(check) else {
+        let Some(finding) = report.finding(*check) else {
             if PROOFS.contains(check) {
                 states.push(State::Unknown);
                 out.found.push(format!("{check}: not examined"));
@@ -335,19 +342,19 @@ fn step(root: &Root, report: &Report, (title, checks): &Row, route: Route, offer
         if state != State::Unknown || PROOFS.contains(check) {
             states.push(state);
         }
-        out.checks.push(finding.id.clone());
+        out.checks.push(finding.id);
         out.found.push(format!("{}: {}", finding.id, finding.summary));
         let is_offered = offered.is_none_or(|offered| offered.contains(&finding.id));
         if state == State::Done || state == State::Unknown || !is_offered {
             continue;
         }
         // A consequence is resolved with its cause.
-        if let Some(cause) = &finding.cause {
+        if let Some(cause) = finding.cause {
             out.advice.push(format!("{} is caused by {cause}: fix that first", finding.id));
             continue;
         }
         let id = finding.fix.or(*fix);
-        match id.and_then(|id| for_id(root, report, id, &finding.id)) {
+        match id.and_then(|id| for_id(root, report, id, finding.id)) {
             Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
             Some(plan) => out.plans.push(plan),
             None => out.advice.extend(finding.advice.clone()),
@@ -387,7 +394,7 @@ const GIVEN: &[CheckId] = &[
 
 /// Whether the kind of system or the GPU makes every direct route impossible.
 fn is_given(finding: &Finding) -> bool {
-    GIVEN.iter().any(|id| finding.id == *id)
+    GIVEN.contains(&finding.id)
         && finding.cause.is_none()
         && matches!(finding.status, Status::Warn | Status::Fail)
         && finding.fix.is_none()
@@ -407,8 +414,8 @@ fn obstacle(report: &Report, possible: Route) -> Option<&Finding> {
 
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     // The GPU and the kind of system cannot be changed, so advice about them is not a step.
-    let is_of_gpu = CheckId::of(&finding.id).is_some_and(|check| check.spec().scope == Scope::Gpu);
-    let is_given = finding.fix.is_none() && fix.is_none() && (is_of_gpu || GIVEN.iter().any(|id| finding.id == *id));
+    let is_of_gpu = finding.id.spec().scope == Scope::Gpu;
+    let is_given = finding.fix.is_none() && fix.is_none() && (is_of_gpu || GIVEN.contains(&finding.id));
     // A GPU without a working driver is not an obstacle, because the driver can be fixed.
     let is_missing = finding.id != CheckId::GpuPresent || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {

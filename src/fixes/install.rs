@@ -4,8 +4,8 @@ use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, inst
 use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, cufile_wheel};
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.

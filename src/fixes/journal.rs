@@ -5,7 +5,7 @@ use super::editable;
 use super::error::FixError;
 use super::place::Place;
 use super::store::{Closed, distrust};
-use crate::core::{FixId, FixRisk, Needs};
+use crate::core::{CheckId, FixId, FixRisk, Needs};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ pub struct Entry {
     /// The fix.
     pub id: FixId,
     /// The id of the check that it resolves.
-    pub check: String,
+    pub check: CheckId,
     /// The title, one line.
     pub title: String,
     /// The time in seconds since 1970.

@@ -5,8 +5,8 @@ use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::held;
 use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, kernel_release, os_release};
 
 /// A shell command that finds the newest installed kernel: `6.12.30+bpo-amd64`.

@@ -6,7 +6,7 @@ use super::{
     repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
-use crate::core::{FixId, FixPlan, Status};
+use crate::core::{CheckId, FixId, FixPlan, Status};
 use crate::machine::Root;
 
 /// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
@@ -18,7 +18,7 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
         if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
             continue;
         }
-        out.extend(for_id(root, report, id, &finding.id));
+        out.extend(for_id(root, report, id, finding.id));
     }
     out
 }
@@ -26,11 +26,11 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
 /// The plan of a fix, even if no check needs it. `None` if there is nothing to change on the machine.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
-    for_id(root, report, id, spec::of(id).check.as_str())
+    for_id(root, report, id, spec::of(id).check)
 }
 
 /// The plan of a fix for the check `check`.
-pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: &str) -> Option<FixPlan> {
+pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) -> Option<FixPlan> {
     let family = family(root);
     let plan = match id {
         FixId::UdevRecord => udev::record_plan(root, report)?,

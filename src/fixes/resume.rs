@@ -70,7 +70,7 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
             None => StepState::Unknown,
         },
     });
-    let finding = report.finding(&entry.check);
+    let finding = report.finding(entry.check);
     let passes = finding.is_some_and(|finding| matches!(finding.status, Status::Pass));
     let says = finding.map_or_else(|| "it has no finding here".to_owned(), |finding| finding.summary.clone());
     let verified = passes && lost.is_none();

@@ -3,8 +3,8 @@
 
 use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, run};
-use crate::checks::{CheckId, Report};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::checks::Report;
+use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{Root, Signature, kernel_release, os_release, secure_boot, signature};
 
 /// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
@@ -157,7 +157,7 @@ const REJECTED: [Rejected; 3] = [
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let file = certificate(root, family);
     let is_rejected = |(check, ..): &&Rejected| {
-        report.finding(check).is_some_and(|finding| {
+        report.finding(*check).is_some_and(|finding| {
             finding.fix == Some(FixId::SecureBootKey) && matches!(finding.status, Status::Fail | Status::Warn)
         })
     };

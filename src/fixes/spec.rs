@@ -1,8 +1,7 @@
 //! The specification of every fix: title, changes, undo, needs, check, systems, and the files that it can edit.
 //! Lists, documents and plans use it.
 
-use crate::checks::CheckId;
-use crate::core::{FixId, Needs};
+use crate::core::{CheckId, FixId, Needs};
 
 /// The effect of an undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
             "{}  {}\n    fixes {} ({how}{needs})\n    undo: {}",
             strong(plan.id.as_str()),
             sanitise_line(&plan.title),
-            sanitise_line(&plan.check),
+            plan.check,
             sanitise_line(&plan.undo)
         );
     }

@@ -82,7 +82,7 @@ pub fn apply_and_verify(
     }
     say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
     let report = checks::run(root, paths, None, &mut |_| {});
-    let finding = report.finding(&plan.check).cloned();
+    let finding = report.finding(plan.check).cloned();
     // A directory shows the written files, but not the effects of a command.
     let judged = place.is_live() || plan.changes.iter().all(|change| matches!(change, Change::WriteFile { .. }));
     match finding {
@@ -150,7 +150,7 @@ pub fn undo_and_verify(
         say(FixStage::Applying, sentence.clone(), None);
     }
     let report = checks::run(root, paths, None, &mut |_| {});
-    let finding = entry.as_ref().and_then(|entry| report.finding(&entry.check).cloned());
+    let finding = entry.as_ref().and_then(|entry| report.finding(entry.check).cloned());
     let waits = entry.is_some_and(|entry| entry.waits_for_boot);
     let what = if undone.kept.is_empty() { "the previous state is restored" } else { "the fix is undone" };
     let when = if waits { "; it takes effect after a reboot" } else { "" };

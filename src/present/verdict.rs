@@ -2,7 +2,8 @@
 
 use super::labels::{counted, plural};
 use super::view::Answer;
-use crate::core::{Basis, Finding, Route, Status, Verdict};
+use crate::core::check::names;
+use crate::core::{Basis, CheckId, Finding, Route, Status, Verdict};
 use crate::session::State;
 
 /// The reason why a session has no verdict.
@@ -25,23 +26,21 @@ pub fn no_gpu(verdict: &Verdict) -> bool {
 /// The findings to fix before the goal of a verdict is reached, in order.
 #[must_use]
 pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
-    let of = |id: &String| state.checks.iter().find(|finding| finding.id == *id);
+    let of = |id: &CheckId| state.checks.iter().find(|finding| finding.id == *id);
     verdict.steps.iter().filter_map(of).collect()
 }
 
 /// The ids of the checks that close every direct route permanently. Empty if a direct route is possible.
-pub fn permanent(verdict: &Verdict) -> impl Iterator<Item = &str> {
+pub fn permanent(verdict: &Verdict) -> impl Iterator<Item = CheckId> {
     let is_closed = !verdict.possible.is_direct() && !no_gpu(verdict);
-    let ids = verdict.blockers.iter().filter(move |id| is_closed && !verdict.steps.contains(id));
-    ids.map(String::as_str)
+    verdict.blockers.iter().copied().filter(move |id| is_closed && !verdict.steps.contains(id))
 }
 
 /// The findings that close every direct route permanently, then the findings to fix.
 #[must_use]
 pub fn obstacles<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
-    let closed: Vec<&str> = permanent(verdict).collect();
-    let mut found: Vec<&Finding> =
-        state.checks.iter().filter(|finding| closed.contains(&finding.id.as_str())).collect();
+    let closed: Vec<CheckId> = permanent(verdict).collect();
+    let mut found: Vec<&Finding> = state.checks.iter().filter(|finding| closed.contains(&finding.id)).collect();
     found.sort_by_key(|finding| closed.iter().position(|id| *id == finding.id));
     found.extend(steps(state, verdict));
     found
@@ -90,10 +89,10 @@ pub fn answer(verdict: &Verdict) -> Answer {
 
 /// The permanent blockers, or the number of fixes until the goal: `Two fixes away from direct.`
 fn distance(verdict: &Verdict) -> String {
-    let closed: Vec<&str> = permanent(verdict).collect();
+    let closed: Vec<CheckId> = permanent(verdict).collect();
     let closed = match closed.as_slice() {
         [] => "No direct route is possible here.".to_owned(),
-        ids => format!("No direct route is possible here: {}.", ids.join(", ")),
+        ids => format!("No direct route is possible here: {}.", names(ids)),
     };
     let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
     match (verdict.steps.len(), verdict.possible) {
@@ -114,7 +113,7 @@ pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
     let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
     let why = match verdict.blockers.as_slice() {
         [] => verdict.proof.clone(),
-        blockers => format!("blocked by {}", blockers.join(", ")),
+        blockers => format!("blocked by {}", names(blockers)),
     };
     format!("--require {level} is not met{gpu}: {} ({why})", answer(verdict).headline)
 }
@@ -162,7 +161,7 @@ pub fn missing(state: &State, why: Missing) -> Answer {
 mod tests {
     use super::*;
 
-    fn verdict(route: Route, possible: Route, proven: bool, steps: &[&str]) -> Verdict {
+    fn verdict(route: Route, possible: Route, proven: bool, steps: &[CheckId]) -> Verdict {
         Verdict {
             path: "/data/models".into(),
             gpu: Some("GPU-1".into()),
@@ -172,7 +171,7 @@ mod tests {
             basis: Basis::Checks,
             proof: String::new(),
             blockers: Vec::new(),
-            steps: steps.iter().map(|id| (*id).to_owned()).collect(),
+            steps: steps.to_vec(),
             advice: String::new(),
         }
     }
@@ -198,20 +197,21 @@ mod tests {
     fn a_route_through_host_memory_shows_the_number_of_fixes() {
         use Route::{Compat, None, P2pdma};
         assert_eq!(
-            said(&verdict(Compat, P2pdma, true, &["udev-database", "p2pdma-config"])),
+            said(&verdict(Compat, P2pdma, true, &[CheckId::UdevDatabase, CheckId::CfgP2pBoth])),
             "No: reads of /data/models are copied through host memory (compat). Two fixes away from direct."
         );
         assert!(said(&verdict(Compat, Compat, true, &[])).ends_with("No direct route is possible here."));
         let closed = Verdict {
-            blockers: ["vm-type", "cfg-compat"].map(str::to_owned).to_vec(),
-            ..verdict(None, Compat, true, &["cfg-compat"])
+            blockers: vec![CheckId::VmType, CheckId::CfgCompat],
+            ..verdict(None, Compat, true, &[CheckId::CfgCompat])
         };
         assert_eq!(
             said(&closed),
             "No: cuFile cannot read /data/models. No direct route is possible here: vm-type. One fix away from compat."
         );
         assert!(
-            said(&verdict(None, P2pdma, false, &["a"])).ends_with("One fix away from direct. No read proved it yet.")
+            said(&verdict(None, P2pdma, false, &[CheckId::IommuState]))
+                .ends_with("One fix away from direct. No read proved it yet.")
         );
     }
 

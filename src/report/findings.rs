@@ -2,6 +2,7 @@
 //! findings by group.
 
 use super::text::paint;
+use crate::core::check::names;
 use crate::core::{Finding, Group, Status, Verdict};
 use crate::present::verdict::answer;
 use crate::text::{indented, paragraph, sanitise_line, strong};
@@ -27,7 +28,7 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         }
         paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
         if !verdict.blockers.is_empty() {
-            paragraph(&mut out, "  Cause   ", 10, &verdict.blockers.join(", "), width);
+            paragraph(&mut out, "  Cause   ", 10, &names(&verdict.blockers), width);
         }
         paragraph(&mut out, "  Next    ", 10, &verdict.advice, width);
         out.push('\n');
@@ -55,7 +56,7 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         let _ = writeln!(out, "{}  {}", strong(group.title(), colour), tally.join("  "));
         for finding in members {
             let mark = paint(colour, finding.status, &finding.status.mark().to_string());
-            paragraph(&mut out, &format!("  {mark} {:<18} ", sanitise_line(&finding.id)), 23, &finding.summary, width);
+            paragraph(&mut out, &format!("  {mark} {:<18} ", finding.id), 23, &finding.summary, width);
         }
     }
     out
@@ -66,7 +67,7 @@ fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
     let mark = paint(colour, finding.status, &format!("{} {}", finding.status.mark(), finding.status.word()));
     let blocks: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
     let blocks = if blocks.is_empty() { String::new() } else { format!(", blocks {}", blocks.join(", ")) };
-    let _ = writeln!(out, "{mark}  {}{blocks}", strong(&sanitise_line(&finding.id), colour));
+    let _ = writeln!(out, "{mark}  {}{blocks}", strong(finding.id.as_str(), colour));
     paragraph(out, "  ", 2, &finding.summary, width);
     for (number, evidence) in finding.evidence.iter().enumerate() {
         let head = if number == 0 { "  Found   " } else { "          " };

@@ -42,7 +42,7 @@ fn checks(state: &State) -> Vec<Case> {
             Status::Na => Outcome::Skipped(finding.summary.clone()),
             Status::Pass | Status::Info | Status::Warn => Outcome::Passed,
         };
-        Case { name: finding.id.clone(), seconds: 0.0, outcome }
+        Case { name: finding.id.to_string(), seconds: 0.0, outcome }
     };
     state.checks.iter().map(one).collect()
 }
@@ -112,11 +112,11 @@ fn suite(out: &mut dyn Write, name: &str, cases: &[Case]) -> io::Result<()> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Event, EventBody, Finding, Group};
+    use crate::core::{CheckId, Event, EventBody, Finding, Group};
 
-    fn finding(id: &str, status: Status) -> Finding {
+    fn finding(id: CheckId, status: Status) -> Finding {
         Finding {
-            id: id.to_owned(),
+            id,
             group: Group::Gpu,
             status,
             summary: "a <b> & \"c\" \u{1b}[2J".to_owned(),
@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn a_failing_check_is_a_failure_and_text_is_markup() {
         let mut state = State::default();
-        for (id, status) in [("one", Status::Fail), ("two", Status::Na), ("three", Status::Warn)] {
+        for (id, status) in
+            [(CheckId::Wsl, Status::Fail), (CheckId::CpuArch, Status::Na), (CheckId::GpuPresent, Status::Warn)]
+        {
             state.reduce(&Event { at_ns: 0, body: EventBody::CheckDone { finding: finding(id, status) } });
         }
         let mut out = Vec::new();

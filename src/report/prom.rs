@@ -210,7 +210,7 @@ fn verdicts(state: &State, series: &mut Series) {
             Status::Warn => 1.0,
             Status::Pass | Status::Info | Status::Na => 0.0,
         };
-        let known = worst.entry((id, group.title())).or_default();
+        let known = worst.entry((id.as_str(), group.title())).or_default();
         *known = known.max(severity);
     }
     for ((check, group), severity) in worst {

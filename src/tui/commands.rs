@@ -5,6 +5,7 @@ use super::pen::{Pen, Run, cut};
 use super::theme::Theme;
 use super::widgets::sheet;
 use crate::config::ThemeName;
+use crate::core::CheckId;
 
 /// Maximum width of the palette in columns.
 const WIDEST: u16 = 90;
@@ -15,7 +16,7 @@ pub(crate) const MOST: usize = 12;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Jump {
     /// A check, by its id.
-    Check(String),
+    Check(CheckId),
     /// A tensor, by its name.
     Tensor(String),
     /// A plan of the Race screen, by its number in the list.

@@ -1,8 +1,9 @@
 //! Test data for drawing: invented machines and races that consist of events. Nothing here was measured.
 
 use crate::core::{
-    AppliedFix, Basis, Change, Event, EventBody, Evidence, Finding, FixId, FixPlan, FixPolicy, FixProgress, FixRisk,
-    FixStage, Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo, Verdict,
+    AppliedFix, Basis, Change, CheckId, Event, EventBody, Evidence, Finding, FixId, FixPlan, FixPolicy, FixProgress,
+    FixRisk, FixStage, Gpu, Group, LibcufileSeen, Machine, ModelInfo, Needs, Route, ShardInfo, Status, TensorInfo,
+    Verdict,
 };
 mod loads;
 mod measured;
@@ -154,9 +155,10 @@ fn machine(gpu: bool) -> Machine {
     }
 }
 
+#[allow(clippy::expect_used, reason = "the ids are constants")]
 fn finding(id: &str, group: Group, status: Status, summary: &str) -> Finding {
     Finding {
-        id: id.into(),
+        id: id.parse().expect("the id of a check"),
         group,
         status,
         summary: summary.into(),
@@ -174,7 +176,7 @@ fn finding(id: &str, group: Group, status: Status, summary: &str) -> Finding {
 
 fn udev_finding() -> Finding {
     Finding {
-        id: "udev-database".into(),
+        id: CheckId::UdevDatabase,
         group: Group::Files,
         status: Status::Fail,
         summary: "cuFile cannot register any file on this disk: error 5027.".into(),
@@ -201,46 +203,46 @@ fn findings(scene: Scene) -> Vec<Finding> {
         return vec![
             finding("gpu-present", Group::Gpu, Na, "No NVIDIA GPU was found: neither a driver nor a device."),
             finding("kernel-version", Group::Kernel, Pass, "Linux 6.8 is recent enough for P2PDMA."),
-            finding("file-system", Group::Files, Pass, "ext4 on /dev/vda1."),
-            finding("o-direct", Group::Files, Pass, "A file opens with O_DIRECT."),
-            finding("libcufile-found", Group::Cufile, Pass, "libcufile 1.15.1 opens."),
-            finding("memlock", Group::Limits, Warn, "Locked memory is limited to 8 MiB."),
+            finding("fs-type", Group::Files, Pass, "ext4 on /dev/vda1."),
+            finding("odirect-open", Group::Files, Pass, "A file opens with O_DIRECT."),
+            finding("lib-found", Group::Cufile, Pass, "libcufile 1.15.1 opens."),
+            finding("lim-memlock", Group::Limits, Warn, "Locked memory is limited to 8 MiB."),
         ];
     }
     let mut all = vec![
         finding("gpu-present", Group::Gpu, Pass, "One GPU: NVIDIA H200."),
         finding("driver-version", Group::Gpu, Pass, "Driver 580.159.04, open kernel modules."),
-        finding("bar1-size", Group::Gpu, Pass, "BAR1 covers all of the GPU's memory."),
-        finding("nvidia-fs-loaded", Group::NvidiaFs, Na, "Not needed for P2PDMA."),
-        finding("nvidia-fs-version", Group::NvidiaFs, Na, "The module is not loaded."),
+        finding("gpu-bar1-size", Group::Gpu, Pass, "BAR1 covers all of the GPU's memory."),
+        finding("nvfs-loaded", Group::NvidiaFs, Na, "Not needed for P2PDMA."),
+        finding("nvfs-version", Group::NvidiaFs, Na, "The module is not loaded."),
         finding("kernel-version", Group::Kernel, Pass, "Linux 6.8 is recent enough for P2PDMA."),
         finding("kernel-p2pdma", Group::Kernel, Pass, "CONFIG_PCI_P2PDMA is set."),
-        finding("iommu", Group::Kernel, Warn, "The IOMMU translates; peer reads may take a detour."),
-        finding("nvme-distance", Group::Storage, Info, "The disk and the GPU are on different root ports."),
-        finding("file-system", Group::Files, Pass, "ext4 on /dev/vda1."),
-        finding("o-direct", Group::Files, Pass, "A file opens with O_DIRECT."),
-        finding("ext4-journal", Group::Files, Warn, "ext4 does not show data=ordered."),
-        finding("libcufile-found", Group::Cufile, Pass, "libcufile 1.15.1 opens."),
-        finding("cufile-json", Group::Cufile, Warn, "use_pci_p2pdma is not set in /etc/cufile.json."),
-        finding("cufile-log", Group::Cufile, Pass, "The log is writable."),
-        finding("memlock", Group::Limits, Pass, "Locked memory is not limited."),
+        finding("iommu-state", Group::Kernel, Warn, "The IOMMU translates; peer reads may take a detour."),
+        finding("pcie-topology", Group::Storage, Info, "The disk and the GPU are on different root ports."),
+        finding("fs-type", Group::Files, Pass, "ext4 on /dev/vda1."),
+        finding("odirect-open", Group::Files, Pass, "A file opens with O_DIRECT."),
+        finding("ext4-ordered", Group::Files, Warn, "ext4 does not show data=ordered."),
+        finding("lib-found", Group::Cufile, Pass, "libcufile 1.15.1 opens."),
+        finding("cfg-p2p-both", Group::Cufile, Warn, "use_pci_p2pdma is not set in /etc/cufile.json."),
+        finding("log-location", Group::Cufile, Pass, "The log is writable."),
+        finding("lim-memlock", Group::Limits, Pass, "Locked memory is not limited."),
     ];
     if scene == Scene::Failed {
         all.push(udev_finding());
         all.push(Finding {
-            cause: Some("udev-database".into()),
-            ..finding("cufile-register", Group::Cufile, Fail, "A test file could not be registered: 5027.")
+            cause: Some(CheckId::UdevDatabase),
+            ..finding("lib-open-probe", Group::Cufile, Fail, "A test file could not be registered: 5027.")
         });
     }
     all
 }
 
 fn verdict(scene: Scene) -> Verdict {
-    let (route, possible, blockers): (_, _, &[&str]) = match scene {
+    let (route, possible, blockers): (_, _, &[CheckId]) = match scene {
         Scene::NoGpu => (Route::None, Route::None, &[]),
-        Scene::Failed => (Route::None, Route::P2pdma, &["udev-database", "cufile-json"]),
+        Scene::Failed => (Route::None, Route::P2pdma, &[CheckId::UdevDatabase, CheckId::CfgP2pBoth]),
         Scene::Done => (Route::P2pdma, Route::P2pdma, &[]),
-        _ => (Route::Compat, Route::P2pdma, &["bar1-static", "cufile-json"]),
+        _ => (Route::Compat, Route::P2pdma, &[CheckId::GpuStaticBar1, CheckId::CfgP2pBoth]),
     };
     Verdict {
         path: "/data/models".into(),
@@ -254,8 +256,8 @@ fn verdict(scene: Scene) -> Verdict {
             "no read was made".into()
         },
         basis: if scene == Scene::NoGpu { Basis::NoGpu } else { Basis::Checks },
-        blockers: blockers.iter().map(|id| (*id).to_owned()).collect(),
-        steps: blockers.iter().map(|id| (*id).to_owned()).collect(),
+        blockers: blockers.to_vec(),
+        steps: blockers.to_vec(),
         advice: String::new(),
     }
 }
@@ -263,7 +265,7 @@ fn verdict(scene: Scene) -> Verdict {
 fn udev_plan() -> FixPlan {
     FixPlan {
         id: FixId::UdevRecord,
-        check: "udev-database".into(),
+        check: CheckId::UdevDatabase,
         title: "write the missing udev record".into(),
         why: "libcufile reads ID_FS_USAGE and ID_FS_TYPE of the disk from this record and refuses the file without it."
             .into(),

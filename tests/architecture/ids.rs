@@ -1,7 +1,6 @@
 //! Tests that ids of checks, fixes, engines and settings are string literals only in their specifications.
 
-use gds_top::checks::CheckId;
-use gds_top::core::{Engine, FixId, KvSystem, Setting};
+use gds_top::core::{CheckId, Engine, FixId, KvSystem, Setting};
 use gds_top::workloads::kv::parameters;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::BTreeSet;
@@ -10,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// The files that define ids.
 const SPECIFICATIONS: [&str; 5] = [
-    "src/checks/spec/table.rs",
+    "src/core/check/table.rs",
     "src/core/fix_id.rs",
     "src/core/engine_spec.rs",
     "src/core/spec.rs",

@@ -3,6 +3,7 @@
 
 use crate::expected::storage::{peermem, rdma_host};
 use crate::machine::*;
+use gds_top::core::CheckId;
 use gds_top::core::{Route, Status};
 use serde_json::{Value, json};
 
@@ -248,7 +249,7 @@ fn gpus_of_different_kinds_get_verdicts_of_their_own() {
     );
     let report = check(machine.path());
     let told: Vec<(Route, Vec<&str>)> =
-        report.verdicts.iter().map(|v| (v.route, v.blockers.iter().map(String::as_str).collect())).collect();
+        report.verdicts.iter().map(|v| (v.route, v.blockers.iter().map(|id| id.as_str()).collect())).collect();
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(told[0], (Route::Nvfs, vec![]));
     assert_eq!(told[1].0, Route::Compat, "{told:?}");
@@ -273,12 +274,12 @@ fn two_paths_on_different_storage_get_verdicts_of_their_own() {
         ],
     );
     let report = check(machine.path());
-    let told: Vec<(String, Route, &[String])> =
+    let told: Vec<(String, Route, &[CheckId])> =
         report.verdicts.iter().map(|v| (v.path.display().to_string(), v.route, v.blockers.as_slice())).collect();
     assert_eq!((told[0].0.as_str(), told[0].1, told[0].2), ("/data/models", Route::Nvfs, &[][..]), "{told:?}");
     assert_eq!(
         (told[1].0.as_str(), told[1].1, told[1].2),
-        ("/mnt/share", Route::Compat, &["nfs-rdma".to_owned()][..]),
+        ("/mnt/share", Route::Compat, &[CheckId::NfsRdma][..]),
         "{told:?}"
     );
     assert_eq!(loud(&report), ["nfs-rdma"]);

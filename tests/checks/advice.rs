@@ -4,7 +4,7 @@
 use crate::fixtures::check;
 use crate::machine::{self, build, command, cuda_fails, fixtures, kernel_log, link, path, put, set, stack, without};
 use gds_top::checks::matrix::{GpuClass, Storage, is_closed};
-use gds_top::core::{FixId, Route, Status};
+use gds_top::core::{CheckId, FixId, Route, Status};
 use serde_json::json;
 
 #[test]
@@ -32,10 +32,10 @@ fn network_cards_are_examined_for_file_systems_over_rdma() {
 fn each_step_is_advised_once_in_the_order_of_work() {
     for name in fixtures() {
         for verdict in check(&name).verdicts {
-            let mut steps: Vec<&str> = verdict.steps.iter().map(String::as_str).collect();
-            let place = |id: &str| verdict.steps.iter().position(|step| step == id);
+            let mut steps = verdict.steps.clone();
+            let place = |id| verdict.steps.iter().position(|step| *step == id);
             // nvidia-fs is built against the NVMe driver.
-            if let (Some(driver), Some(module)) = (place("nvfs-nvme-symbol"), place("nvfs-loaded")) {
+            if let (Some(driver), Some(module)) = (place(CheckId::NvfsNvmeSymbol), place(CheckId::NvfsLoaded)) {
                 assert!(driver < module, "{name}: {steps:?}");
             }
             let count = steps.len();
@@ -120,7 +120,7 @@ fn software_that_is_installed_is_not_advised_again() {
     assert_eq!((cause.status, cause.fix), (Status::Fail, Some(FixId::NvfsDkms)));
     let finding = report.finding("nvfs-loaded").unwrap();
     assert_eq!((finding.fix, finding.advice.as_deref()), (None, None), "{}", finding.summary);
-    assert_eq!(finding.cause.as_deref(), Some("nvfs-dkms"));
+    assert_eq!(finding.cause, Some(CheckId::NvfsDkms));
 }
 
 #[test]

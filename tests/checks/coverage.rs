@@ -2,7 +2,7 @@
 
 use crate::expected::expected;
 use crate::machine::{build, check, fixtures};
-use gds_top::checks::CheckId;
+use gds_top::core::CheckId;
 use std::collections::BTreeSet;
 
 /// Checks with machines that other tests build.
@@ -20,7 +20,7 @@ const ELSEWHERE: [CheckId; 9] = [
 
 #[test]
 fn every_check_of_the_table_reports_something_on_a_machine() {
-    let mut found: BTreeSet<String> = BTreeSet::new();
+    let mut found: BTreeSet<CheckId> = BTreeSet::new();
     for name in fixtures() {
         found.extend(crate::fixtures::check(&name).findings.into_iter().map(|finding| finding.id));
     }
@@ -28,7 +28,7 @@ fn every_check_of_the_table_reports_something_on_a_machine() {
         let report = check(build(machine.base, &machine.edits).path());
         found.extend(report.findings.into_iter().map(|finding| finding.id));
     }
-    let silent = |id: &&CheckId| !found.contains(id.as_str()) && !ELSEWHERE.contains(id);
+    let silent = |id: &&CheckId| !found.contains(id) && !ELSEWHERE.contains(id);
     let silent: Vec<&CheckId> = CheckId::ALL.iter().filter(silent).collect();
     assert!(
         silent.is_empty(),

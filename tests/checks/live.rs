@@ -2,6 +2,7 @@
 //! consistent.
 
 use gds_top::checks;
+use gds_top::core::CheckId;
 use gds_top::core::{Finding, Route, Status};
 use gds_top::machine::{LiveOptions, Root};
 use std::time::Duration;
@@ -50,7 +51,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
         });
         checks::run(&root, &[std::env::current_dir().unwrap()], None, emit)
     };
-    let mut early: Vec<String> = Vec::new();
+    let mut early: Vec<CheckId> = Vec::new();
     // If /proc/modules cannot be read, gds-top waits at most 3 s.
     if std::fs::read("/proc/modules").is_ok() {
         let report = asked(&waits, 300, &mut |finding| {
@@ -66,7 +67,7 @@ fn quick_findings_do_not_wait_for_a_probe_that_hangs() {
     early.clear();
     let report = asked("exec sleep 86400", 1, &mut |finding| early.push(finding.id));
     let at =
-        |id: &str| early.iter().position(|e| e == id).unwrap_or_else(|| panic!("{id} was not reported: {early:?}"));
+        |id: &str| early.iter().position(|e| *e == id).unwrap_or_else(|| panic!("{id} was not reported: {early:?}"));
     assert!(QUICK.iter().all(|id| at(id) < at("lib-open-probe")), "{early:?}");
     let probe = report.finding("lib-open-probe").unwrap();
     assert!(probe.summary.contains("did not return"), "{}", probe.summary);

@@ -198,7 +198,7 @@ fn each_line_of_the_log_leads_to_its_cause_and_the_fix_of_that_cause() {
         let folder = build("unknown-symbol", &edits);
         let report = check(folder.path());
         let root = Root::folder(folder.path()).unwrap();
-        let cause = report.verdicts[0].blockers.first().map_or("", String::as_str);
+        let cause = report.verdicts[0].blockers.first().map_or("", |id| id.as_str());
         let summary = report.finding(case.check).map_or("", |f| f.summary.as_str());
         let plans: Vec<String> = fixes::plan(&root, &report).into_iter().map(|plan| plan.id.to_string()).collect();
         let guided: Vec<String> = guide::guide(&root, &report)

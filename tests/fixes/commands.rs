@@ -2,6 +2,7 @@
 //! resuming after an interruption.
 
 use crate::copies::recover;
+use gds_top::core::CheckId;
 use gds_top::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use gds_top::fixes::{self, CommandState, FixError, Journal, Place, Stage, Step};
 use std::fs;
@@ -21,7 +22,7 @@ fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     let argv = |text: &str| ["sh", "-c", text].map(str::to_owned).to_vec();
     FixPlan {
         id: ID,
-        check: "none".to_owned(),
+        check: CheckId::LimMemlock,
         title: "A setting and commands".to_owned(),
         why: "for the test".to_owned(),
         changes: [file].into_iter().chain(commands.iter().map(|text| Change::Run { argv: argv(text) })).collect(),

@@ -1,5 +1,6 @@
 //! Random states that any sequence of events could produce, however unusual.
 
+use gds_top::core::CheckId;
 use gds_top::core::*;
 use gds_top::session::State;
 
@@ -72,7 +73,7 @@ const METRICS: [Metric; 5] =
 
 fn finding(d: &mut Dice) -> Finding {
     Finding {
-        id: d.text(),
+        id: d.pick(CheckId::ALL),
         group: d.pick(&[Group::Gpu, Group::NvidiaFs, Group::Files, Group::Cufile, Group::Limits]),
         status: d.pick(&STATUSES),
         summary: d.text(),
@@ -82,7 +83,7 @@ fn finding(d: &mut Dice) -> Finding {
         fix: d.maybe(|d| d.pick(FixId::ALL)),
         advice: d.maybe(Dice::text),
         command: None,
-        cause: d.maybe(Dice::text),
+        cause: d.maybe(|d| d.pick(CheckId::ALL)),
         permanent: d.coin(),
         facts: Vec::new(),
     }
@@ -262,8 +263,8 @@ pub(crate) fn any_state(seed: u64) -> State {
                     proven: d.coin(),
                     basis: d.pick(&[Basis::Checks, Basis::LibraryLists, Basis::LibraryDenies, Basis::NoGpu]),
                     proof: d.text(),
-                    blockers: (0..d.below(3)).map(|_| d.text()).collect(),
-                    steps: (0..d.below(3)).map(|_| d.text()).collect(),
+                    blockers: (0..d.below(3)).map(|_| d.pick(CheckId::ALL)).collect(),
+                    steps: (0..d.below(3)).map(|_| d.pick(CheckId::ALL)).collect(),
                     advice: d.text(),
                 },
             },

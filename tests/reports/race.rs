@@ -1,6 +1,7 @@
 //! A realistic race and its state.
 
 use crate::any::Dice;
+use gds_top::core::CheckId;
 use gds_top::core::*;
 use gds_top::session::State;
 use std::collections::BTreeMap;
@@ -100,7 +101,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
     put(1_000, EventBody::MachineSeen { machine });
     let check = |id: &str, group, status, summary: &str| EventBody::CheckDone {
         finding: Finding {
-            id: id.into(),
+            id: id.parse().unwrap(),
             group,
             status,
             summary: summary.into(),
@@ -116,7 +117,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         },
     };
     put(2_000, check("gpu-present", Group::Gpu, Status::Pass, "one GPU: NVIDIA H200"));
-    put(3_000, check("nvidia-fs-loaded", Group::NvidiaFs, Status::Warn, "nvidia_fs is not loaded"));
+    put(3_000, check("nvfs-loaded", Group::NvidiaFs, Status::Warn, "nvidia_fs is not loaded"));
     put(
         4_000,
         check("udev-database", Group::Files, Status::Fail, "cuFile cannot register any file on this disk: error 5027"),
@@ -132,8 +133,8 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 proven: true,
                 proof: "a read of 4 KiB: 1 POSIX read in cuFile level-3 statistics".into(),
                 basis: Basis::Checks,
-                blockers: vec!["udev-database".into()],
-                steps: vec!["udev-database".into()],
+                blockers: vec![CheckId::UdevDatabase],
+                steps: vec![CheckId::UdevDatabase],
                 advice: "write the udev record".into(),
             },
         },

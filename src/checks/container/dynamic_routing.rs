@@ -5,8 +5,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 
 const KEY: &str = "properties.rdma_dynamic_routing";
 const ORDER: &str = "properties.rdma_dynamic_routing_order";

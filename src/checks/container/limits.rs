@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, units};
+use crate::core::{CheckId, FixId, units};
 use crate::machine;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {

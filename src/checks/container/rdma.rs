@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use crate::core::units;
 use crate::machine;
 

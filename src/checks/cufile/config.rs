@@ -6,8 +6,7 @@ use crate::checks::cufile::config_file::{FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
-use crate::checks::spec::CheckId;
-use crate::core::{FindingFact, FixId, Route};
+use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
 use crate::text::quoted;
 

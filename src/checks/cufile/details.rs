@@ -7,7 +7,7 @@ use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
 use crate::checks::cufile::{log, static_config};
 use crate::checks::cufile_json::lint_environment;
 use crate::checks::judged::Judged;
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use crate::core::units;
 
 /// Checks that read only files and the environment.

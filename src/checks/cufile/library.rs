@@ -14,8 +14,7 @@ use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
-use crate::checks::spec::CheckId;
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::machine::{self, LibcufileFacts};
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {

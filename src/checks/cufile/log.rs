@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::FindingFact;
+use crate::core::{CheckId, FindingFact};
 
 /// Whether the directory of the log is missing. Every open then fails.
 pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {

@@ -3,7 +3,7 @@
 
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::Judged;
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use serde_json::Value;
 
 const ID: CheckId = CheckId::StaticCfg;

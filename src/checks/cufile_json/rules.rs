@@ -285,8 +285,10 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
         model_bytes: Some(60 << 30),
         ..Hardware::default()
     };
-    let unready =
-        Hardware { p2pdma_blockers: vec!["gpu-static-bar1".to_owned(), "kernel-p2pdma".to_owned()], ..ready.clone() };
+    let unready = Hardware {
+        p2pdma_blockers: vec![crate::core::CheckId::GpuStaticBar1, crate::core::CheckId::KernelP2pdma],
+        ..ready.clone()
+    };
     let said = |text: &str, hardware: &Hardware| together::against(text, &syntax::parse(text).unwrap().top, hardware);
     let p2p = "{\"properties\":{\"use_pci_p2pdma\":true}}";
     assert!(said(p2p, &ready).is_empty());

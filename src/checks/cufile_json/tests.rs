@@ -185,7 +185,7 @@ fn values_that_contradict_the_machine_are_said() {
         gpu_memory_bytes: Some(141 << 30),
         host_memory_bytes: Some(2 << 30),
         model_bytes: Some(60 << 30),
-        p2pdma_blockers: vec!["gpu-static-bar1".to_owned()],
+        p2pdma_blockers: vec![crate::core::CheckId::GpuStaticBar1],
         own_addresses: Some(vec!["10.0.0.1".to_owned()]),
         possible: None,
     };

@@ -4,6 +4,7 @@ use super::known::{known, minor};
 use super::lint::{FATAL, Linter};
 use super::syntax::{Kind, Node};
 use super::types::{Hardware, Problem, Severity};
+use crate::core::check::names;
 
 impl Linter<'_> {
     pub(super) fn together(&mut self, top: &Node) {
@@ -236,7 +237,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
             Severity::Note,
             node.start,
             "properties.use_pci_p2pdma",
-            format!("P2PDMA is enabled, but this machine is not ready for it: {}", hardware.p2pdma_blockers.join(", ")),
+            format!("P2PDMA is enabled, but this machine is not ready for it: {}", names(&hardware.p2pdma_blockers)),
             "Reads then go through host memory without a message.",
             "Run `gds-top check` for the details.",
         );

@@ -1,8 +1,7 @@
 //! Problems in a cufile.json, and the facts of the machine that a file can contradict.
 
 use crate::checks::report::Report;
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine::Root;
 use serde::Serialize;
 
@@ -89,7 +88,7 @@ pub struct Hardware {
     /// The size of the model in bytes.
     pub model_bytes: Option<u64>,
     /// The failed checks that block P2PDMA, without those of cufile.json.
-    pub p2pdma_blockers: Vec<String>,
+    pub p2pdma_blockers: Vec<CheckId>,
     /// The IPv4 addresses of this machine.
     pub own_addresses: Option<Vec<String>>,
     /// The best route that the machine can use.
@@ -116,7 +115,7 @@ impl Hardware {
                 .findings
                 .iter()
                 .filter(|f| f.blocks.contains(&Route::P2pdma) && !ours.iter().any(|id| f.id == *id))
-                .map(|f| f.id.clone())
+                .map(|f| f.id)
                 .collect(),
             own_addresses: own_addresses(root),
             possible: report.verdicts.iter().map(|verdict| verdict.possible).min(),

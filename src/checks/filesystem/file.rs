@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use crate::checks::spec::CheckId;
-use crate::core::{Route, units};
+use crate::core::{CheckId, Route, units};
 use crate::machine::{self, PathFacts, UnfinishedFile};
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).

@@ -4,8 +4,7 @@ use crate::checks::classes::lustre_network;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::matrix::Storage;
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine::{self, PathFacts};
 
 /// Checks which routes the file system supports.

@@ -2,8 +2,7 @@
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, BlockKind, PathFacts};
 
 /// The first Linux with P2PDMA on md raid0.

@@ -7,8 +7,7 @@ use crate::checks::filesystem::file::is_meant;
 use crate::checks::filesystem::kind::file_system;
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, PathFacts};
 use crate::text::quoted;
 

@@ -5,8 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::GpuClass;
-use crate::checks::spec::CheckId;
-use crate::core::{Route, units};
+use crate::core::{CheckId, Route, units};
 use crate::machine::{self, Architecture};
 
 /// Checks of each GPU. They wait for NVML.

@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::gpu::static_bar1::static_bar1;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";

@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::signing;
-use crate::checks::spec::CheckId;
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::machine::{self, Architecture};
 
 const ID: CheckId = CheckId::GpuPresent;

@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::machine::{self, Unread, nvidia_driver};
 
 const ID: CheckId = CheckId::GpuFabric;

@@ -7,8 +7,7 @@ use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::signing;
-use crate::checks::spec::CheckId;
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::machine;
 
 const ID: CheckId = CheckId::GpuPresent;

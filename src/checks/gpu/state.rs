@@ -5,8 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::GpuClass;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route, units};
+use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu};
 
 /// The default of `max_device_cache_size_kb`: the size of libcufile's own buffers on the GPU.

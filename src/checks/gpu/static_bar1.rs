@@ -3,8 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, modprobe};
 
 /// Whether a file contains this text.

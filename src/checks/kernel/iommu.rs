@@ -3,8 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 
 /// Whether the GPUs use the coherent link: the processor is a Neoverse V2 (Grace) or an NVIDIA design. An ARM machine
 /// that does not report its processor counts as one.

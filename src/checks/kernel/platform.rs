@@ -4,8 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::kernel::iommu::iommu;
 use crate::checks::kernel::{p2pdma, reboot_pending};
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine;
 
 const P2PDMA: &[Route] = &[Route::P2pdma];

@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, units};
+use crate::core::{CheckId, FixId, units};
 use crate::machine::{self, BootLoader};
 use crate::text::capitalised;
 

@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, Signature};
 
 /// A module that is built on this machine.

@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
-use crate::checks::spec::CheckId;
-use crate::core::Status;
+use crate::core::{CheckId, Status};
 use crate::machine;
 
 /// The maximum number of causes per log. The most severe ones are shown.

@@ -1,7 +1,6 @@
 //! Known lines of cufile.log and of the kernel log, with their meaning.
 
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Status};
+use crate::core::{CheckId, FixId, Status};
 use serde::Serialize;
 
 use Status::{Fail, Info, Warn};

@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
-use crate::checks::spec::CheckId;
-use crate::core::{FindingFact, Route};
+use crate::core::{CheckId, FindingFact, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];

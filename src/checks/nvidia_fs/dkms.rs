@@ -4,8 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];

@@ -6,8 +6,7 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::dkms::dkms;
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 /// The check that explains this reason. `None` if there is none.

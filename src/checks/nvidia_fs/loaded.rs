@@ -5,8 +5,7 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{Finding, FixId, Route};
+use crate::core::{CheckId, Finding, FixId, Route};
 use crate::machine::{self, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];

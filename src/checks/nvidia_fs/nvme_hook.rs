@@ -8,8 +8,7 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;

@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::checks::spec::CheckId;
-use crate::core::{FindingFact, FixId, Route};
+use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine;
 
 const ID: CheckId = CheckId::NvfsDkms;

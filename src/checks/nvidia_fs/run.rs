@@ -11,8 +11,7 @@ use crate::checks::nvidia_fs::loaded::{counters, device_nodes, version};
 use crate::checks::nvidia_fs::nvme_hook::nvme_hook;
 use crate::checks::nvidia_fs::secure_boot::{lockdown, secure_boot};
 use crate::checks::nvidia_fs::{load_errors, other_driver, trouble};
-use crate::checks::spec::CheckId;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];

@@ -4,8 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::kernel::refusal::{Refusal, refusal};
 use crate::checks::kernel::signing;
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine::{self, Signature};
 
 const NVFS: &[Route] = &[Route::Nvfs];

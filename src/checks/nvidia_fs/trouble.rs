@@ -4,7 +4,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::kernel::refusal::last;
 use crate::checks::nvidia_fs::other_driver;
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use crate::machine;
 
 /// Whether a line reports an IOMMU page fault of a device that is neither a GPU nor a disk of the paths.

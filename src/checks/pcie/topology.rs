@@ -3,8 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
-use crate::checks::spec::CheckId;
-use crate::core::{FindingFact, Route};
+use crate::core::{CheckId, FindingFact, Route};
 use crate::machine::{self, PathFacts};
 use std::collections::BTreeSet;
 

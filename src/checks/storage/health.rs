@@ -3,7 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use crate::machine::{self, PathFacts};
 use crate::text::quoted;
 use std::collections::BTreeSet;

@@ -3,9 +3,8 @@
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
-use crate::checks::spec::CheckId;
 use crate::checks::storage::virtual_disk;
-use crate::core::{FixId, Route};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, BlockDevice, NVME_SUBSYSTEMS, Unread};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];

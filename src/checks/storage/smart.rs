@@ -4,7 +4,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
-use crate::checks::spec::CheckId;
+use crate::core::CheckId;
 use crate::machine;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -2,7 +2,6 @@
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
-use crate::checks::spec::CheckId;
 use crate::core::Finding;
 
 /// Returns one finding per check id. If a check has several paths or GPUs, the worst result is used, with the
@@ -51,7 +50,7 @@ pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
             finding.blocks.sort();
         }
     }
-    out.sort_by_key(|finding| (finding.group, CheckId::of(&finding.id).map(CheckId::rank)));
+    out.sort_by_key(|finding| (finding.group, finding.id.rank()));
     out
 }
 

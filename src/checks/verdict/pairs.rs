@@ -5,8 +5,7 @@ use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::matrix;
-use crate::checks::spec::CheckId;
-use crate::core::Route;
+use crate::core::{CheckId, Route};
 use crate::machine;
 
 /// The result for one path and one GPU.

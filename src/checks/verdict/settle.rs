@@ -3,11 +3,10 @@
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
-use crate::checks::spec::CheckId;
 use crate::checks::verdict::commands::add_fixes;
 use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
-use crate::core::{Basis, Route, Status, Verdict};
+use crate::core::{Basis, CheckId, Route, Status, Verdict};
 
 /// Sets all statuses and returns the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
@@ -155,11 +154,11 @@ fn work_order(id: CheckId) -> (usize, bool) {
 }
 
 /// The distinct ids of findings.
-fn ids_of(judged: &[&Judged]) -> Vec<String> {
-    let mut ids: Vec<String> = Vec::new();
+fn ids_of(judged: &[&Judged]) -> Vec<CheckId> {
+    let mut ids: Vec<CheckId> = Vec::new();
     for judged in judged {
-        if !ids.contains(&judged.finding.id) {
-            ids.push(judged.finding.id.clone());
+        if !ids.contains(&judged.id) {
+            ids.push(judged.id);
         }
     }
     ids

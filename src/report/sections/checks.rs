@@ -42,7 +42,7 @@ fn item(finding: &Finding) -> Item {
     }
     Item {
         status: finding.status,
-        name: finding.id.clone(),
+        name: finding.id.to_string(),
         text: finding.summary.clone(),
         details,
         folded: finding.status != Status::Fail,

@@ -2,8 +2,8 @@
 //! process reads with compat mode allowed.
 
 use super::child::probe_child;
-use crate::checks::{CheckId, Report, Trial, with_trial};
-use crate::core::{RouteCounts, Status, Verdict};
+use crate::checks::{Report, Trial, with_trial};
+use crate::core::{CheckId, RouteCounts, Status, Verdict};
 use crate::trust::Scratch;
 use serde_json::Value;
 use std::panic::resume_unwind;

@@ -1,7 +1,7 @@
 //! Limits for untrusted recordings. A small file can unpack to a large one, and a short line can become a large
 //! state. So the unpacked file and the state have limits.
 
-use crate::core::{Event, EventBody};
+use crate::core::{CheckId, Event, EventBody};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
@@ -42,8 +42,6 @@ const SAMPLES: u64 = 1_000_000;
 const MESSAGES: u64 = 100_000;
 /// Maximum number of verdicts for different (path, GPU) pairs. It is enough for 1000 paths and ten GPUs.
 const VERDICTS: u64 = 10_000;
-/// Maximum number of findings with different ids. There are about 100 checks.
-const FINDINGS: u64 = 4_096;
 /// Maximum number of models with different names.
 const MODELS: u64 = 1_000;
 /// Maximum number of measured ceilings and of engines that cannot run.
@@ -121,7 +119,7 @@ pub(super) struct Taken {
     pages: u64,
     copies: u64,
     hashes: RandomState,
-    findings: HashSet<u64>,
+    findings: HashSet<CheckId>,
     verdicts: HashSet<u64>,
     models: HashSet<u64>,
 }
@@ -161,14 +159,16 @@ impl Taken {
                 within(self.runs, MOST_RUNS, "runs")?;
             }
             EventBody::GridPlanned { plan } => within(plan.cells.len() as u64, CELLS, "cells")?,
-            EventBody::CheckDone { finding } => self.finding(&finding.id)?,
+            EventBody::CheckDone { finding } => {
+                self.findings.insert(finding.id);
+            }
             EventBody::VerdictReached { verdict } => {
                 self.verdicts.insert(self.hashes.hash_one((&verdict.path, &verdict.gpu)));
                 within(self.verdicts.len() as u64, VERDICTS, "verdicts")?;
             }
             EventBody::FixProgress { progress } => {
                 if let Some(finding) = &progress.finding {
-                    self.finding(&finding.id)?;
+                    self.findings.insert(finding.id);
                 }
                 self.messages += 1;
                 within(self.messages, MESSAGES, "messages")?;
@@ -191,11 +191,6 @@ impl Taken {
         }
         self.values += line_values;
         within(self.values, VALUES, "values in all events")
-    }
-
-    fn finding(&mut self, id: &str) -> Result<(), String> {
-        self.findings.insert(self.hashes.hash_one(id));
-        within(self.findings.len() as u64, FINDINGS, "findings")
     }
 }
 

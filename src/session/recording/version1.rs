@@ -1,15 +1,14 @@
 //! Reads recordings of version 1, in which some facts exist only as text. The text is decoded here into the fields of
 //! version 2.
 
-use crate::checks::CheckId;
-use crate::core::{AutoChoice, AutoReason, Basis, Event, EventBody, Finding, Note, Route, RunResult, Verdict};
+use crate::core::{AutoChoice, AutoReason, Basis, CheckId, Event, EventBody, Finding, Note, Route, RunResult, Verdict};
 use std::collections::BTreeMap;
 
 /// Facts of earlier events that are needed to decode later events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version1 {
     /// For each finding id: the text that a verdict's advice uses for the finding.
-    advised_by: BTreeMap<String, String>,
+    advised_by: BTreeMap<CheckId, String>,
 }
 
 impl Version1 {
@@ -38,13 +37,13 @@ impl Version1 {
     fn finding(&mut self, finding: &mut Finding) {
         finding.permanent = finding.id == CheckId::GpuPresent && finding.summary.starts_with("no NVIDIA GPU");
         let words = finding.advice.as_deref().unwrap_or(&finding.summary).trim_end_matches('.');
-        self.advised_by.insert(finding.id.clone(), words.to_owned());
+        self.advised_by.insert(finding.id, words.to_owned());
     }
 
     /// The advice lists only the steps. If it names none of the blockers, all blockers are steps.
     fn verdict(&self, verdict: &mut Verdict) {
-        let advised = |id: &&String| self.advised_by.get(*id).is_some_and(|words| verdict.advice.contains(words));
-        verdict.steps = verdict.blockers.iter().filter(advised).cloned().collect();
+        let advised = |id: &&CheckId| self.advised_by.get(*id).is_some_and(|words| verdict.advice.contains(words));
+        verdict.steps = verdict.blockers.iter().filter(advised).copied().collect();
         if verdict.steps.is_empty() {
             verdict.steps.clone_from(&verdict.blockers);
         }
@@ -109,7 +108,7 @@ mod tests {
 
     fn finding(id: &str, summary: &str, advice: Option<&str>) -> EventBody {
         let finding = Finding {
-            id: id.to_owned(),
+            id: id.parse().unwrap(),
             group: Group::Kernel,
             status: Status::Fail,
             summary: summary.to_owned(),
@@ -135,7 +134,7 @@ mod tests {
             proven: false,
             basis: Basis::Checks,
             proof: proof.to_owned(),
-            blockers: blockers.iter().map(|id| (*id).to_owned()).collect(),
+            blockers: blockers.iter().map(|id| id.parse().unwrap()).collect(),
             steps: Vec::new(),
             advice: advice.to_owned(),
         };
@@ -144,22 +143,22 @@ mod tests {
 
     #[test]
     fn steps_are_the_blockers_that_the_advice_names() {
-        let all = ["nvfs-dkms", "udev-database", "kernel-cmdline"];
+        let all = ["nvfs-dkms", "udev-database", "iommu-state"];
         let upgraded_events = upgraded(vec![
             finding("nvfs-dkms", "nvidia-fs is not built", Some("Build it.")),
             finding("udev-database", "udev has no record of the disk", None),
-            finding("kernel-cmdline", "an option is missing", Some("Add it.")),
+            finding("iommu-state", "an option is missing", Some("Add it.")),
             verdict(&all, "", "1. udev has no record of the disk (as root). 2. Add it (a reboot)."),
             verdict(&all, "", "Something else."),
-            verdict(&["never-seen"], "", "Something else."),
+            verdict(&["fs-type"], "", "Something else."),
         ]);
         let steps = |body: &EventBody| match body {
             EventBody::VerdictReached { verdict } => verdict.steps.clone(),
             _ => Vec::new(),
         };
-        assert_eq!(steps(&upgraded_events[3]), ["udev-database", "kernel-cmdline"]);
+        assert_eq!(steps(&upgraded_events[3]), ["udev-database", "iommu-state"]);
         assert_eq!(steps(&upgraded_events[4]), all);
-        assert_eq!(steps(&upgraded_events[5]), ["never-seen"]);
+        assert_eq!(steps(&upgraded_events[5]), ["fs-type"]);
     }
 
     #[test]

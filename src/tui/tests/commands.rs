@@ -2,6 +2,7 @@
 
 use super::{app, environment, frame, race, tensors};
 use crate::config::{Taste, ThemeName};
+use crate::core::CheckId;
 use crate::session::State;
 use crate::tui::app::App;
 use crate::tui::effect::Effect;
@@ -28,7 +29,7 @@ fn a_screen_a_check_a_tensor_and_a_plan_are_reached_from_any_screen() {
     assert_eq!(ui.current, ScreenId::Environment);
     typed(&mut ui, &state, "memlock", KeyCode::Enter);
     frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
-    assert_eq!(environment(&mut ui).selected, Some(RowKey::Check("memlock".to_owned())));
+    assert_eq!(environment(&mut ui).selected, Some(RowKey::Check(CheckId::LimMemlock)));
     typed(&mut ui, &state, "layers.7.mlp.down", KeyCode::Enter);
     frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
     assert_eq!((ui.current, tensors(&mut ui).order.len()), (ScreenId::Tensors, 1));

@@ -3,6 +3,7 @@
 
 use super::{app, environment, frame, text};
 use crate::config::Taste;
+use crate::core::CheckId;
 use crate::core::{
     Event, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, GuideStep, Needs, OpenPlan, OpenStep, Route,
     StepState,
@@ -136,7 +137,7 @@ fn a_fix_for_root_asks_for_the_terminal_first_where_sudo_is_needed() {
 
 /// A scene with a second fix: first the udev record, then the setting in cufile.json.
 fn with_second_fix(mut state: State) -> State {
-    let plan = FixPlan { id: FixId::CufileP2pdmaKeys, check: "cufile-json".into(), ..state.plans[0].clone() };
+    let plan = FixPlan { id: FixId::CufileP2pdmaKeys, check: CheckId::CfgP2pBoth, ..state.plans[0].clone() };
     state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixPlanned { plan } });
     state
 }
@@ -168,7 +169,7 @@ fn two_fixes_are_applied_with_four_keys() {
 fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
     let between = two_fixes();
     let mut ui = app(ScreenId::Environment);
-    environment(&mut ui).selected = Some(RowKey::Check("udev-database".into()));
+    environment(&mut ui).selected = Some(RowKey::Check(CheckId::UdevDatabase));
     press(&mut ui, &between, KeyCode::Char('f'));
     assert_eq!(sheets(&mut ui).0, Some(FixId::CufileP2pdmaKeys));
     // This is the only fix that is left, so the key has no effect.
@@ -179,10 +180,10 @@ fn the_key_for_fixes_opens_the_next_open_fix_and_never_an_applied_one() {
 #[test]
 fn the_key_for_fixes_goes_through_all_open_fixes_whatever_is_selected_and_enter_opens_that_of_the_selection() {
     let mut state = with_second_fix(testdata::state(Scene::Failed));
-    let third = FixPlan { id: FixId::Memlock, check: "iommu".into(), ..state.plans[0].clone() };
+    let third = FixPlan { id: FixId::Memlock, check: CheckId::IommuState, ..state.plans[0].clone() };
     state.reduce(&Event { at_ns: state.now_ns, body: EventBody::FixPlanned { plan: third } });
     let mut ui = app(ScreenId::Environment);
-    let select = |ui: &mut App| environment(ui).selected = Some(RowKey::Check("cufile-json".into()));
+    let select = |ui: &mut App| environment(ui).selected = Some(RowKey::Check(CheckId::CfgP2pBoth));
     select(&mut ui);
     let opened = |ui: &mut App| {
         press(ui, &state, KeyCode::Char('f'));

@@ -220,5 +220,8 @@ fn ascii_mode_draws_nothing_but_ascii() {
 fn without_colour_the_outcomes_still_differ() {
     let mut ui = app(ScreenId::Environment);
     let shown = text(&frame(&testdata::state(Scene::Failed), &mut ui, &theme(ThemeName::Mono), 120, 36));
-    assert!(shown.contains("✖ fail") && shown.contains("▲ ext4-journal") && shown.contains("✔ o-direct"), "{shown}");
+    assert!(
+        shown.contains("✖ fail") && shown.contains("▲ ext4-ordered") && shown.contains("✔ odirect-open"),
+        "{shown}"
+    );
 }

@@ -13,6 +13,7 @@ pub(crate) mod variations;
 
 use crate::machine::*;
 use gds_top::checks::{self, Trial};
+use gds_top::core::CheckId;
 use gds_top::core::{Basis, Change, FixId, Needs, Route, RouteCounts};
 use gds_top::fixes;
 use gds_top::machine::Root;
@@ -270,7 +271,7 @@ fn what_is_told_of_healthy_machines_is_true_of_them() {
     let overlay = check(machine("an overlay of the machine's own, with its upper folder on xfs").path());
     assert!(overlay.finding("ctr-rootfs").is_none_or(|f| !f.summary.contains("container")), "there is no container");
     let class = finding("a GeForce, and udev knows no disk", "gpu-gdr-attr");
-    assert_eq!(class.cause.as_deref(), Some("gpu-class"));
+    assert_eq!(class.cause, Some(CheckId::GpuClass));
     assert_eq!(check(machine("64 GPUs").path()).verdicts.len(), 64);
     let sp5 = finding("SLES 15 SP5 with a kernel that is too old for P2PDMA", "kernel-version");
     assert_eq!(sp5.fix, Some(FixId::KernelP2pdma));
@@ -300,7 +301,7 @@ fn of_two_gpus_each_has_the_verdict_of_its_own_place_on_the_bus() {
 fn a_nvidia_fs_of_another_driver_is_built_again_from_the_source_of_the_loaded_one_before_a_reboot() {
     let folder = machine("nvidia-fs built for the driver before, and a read that crashed");
     let report = check(folder.path());
-    assert_eq!(report.finding("nvfs-errors").unwrap().cause.as_deref(), Some("nvfs-dkms"));
+    assert_eq!(report.finding("nvfs-errors").unwrap().cause, Some(CheckId::NvfsDkms));
     let root = Root::folder(folder.path()).unwrap();
     let plan = fixes::plan(&root, &report).into_iter().find(|plan| plan.id == "nvfs-dkms").unwrap();
     let lines: Vec<String> = plan

@@ -95,11 +95,11 @@ fn check_row(pen: &mut Pen<'_>, y: u16, finding: &Finding, alone: bool, theme: &
     pen.cell(3, y, finding.status.mark(), theme.status(finding.status));
     let name = if finding.status.weight() >= Status::Warn.weight() { theme.text } else { theme.dim };
     let room = pen.width().saturating_sub(7);
-    if alone && width(&finding.id) + 2 + width(&finding.summary) > usize::from(room) {
+    if alone && width(finding.id.as_str()) + 2 + width(&finding.summary) > usize::from(room) {
         pen.fit(5, y, room, &finding.summary, name);
         return;
     }
-    let end = pen.fit(5, y, room, &finding.id, name);
+    let end = pen.fit(5, y, room, finding.id.as_str(), name);
     let left = pen.width().saturating_sub(end + 4);
     if usize::from(left) >= width(&finding.summary).min(20) {
         pen.fit(end + 2, y, left, &finding.summary, theme.dim);
@@ -149,7 +149,7 @@ fn blocked(finding: &Finding) -> Option<String> {
 
 fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
     let mark = format!("{} {}", finding.status.mark(), finding.status.word());
-    vec![(finding.id.clone(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
+    vec![(finding.id.to_string(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
 }
 
 /// The text of a check: the problem, the fix, the reason and the evidence.

@@ -167,7 +167,7 @@ impl Screen for Environment {
     fn matches(&self, query: &str, session: &State, _ctx: &Context) -> Vec<(&'static str, String, Jump)> {
         let label = |finding: &Finding| format!("{}: {}", finding.id, finding.summary);
         let found = session.checks.iter().filter(|finding| !query.is_empty() && rank(query, &label(finding)).is_some());
-        found.map(|finding| ("check", label(finding), Jump::Check(finding.id.clone()))).collect()
+        found.map(|finding| ("check", label(finding), Jump::Check(finding.id))).collect()
     }
 
     fn jump(&mut self, jump: &Jump, session: &State, ctx: &mut Context) {
@@ -179,7 +179,7 @@ impl Screen for Environment {
         {
             self.toggled.insert(group);
         }
-        self.select(Some(RowKey::Check(id.clone())));
+        self.select(Some(RowKey::Check(*id)));
         self.pane = Pane::List;
     }
 
@@ -279,7 +279,7 @@ impl Environment {
         match (plan, hop.open.first()) {
             (Some(plan), _) => self.open_fix(plan.id),
             (None, Some(finding)) => {
-                let id = finding.id.clone();
+                let id = finding.id;
                 self.jump(&Jump::Check(id), session, ctx);
                 self.pane = Pane::Detail;
             }

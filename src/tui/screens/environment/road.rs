@@ -2,7 +2,7 @@
 //! checks.
 
 use super::state::Ui;
-use crate::core::{Finding, Group, Status, Verdict};
+use crate::core::{CheckId, Finding, Group, Status, Verdict};
 use crate::present::verdict::{no_gpu, steps};
 use crate::session::State;
 use crate::tui::clicks::Spot;
@@ -39,7 +39,7 @@ pub(super) fn hops<'s>(state: &'s State, verdict: &Verdict) -> Vec<Hop<'s>> {
         return Vec::new();
     }
     let mut open = steps(state, verdict);
-    let blocks = |id: &String| state.checks.iter().find(|finding| finding.id == *id);
+    let blocks = |id: &CheckId| state.checks.iter().find(|finding| finding.id == *id);
     for finding in verdict.blockers.iter().filter_map(blocks) {
         if !open.iter().any(|known| known.id == finding.id) {
             open.push(finding);

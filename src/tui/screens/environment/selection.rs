@@ -13,7 +13,9 @@ pub(super) const GROUPS: [Group; 7] =
 fn matches(finding: &Finding, filter: &str) -> bool {
     let filter = filter.to_lowercase();
     filter.is_empty()
-        || [&finding.id, &finding.summary, &finding.why].iter().any(|text| text.to_lowercase().contains(&filter))
+        || [finding.id.as_str(), &finding.summary, &finding.why]
+            .iter()
+            .any(|text| text.to_lowercase().contains(&filter))
         || finding.status.word() == filter
         || finding
             .evidence
@@ -81,7 +83,7 @@ pub(super) fn rows(state: &State, ui: &Ui<'_>) -> Vec<RowKey> {
         }
         rows.push(RowKey::Group(group));
         if open.contains(&group) {
-            rows.extend(found.iter().map(|f| RowKey::Check(f.id.clone())));
+            rows.extend(found.iter().map(|f| RowKey::Check(f.id)));
         }
     }
     rows

@@ -1,6 +1,6 @@
 //! The state of the Environment screen.
 
-use crate::core::{Finding, FixId, FixPlan, Group, Verdict};
+use crate::core::{CheckId, Finding, FixId, FixPlan, Group, Verdict};
 use crate::session::State;
 use crate::tui::context;
 use crate::tui::keys::action::Action;
@@ -25,7 +25,7 @@ pub(crate) enum Pane {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RowKey {
     Group(Group),
-    Check(String),
+    Check(CheckId),
 }
 
 /// The sheet of a fix.

@@ -64,7 +64,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         };
     }
     // On a wide terminal the list widens up to its longest line before the pane next to it does.
-    let longest = state.checks.iter().map(|f| width(&f.id) + width(&f.summary) + 13).max().unwrap_or(0) as u16;
+    let longest = state.checks.iter().map(|f| width(f.id.as_str()) + width(&f.summary) + 13).max().unwrap_or(0) as u16;
     let left = (w * 2 / 5).max(longest.min(w.saturating_sub(WIDE_DETAIL))).clamp(36, longest.max(64));
     list(&mut pen.part(0, y, left, rest), state, ui, false, theme);
     let troubles = troubles(state, w.saturating_sub(left + 6), theme);

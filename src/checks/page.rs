@@ -1,8 +1,8 @@
 //! The page of a check in the documents and in `gds-top explain`.
 
-use super::parts::Scope;
-use super::table::CheckId;
 use crate::checks::logs::signatures::lines_of;
+use crate::core::CheckId;
+use crate::core::check::Scope;
 use std::fmt::Write as _;
 
 /// The page of a check as Markdown: meaning, reason, causes, the command to check it manually, and the fix.

@@ -1,95 +1,12 @@
 //! The table of all checks. Causes are before their consequences, so that the position is the rank of a check.
 
-use super::parts::{Scope, Step};
-use crate::core::{FixId, Group, Route};
+use super::parts::{CheckSpec, Group, Scope, Step};
+use crate::core::fix_id::FixId;
+use crate::core::route::Route;
 
 const EVERY: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c, Route::Rdma, Route::Compat];
 const DIRECT: &[Route] = &Route::DIRECT;
 const NONE: &[Route] = &[];
-
-/// The specification of a check.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckSpec {
-    /// The check.
-    pub id: CheckId,
-    /// Its group on screens and in reports.
-    pub group: Group,
-    /// Its scope: the machine, each path, each GPU, or each pair.
-    pub scope: Scope,
-    /// The step of the guide that it belongs to. `None` if it belongs to no step.
-    pub step: Option<Step>,
-    /// The routes that it can block.
-    pub blocks: &'static [Route],
-    /// The examined property, in words.
-    pub examines: &'static str,
-    /// Why it is relevant.
-    pub why: &'static str,
-    /// A shell command that shows the same fact.
-    pub look: &'static str,
-    /// The fixes that can resolve it, the usual one first.
-    pub fixes: &'static [FixId],
-    /// Whether the first fix applies to all problems of this check whose findings name no fix.
-    has_default_fix: bool,
-    /// The advice if no fix applies. It can be empty.
-    pub todo: &'static str,
-    /// Usual causes, the most likely first. It can be empty.
-    pub causes: &'static [&'static str],
-}
-
-impl CheckSpec {
-    /// The fix for problems of this check whose findings name no fix.
-    #[must_use]
-    pub const fn default_fix(&self) -> Option<FixId> {
-        if self.has_default_fix { self.fixes.first().copied() } else { None }
-    }
-}
-
-/// Declares the checks and their specifications. `(default)` after the fixes sets `has_default_fix`.
-macro_rules! checks {
-    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
-        examines $examines:literal
-        why $why:literal
-        look $look:literal todo $todo:literal
-        $(causes [$($cause:literal),+])?;)+) => {
-        /// A check. Its id in JSON and on the command line is a stable string.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum CheckId {
-            $(#[doc = concat!("`", $id, "`: ", $examines, ".")] $name,)+
-        }
-
-        impl CheckId {
-            /// All checks. Causes are before their consequences.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// The id of the check: `udev-database`.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $id,)+
-                }
-            }
-        }
-
-        pub(super) const TABLE: &[CheckSpec] = &[$(CheckSpec {
-            id: CheckId::$name,
-            group: Group::$group,
-            scope: Scope::$scope,
-            step: checks!(@step $step),
-            blocks: $blocks,
-            examines: $examines,
-            why: $why,
-            look: $look,
-            fixes: &[$(FixId::$fix),*],
-            has_default_fix: checks!(@default $($default)?),
-            todo: $todo,
-            causes: &[$($($cause),+)?],
-        },)+];
-    };
-    (@default default) => { true };
-    (@default) => { false };
-    (@step NoStep) => { None };
-    (@step $step:ident) => { Some(Step::$step) };
-}
 
 checks! {
     Wsl = "wsl", Kernel, Machine, Gpu, EVERY, []

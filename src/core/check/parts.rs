@@ -1,0 +1,126 @@
+//! Parts of the specification of a check: group, scope, and step of the guide.
+
+use crate::core::fix_id::FixId;
+use crate::core::route::Route;
+use serde::{Deserialize, Serialize};
+
+/// The specification of a check.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckSpec {
+    /// Its group on screens and in reports.
+    pub group: Group,
+    /// Its scope: the machine, each path, each GPU, or each pair.
+    pub scope: Scope,
+    /// The step of the guide that it belongs to. `None` if it belongs to no step.
+    pub step: Option<Step>,
+    /// The routes that it can block.
+    pub blocks: &'static [Route],
+    /// The examined property, in words.
+    pub examines: &'static str,
+    /// Why it is relevant.
+    pub why: &'static str,
+    /// A shell command that shows the same fact.
+    pub look: &'static str,
+    /// The fixes that can resolve it, the usual one first.
+    pub fixes: &'static [FixId],
+    /// Whether the first fix applies to all problems of this check whose findings name no fix.
+    pub(super) has_default_fix: bool,
+    /// The advice if no fix applies. It can be empty.
+    pub todo: &'static str,
+    /// Usual causes, the most likely first. It can be empty.
+    pub causes: &'static [&'static str],
+}
+
+impl CheckSpec {
+    /// The fix for problems of this check whose findings name no fix.
+    #[must_use]
+    pub const fn default_fix(&self) -> Option<FixId> {
+        if self.has_default_fix { self.fixes.first().copied() } else { None }
+    }
+}
+
+/// A group of checks, in the order of the Checks screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// GPU and driver.
+    Gpu,
+    /// The nvidia-fs kernel module.
+    NvidiaFs,
+    /// Kernel, boot and platform.
+    Kernel,
+    /// PCIe topology and NVMe.
+    Storage,
+    /// File system, mount and file.
+    Files,
+    /// libcufile, cufile.json and the log.
+    Cufile,
+    /// Containers, users and limits.
+    Limits,
+}
+
+impl Group {
+    /// The title of the group.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Gpu => "GPU and driver",
+            Self::NvidiaFs => "nvidia-fs",
+            Self::Kernel => "Kernel and platform",
+            Self::Storage => "PCIe and NVMe",
+            Self::Files => "Files and mounts",
+            Self::Cufile => "cuFile library and config",
+            Self::Limits => "Container and limits",
+        }
+    }
+}
+
+/// The scope of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The machine as a unit.
+    Machine,
+    /// Each path.
+    Path,
+    /// Each GPU.
+    Gpu,
+    /// Each path with each GPU.
+    Pair,
+}
+
+/// A step of the guide to a proven direct route, in the order of the guide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Use a GPU that supports direct transfers from devices.
+    Gpu,
+    /// Install the NVIDIA driver.
+    Driver,
+    /// Install libcufile.
+    Libcufile,
+    /// Install a storage driver that works with nvidia-fs.
+    StorageDriver,
+    /// Build nvidia-fs for this kernel and driver.
+    Module,
+    /// Load nvidia-fs now and at every boot.
+    Loaded,
+    /// Boot a kernel with PCI P2PDMA.
+    Kernel,
+    /// Map BAR1 statically.
+    Bar1,
+    /// Switch NVMe multipath off.
+    Multipath,
+    /// Let IOMMU and bridges pass transfers between GPU and disk.
+    Iommu,
+    /// Use a supported disk and file system.
+    Disk,
+    /// Create the udev record of the disk.
+    UdevRecord,
+    /// Write a cufile.json that libcufile accepts.
+    Config,
+    /// Enable P2PDMA in cufile.json.
+    P2pConfig,
+    /// Reboot, so that the changes take effect.
+    InEffect,
+    /// Open libcufile.
+    Opens,
+}

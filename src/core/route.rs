@@ -1,0 +1,46 @@
+//! The routes of cuFile reads.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The route by which bytes reach the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Route {
+    /// DMA into GPU memory by the nvidia-fs kernel module.
+    Nvfs,
+    /// DMA into GPU memory with PCI P2PDMA of the kernel.
+    P2pdma,
+    /// The coherent link of Grace systems.
+    C2c,
+    /// RDMA from a client of a user-space file system.
+    Rdma,
+    /// libcufile reads into host memory with POSIX calls and copies the bytes to the GPU.
+    Compat,
+    /// No cuFile read works.
+    None,
+}
+
+impl Route {
+    /// The direct routes: no byte passes through host memory.
+    pub const DIRECT: [Self; 4] = [Self::Nvfs, Self::P2pdma, Self::C2c, Self::Rdma];
+
+    /// Whether the route is direct.
+    #[must_use]
+    pub const fn is_direct(self) -> bool {
+        matches!(self, Self::Nvfs | Self::P2pdma | Self::C2c | Self::Rdma)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nvfs => "nvfs",
+            Self::P2pdma => "p2pdma",
+            Self::C2c => "c2c",
+            Self::Rdma => "rdma",
+            Self::Compat => "compat",
+            Self::None => "none",
+        })
+    }
+}
