@@ -1,19 +1,26 @@
-//! Pauses before a step, so that a test can kill the program at this point.
+//! Pauses before a step, so that a test can kill the program at this point. Release builds do not contain it.
 
 use super::place::Place;
 use super::step::Step;
-use std::io::Write as _;
-use std::time::{Duration, Instant};
+#[cfg(debug_assertions)]
+use std::{
+    io::Write as _,
+    time::{Duration, Instant},
+};
 
 /// The environment variable with the number of the step, from 1, before which the program pauses.
+#[cfg(debug_assertions)]
 const VARIABLE: &str = "GDS_TOP_FIX_HOLD_AT";
 /// If a file with this name is in the journal's directory, the program continues.
+#[cfg(debug_assertions)]
 const GO: &str = "go";
 /// The maximum duration of the pause. Then the program continues.
+#[cfg(debug_assertions)]
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The hook before each step. If the variable is set and the fix works below `--root`, the hook pauses before that
 /// step and reports it on standard error. On a live machine the variable has no effect.
+#[cfg(debug_assertions)]
 pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
     let wanted: Option<u32> = std::env::var(VARIABLE).ok().filter(|_| !place.is_live()).and_then(|n| n.parse().ok());
     let go = place.state.join(GO);
@@ -30,4 +37,10 @@ pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
         }
         true
     }
+}
+
+/// A hook that never pauses.
+#[cfg(not(debug_assertions))]
+pub(super) fn hook(_: &Place) -> impl FnMut(Step) -> bool + use<> {
+    |_| true
 }

@@ -30,6 +30,7 @@ pub(super) struct Recording {
 
 impl Recording {
     /// A recording of a captured machine whose files are below `base`.
+    #[cfg(debug_assertions)]
     pub(super) fn below(base: PathBuf) -> Self {
         Self { base: Some(base), ..Self::default() }
     }

@@ -97,11 +97,12 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
     }
 
-    /// Like [`Root::folder`], but records what is read. So a new capture can be made from a captured machine, with
-    /// the current redaction.
+    /// Like [`Root::folder`], but records what is read. Tests make a new capture from a captured machine with it.
+    /// Release builds do not contain it.
     ///
     /// # Errors
     /// See [`Root::folder`].
+    #[cfg(debug_assertions)]
     pub fn folder_recorded(path: &Path) -> Result<Self, String> {
         let recording = Recording::below(path.join("files"));
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), Some(Mutex::new(recording))))
