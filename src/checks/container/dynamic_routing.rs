@@ -47,8 +47,8 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
         Some(0) => Judged::lack(ID, "dynamic routing sends reads of network file systems through host memory")
             .missing(Cost::Setting, &[Route::Nvfs, Route::Rdma])
             .explaining()
-            .advice(match origin.split_once('=') {
-                Some((variable, _)) => Advice::run(format!("unset {variable}")),
+            .advice(match origin.variable() {
+                Some(variable) => Advice::run(format!("unset {variable}")),
                 None => Advice::run(format!("sudoedit {origin}"))
                     .text(format!(": take SYS_MEM out of {ORDER}, or set {KEY} to false.")),
             }),
@@ -56,9 +56,9 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
             .advice(format!("Take SYS_MEM out of {ORDER} if reads must not use host memory.")),
         None => Judged::pass(ID, "dynamic routing does not use host memory"),
     };
-    let judged = judged.found(origin, format!("{KEY} is true"));
+    let judged = judged.found(origin.to_string(), format!("{KEY} is true"));
     Some(judged.found(
-        if from.is_empty() { "the default of libcufile" } else { from },
+        if from.is_empty() { "the default of libcufile".to_owned() } else { from },
         format!("{ORDER}: {}", order.join(", ")),
     ))
 }

@@ -31,7 +31,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
         let mut judged = Judged::warn(ID, format!("{key} has no effect; the correct name is {meant}"))
             .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": rename it to {meant}.")));
         for (key, origin, meant) in &silent {
-            judged = judged.found(*origin, format!("libcufile does not know {key}; it knows {meant}"));
+            judged = judged.found(origin, format!("libcufile does not know {key}; it knows {meant}"));
         }
         out.push(judged);
     }
@@ -54,7 +54,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
             if let Some(word) = denied.iter().find(|word| !word.is_empty() && mine.contains(word)) {
                 out.push(
                     Judged::lack(ID, format!("{key} excludes this path: {word}"))
-                        .found(origin, format!("{key} contains {word}"))
+                        .found(origin.clone(), format!("{key} contains {word}"))
                         .missing(Cost::Setting, DIRECT)
                         .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": remove {word} from {key}.")))
                         .of(Scope::Path(number)),
@@ -179,17 +179,17 @@ fn compat(ctx: &Context<'_>) -> Judged {
     let variable = ctx.root.variable("CUFILE_FORCE_COMPAT_MODE");
     if force {
         Judged::lack(ID, "compat mode is forced: no read goes straight to the GPU")
-            .found(&force_from, "force_compat_mode is true")
+            .found(force_from.to_string(), "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
-            .advice(match force_from.split_once('=') {
-                Some((variable, _)) => {
+            .advice(match force_from.variable() {
+                Some(variable) => {
                     Advice::run(format!("unset {variable}")).text(" in the shell that starts the program.")
                 }
                 None => format!("Remove properties.force_compat_mode from {force_from}.").into(),
             })
     } else if !allow {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
-            .found(&allow_from, "allow_compat_mode is false")
+            .found(allow_from.to_string(), "allow_compat_mode is false")
             .missing(Cost::Setting, &[Route::Compat])
             .advice("Set properties.allow_compat_mode to true, unless reads must fail without a direct route.")
     } else if let Some(value) =
@@ -199,7 +199,8 @@ fn compat(ctx: &Context<'_>) -> Judged {
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
             .advice(Advice::run("unset CUFILE_FORCE_COMPAT_MODE").text(", or set it to true."))
     } else {
-        Judged::pass(ID, "compat mode is allowed and not forced").found(&allow_from, "allow_compat_mode is true")
+        Judged::pass(ID, "compat mode is allowed and not forced")
+            .found(allow_from.to_string(), "allow_compat_mode is true")
     }
 }
 
@@ -211,7 +212,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     // 1.14 has only the first key, 1.20 has both (strings in the libraries). The first release that needs the second
     // key is between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
-    let variable = master_from.split_once('=').map(|(variable, _)| variable).filter(|_| !master);
+    let variable = master_from.variable().filter(|_| !master);
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is enabled")
     } else if let Some(variable) = variable {
@@ -237,6 +238,6 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             .advice("Enable P2PDMA in /etc/cufile.json, or in a file that CUFILE_ENV_PATH_JSON names.")
     };
     judged
-        .found(master_from, format!("properties.use_pci_p2pdma is {master}"))
-        .found(nvme_from, format!("{second} is {nvme}"))
+        .found(master_from.to_string(), format!("properties.use_pci_p2pdma is {master}"))
+        .found(nvme_from.to_string(), format!("{second} is {nvme}"))
 }

@@ -5,6 +5,7 @@ use crate::checks::cufile_json::{Severity, Surroundings, lint};
 use crate::machine::{Root, Unread};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The file that libcufile always reads.
 pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
@@ -28,12 +29,43 @@ pub(crate) enum FileState {
     Good(BTreeMap<String, Value>),
 }
 
+/// The origin of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The value is not set.
+    Default,
+    /// The path of a file.
+    File(String),
+    /// An environment variable and its text.
+    Variable(&'static str, String),
+}
+
+impl Origin {
+    /// The environment variable that sets the value.
+    pub(crate) fn variable(&self) -> Option<&'static str> {
+        match self {
+            Self::Variable(name, _) => Some(name),
+            Self::Default | Self::File(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("the library's default"),
+            Self::File(path) => f.write_str(path),
+            Self::Variable(name, value) => write!(f, "{name}={value}"),
+        }
+    }
+}
+
 /// The configuration in effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     pub(crate) files: Vec<ConfigFile>,
     /// The value and the origin by dotted key. Keys that are not set are missing.
-    values: BTreeMap<String, (Value, String)>,
+    values: BTreeMap<String, (Value, Origin)>,
 }
 
 impl Config {
@@ -53,7 +85,7 @@ impl Config {
             };
             if let FileState::Good(values) = &state {
                 for (key, value) in values {
-                    config.values.insert(key.clone(), (value.clone(), path.clone()));
+                    config.values.insert(key.clone(), (value.clone(), Origin::File(path.clone())));
                 }
             }
             config.files.push(ConfigFile { path, from_environment, state });
@@ -65,17 +97,17 @@ impl Config {
             if let Some(value) = environment.get(variable) {
                 // Only the word `true`, in upper or lower case, counts as true (measured with 1.14 and 1.20).
                 let on = value.eq_ignore_ascii_case("true");
-                config.values.insert(key.to_owned(), (Value::Bool(on), format!("{variable}={value}")));
+                config.values.insert(key.to_owned(), (Value::Bool(on), Origin::Variable(variable, value.clone())));
             }
         }
         config
     }
 
     /// The value of a switch and its origin, or the default if it is not set.
-    pub(crate) fn switch(&self, key: &str, default: bool) -> (bool, String) {
+    pub(crate) fn switch(&self, key: &str, default: bool) -> (bool, Origin) {
         match self.values.get(key) {
             Some((Value::Bool(on), origin)) => (*on, origin.clone()),
-            _ => (default, "the library's default".to_owned()),
+            _ => (default, Origin::Default),
         }
     }
 
@@ -85,10 +117,12 @@ impl Config {
     }
 
     /// The strings of a list and its origin. Both are empty if it is not set.
-    pub(crate) fn list(&self, key: &str) -> (Vec<&str>, &str) {
+    pub(crate) fn list(&self, key: &str) -> (Vec<&str>, String) {
         match self.values.get(key) {
-            Some((Value::Array(items), origin)) => (items.iter().filter_map(Value::as_str).collect(), origin),
-            _ => (Vec::new(), ""),
+            Some((Value::Array(items), origin)) => {
+                (items.iter().filter_map(Value::as_str).collect(), origin.to_string())
+            }
+            _ => (Vec::new(), String::new()),
         }
     }
 
@@ -104,13 +138,13 @@ impl Config {
             texts.extend(
                 items.iter().filter_map(Value::as_str).filter(|text| !text.trim().is_empty()).map(str::to_owned),
             );
-            from.clone_from(origin);
+            from = origin.to_string();
         }
         (texts, from)
     }
 
     /// Keys that libcufile ignores without a message, with their file and the correct name (rule L10).
-    pub(crate) fn passed_over(&self) -> Vec<(&str, &str, &'static str)> {
+    pub(crate) fn passed_over(&self) -> Vec<(&str, String, &'static str)> {
         const WRONG: &[(&str, &str)] = &[
             ("properties.use_compat_mode", "properties.allow_compat_mode"),
             ("blacklist", "denylist"),
@@ -123,7 +157,7 @@ impl Config {
         };
         self.values
             .iter()
-            .filter_map(|(key, (_, origin))| Some((key.as_str(), origin.as_str(), name(key)?.1)))
+            .filter_map(|(key, (_, origin))| Some((key.as_str(), origin.to_string(), name(key)?.1)))
             .collect()
     }
 
@@ -200,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_refuses_is_refused_with_its_place() {
+    fn rejected_configuration_is_reported_with_its_place() {
         for (text, part) in [
             ("", "empty"),
             ("# no\n{}", "line 1"),
@@ -217,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_text_is_an_answer_and_never_a_crash() {
+    fn damaged_text_never_crashes_parser() {
         let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2] }";
         for (end, _) in whole.char_indices() {
             let _ = parse(&whole[..end], &|_| true);
