@@ -415,6 +415,19 @@ impl<M: IoMemory> Transfer<'_, M> {
         self.progress("nixl_capi_get_xfer_status", status)
     }
 
+    /// Starts the transfer and waits until it is complete.
+    ///
+    /// # Errors
+    /// If NIXL returns an error or the transfer failed.
+    pub fn run(&mut self) -> Result<(), Error> {
+        let mut done = self.post()?;
+        while !done {
+            std::thread::yield_now();
+            done = self.poll()?;
+        }
+        Ok(())
+    }
+
     fn progress(&mut self, call: &'static str, status: Status) -> Result<bool, Error> {
         if status == raw::IN_PROGRESS {
             return Ok(false);

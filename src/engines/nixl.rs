@@ -182,11 +182,7 @@ fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut 
     let opened: Vec<_> = files.iter().collect();
     let mut transfer = all.agent.prepare(Operation::Read, &[&registered], &opened, &parts).map_err(refused)?;
     at = rec.end(Phase::Submit, at, What::SETUP);
-    let mut done = transfer.post().map_err(refused)?;
-    while !done {
-        std::thread::yield_now();
-        done = transfer.poll().map_err(refused)?;
-    }
+    transfer.run().map_err(refused)?;
     let blocks: Vec<Block> = wanted
         .iter()
         .map(|index| {

@@ -17,41 +17,28 @@ pub struct Shipped {
     bytes: &'static [u8],
 }
 
+/// A recording from its file name in `assets/recordings` and the usual name of its model.
+macro_rules! shipped {
+    ($name:literal, $model:literal) => {
+        Shipped { name: $name, model: $model, bytes: include_bytes!(concat!("../../assets/recordings/", $name)) }
+    };
+}
+
 /// Qwen3-0.6B with 311 small tensors.
-pub const SMALL: Shipped = Shipped {
-    name: "h200-qwen3-0.6b.gdsrec",
-    model: "Qwen3-0.6B",
-    bytes: include_bytes!("../../assets/recordings/h200-qwen3-0.6b.gdsrec"),
-};
+pub const SMALL: Shipped = shipped!("h200-qwen3-0.6b.gdsrec", "Qwen3-0.6B");
 
 /// Qwen2.5-7B with 339 tensors. Their mean size is ten times as large.
-pub const LARGE: Shipped = Shipped {
-    name: "h200-qwen2.5-7b.gdsrec",
-    model: "Qwen2.5-7B",
-    bytes: include_bytes!("../../assets/recordings/h200-qwen2.5-7b.gdsrec"),
-};
+pub const LARGE: Shipped = shipped!("h200-qwen2.5-7b.gdsrec", "Qwen2.5-7B");
 
 /// Hot loads of the small model, also with NIXL. Each registration pins 16 MiB in compat mode, which is the usual
 /// value of `max_direct_io_size_kb`.
-pub const SMALL_USUAL: Shipped = Shipped {
-    name: "h200-hot-qwen3-0.6b.gdsrec",
-    model: "0.6B 16384 KiB",
-    bytes: include_bytes!("../../assets/recordings/h200-hot-qwen3-0.6b.gdsrec"),
-};
+pub const SMALL_USUAL: Shipped = shipped!("h200-hot-qwen3-0.6b.gdsrec", "0.6B 16384 KiB");
 
 /// The same loads with `max_direct_io_size_kb` 1024.
-pub const SMALL_1024: Shipped = Shipped {
-    name: "h200-hot-1024-qwen3-0.6b.gdsrec",
-    model: "0.6B 1024 KiB",
-    bytes: include_bytes!("../../assets/recordings/h200-hot-1024-qwen3-0.6b.gdsrec"),
-};
+pub const SMALL_1024: Shipped = shipped!("h200-hot-1024-qwen3-0.6b.gdsrec", "0.6B 1024 KiB");
 
 /// Hot loads of the large model, also with NIXL, with the usual value.
-pub const LARGE_USUAL: Shipped = Shipped {
-    name: "h200-hot-qwen2.5-7b.gdsrec",
-    model: "7B 16384 KiB",
-    bytes: include_bytes!("../../assets/recordings/h200-hot-qwen2.5-7b.gdsrec"),
-};
+pub const LARGE_USUAL: Shipped = shipped!("h200-hot-qwen2.5-7b.gdsrec", "7B 16384 KiB");
 
 impl Shipped {
     /// The bytes of the recording file.

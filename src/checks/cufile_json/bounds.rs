@@ -29,10 +29,9 @@ impl Linter<'_> {
         let Kind::Number(written) = &node.kind else { return };
         let Ok(number) = written.parse::<f64>() else { return };
         if written.starts_with('0') && written.len() > 1 && written.bytes().all(|byte| byte.is_ascii_digit()) {
-            self.say(
+            self.warn(
                 "L2",
-                Severity::Warning,
-                node.start,
+                node,
                 key,
                 format!("{key} is written with a leading zero"),
                 "libcufile accepts it, but JSON does not allow it, and other programs reject the file.",
@@ -106,30 +105,27 @@ impl Linter<'_> {
                         },
                     );
                 } else if let Some(most) = huge {
-                    self.say(
+                    self.warn(
                         "L4",
-                        Severity::Warning,
-                        node.start,
+                        node,
                         key,
                         format!("{key} is {written}, more than any machine has or needs"),
                         "The library accepts it; it is probably a typing error or has another unit.",
                         format!("Write a number up to {most}, or remove the key."),
                     );
                 } else if is_real && number == effective {
-                    self.say(
+                    self.warn(
                         "L3",
-                        Severity::Warning,
-                        node.start,
+                        node,
                         key,
                         format!("{key} is written as {written}, but is an integer"),
                         "libcufile accepts it up to 32 bits only.",
                         format!("Write {effective}."),
                     );
                 } else if number != effective {
-                    self.say(
+                    self.warn(
                         "L3",
-                        Severity::Warning,
-                        node.start,
+                        node,
                         key,
                         format!("{key} is {written}, and {effective} is in effect"),
                         "libcufile cuts off digits after the point.",
@@ -137,10 +133,9 @@ impl Linter<'_> {
                     );
                 }
                 if key == "profile.cufile_stats" && effective > 3.0 {
-                    self.say(
+                    self.warn(
                         "L4",
-                        Severity::Warning,
-                        node.start,
+                        node,
                         key,
                         format!("{key} is {written}; levels go from 0 to 3"),
                         "The library accepts it, but its effect is not documented.",

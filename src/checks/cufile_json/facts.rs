@@ -19,7 +19,7 @@ pub struct KeyFacts {
     pub words: &'static [&'static str],
     /// The default of the newest release. It is null if there is none.
     pub default: Value,
-    /// The releases that know the key. `None` if all releases know it.
+    /// The releases of libcufile that support the key. `None` if all do.
     pub releases: Option<String>,
     /// The variable that overrides it.
     pub variable: Option<&'static str>,

@@ -78,6 +78,19 @@ impl<'a> Linter<'a> {
         Self { text, around, problems: Vec::new(), untold: (0, 0) }
     }
 
+    /// Reports a warning about a node.
+    pub(super) fn warn(
+        &mut self,
+        rule: &'static str,
+        node: &Node,
+        key: &str,
+        what: impl Into<String>,
+        why: &str,
+        todo: impl Into<String>,
+    ) {
+        self.say(rule, Severity::Warning, node.start, key, what, why, todo);
+    }
+
     #[allow(clippy::too_many_arguments, reason = "one problem")]
     pub(super) fn say(
         &mut self,
@@ -204,7 +217,7 @@ impl<'a> Linter<'a> {
     /// libcufile treats null as "not set" (measured with 1.14 and 1.20).
     fn null(&mut self, key: &str, node: &Node) {
         let what = format!("{key} is null, which sets nothing");
-        self.say("L9", Severity::Warning, node.start, key, what, SILENT, "Write a value, or remove it.");
+        self.warn("L9", node, key, what, SILENT, "Write a value, or remove it.");
     }
 
     /// Whether this key without effect is only counted, because the list is full.

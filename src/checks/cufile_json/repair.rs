@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_plainly_meant_is_mended_and_all_else_is_kept() {
+    fn repair_corrects_obvious_mistakes_only() {
         let (_keep, root) = nowhere();
         for (before, after) in [
             ("", "{\n}\n"),
@@ -233,7 +233,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_an_answer_and_what_is_called_mended_is_accepted(text in "[{}\\[\\]\",:#'a1/* \\n]{0,40}") {
+        fn every_text_is_handled_and_repaired_text_is_accepted(text in "[{}\\[\\]\",:#'a1/* \\n]{0,40}") {
             let (_keep, root) = nowhere();
             let repaired = repair(&root, &text);
             if repaired.left.is_empty() {

@@ -314,7 +314,7 @@ fn machine(environment: &Value, files: &[(&str, &str)]) -> (tempfile::TempDir, R
 }
 
 #[test]
-fn a_broken_system_file_a_missing_and_an_unreadable_one_are_told() {
+fn broken_missing_and_unreadable_system_files_are_reported() {
     let named = json!({"CUFILE_ENV_PATH_JSON": "/home/me/cufile.json"});
     let all = |environment: &Value, files: &[(&str, &str)]| {
         lint_machine(&machine(environment, files).1, &Hardware::default())
@@ -363,7 +363,7 @@ fn each_variable_is_linted_by_what_it_takes() {
 }
 
 #[test]
-fn variables_that_a_release_does_not_read_and_misspelt_ones_are_told() {
+fn unread_and_misspelt_variables_are_reported() {
     let said = |name: &str, value: &str, minor: u32| {
         let (_keep, root) = machine(&json!({ name: value }), &[]);
         let linted = environment::lint_environment(&root, Some((1, minor)));

@@ -208,7 +208,7 @@ fn values_that_contradict_the_machine_are_said() {
 }
 
 #[test]
-fn damaged_text_is_an_answer_and_never_a_crash() {
+fn damaged_text_never_crashes_parser() {
     let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2.5e3], \"c\": {\"d\": null} }";
     for (end, _) in whole.char_indices() {
         let _ = problems(&whole[..end], None);
@@ -281,7 +281,7 @@ fn where_reads_are_staged_a_registration_is_tuned_to_pin_less() {
 }
 
 #[test]
-fn the_file_of_another_program_is_told_in_short_and_at_once() {
+fn file_of_another_program_is_reported_briefly() {
     let keys: Vec<String> = (0..20_000).map(|n| format!("\"k{n}\": {n}")).collect();
     let found = problems(&format!("{{ \"properties\": {{ {} }} }}", keys.join(",")), Some((1, 20)));
     assert_eq!(found.len(), 101);
@@ -297,7 +297,7 @@ fn capitals_do_not_hide_the_key_that_is_meant() {
 }
 
 #[test]
-fn of_a_file_that_is_refused_all_is_told_at_once_with_its_place() {
+fn all_errors_of_a_rejected_file_are_reported_with_their_place() {
     let text = "\u{feff}{\n# ours\n 'logging': { \"level\": 'INFO', },\n \"execution\": { \"max_io_threads\": 999 }\n \"properties\": \
                 {\"alow_compat_mode\": true, \"rdma_dev_addr_list\": [\"10.0.0.1\", ] },\n}\n";
     let found: Vec<(usize, usize, String)> =

@@ -25,10 +25,9 @@ impl Linter<'_> {
             if let Kind::Text(text) = &item.kind
                 && text.parse::<Ipv4Addr>().is_err()
             {
-                self.say(
+                self.warn(
                     "L21",
-                    Severity::Warning,
-                    item.start,
+                    item,
                     key,
                     format!("\"{text}\" is not an IPv4 address"),
                     "libcufile accepts it, but finds no network card with it.",

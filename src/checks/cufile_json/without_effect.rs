@@ -18,10 +18,9 @@ impl Linter<'_> {
             && is_on("properties.force_compat_mode")
             && let Some(node) = set("properties.use_pci_p2pdma")
         {
-            self.say(
+            self.warn(
                 "L20",
-                Severity::Warning,
-                node.start,
+                node,
                 "properties.use_pci_p2pdma",
                 "use_pci_p2pdma has no effect next to force_compat_mode",
                 "force_compat_mode has precedence: every read goes through host memory.",
@@ -34,12 +33,11 @@ impl Linter<'_> {
             if file_system.is_some_and(|name| WITHOUT_P2PDMA.contains(&name)) {
                 let what = format!("{} has no effect", known.key);
                 let why = "libcufile accepts the key, but P2PDMA does not work for this file system.";
-                self.say("L20", Severity::Warning, node.start, known.key, what, why, "Remove it.");
+                self.warn("L20", node, known.key, what, why, "Remove it.");
             } else if known.key != "properties.use_pci_p2pdma" && master != Some(true) {
-                self.say(
+                self.warn(
                     "L12",
-                    Severity::Warning,
-                    node.start,
+                    node,
                     known.key,
                     format!("{} is true, but properties.use_pci_p2pdma is not", known.key),
                     "libcufile needs both keys; with only one, P2PDMA stays off without a message.",
@@ -55,7 +53,7 @@ impl Linter<'_> {
                 if let Some(node) = set(key) {
                     let what = format!("{key} has no effect next to gpu_bounce_buffer_slab_config");
                     let why = "The slabs replace the cache of equal buffers.";
-                    self.say("L20", Severity::Warning, node.start, key, what, why, "Remove one of the two.");
+                    self.warn("L20", node, key, what, why, "Remove one of the two.");
                 }
             }
         }
@@ -66,10 +64,9 @@ impl Linter<'_> {
             && threads == Some(0)
             && let Some(node) = set("execution.parallel_io")
         {
-            self.say(
+            self.warn(
                 "L20",
-                Severity::Warning,
-                node.start,
+                node,
                 "execution.parallel_io",
                 "parallel_io has no effect without threads",
                 "max_io_threads is 0, which disables the library's thread pool.",
@@ -97,15 +94,7 @@ impl Linter<'_> {
             {
                 let what = "gds_fallback_io is true, but allow_compat_mode is false";
                 let why = "One allows reads through host memory, the other does not.";
-                self.say(
-                    "L14",
-                    Severity::Warning,
-                    node.start,
-                    "properties.gds_fallback_io",
-                    what,
-                    why,
-                    "Remove one of the two.",
-                );
+                self.warn("L14", node, "properties.gds_fallback_io", what, why, "Remove one of the two.");
             }
             return;
         };
@@ -131,7 +120,7 @@ impl Linter<'_> {
             };
             if is_used {
                 let what = format!("{name} has no effect next to {master}");
-                self.say("L20", Severity::Warning, node.start, name, what, &why, "Remove one of the two.");
+                self.warn("L20", node, name, what, &why, "Remove one of the two.");
             }
         }
         if set("properties.allow_compat_mode").and_then(on) == Some(false)
@@ -139,7 +128,7 @@ impl Linter<'_> {
             && let Some(node) = set(POSIX)
         {
             let what = "allow_compat_mode is false and vanilla_posix_io_mode is true";
-            self.say("L14", Severity::Warning, node.start, POSIX, what, &why, "Remove one of the two.");
+            self.warn("L14", node, POSIX, what, &why, "Remove one of the two.");
         }
     }
 
@@ -164,10 +153,9 @@ impl Linter<'_> {
             let is_off = if switch == "execution.parallel_io" { false } else { state != Some(true) };
             if is_off && !is_default {
                 let what = format!("{key} has no effect, because {switch} is not true");
-                self.say(
+                self.warn(
                     "L20",
-                    Severity::Warning,
-                    node.start,
+                    node,
                     key,
                     what,
                     "libcufile does not use the value.",
@@ -180,15 +168,7 @@ impl Linter<'_> {
         {
             let key = "execution.max_request_parallelism";
             let what = "parallel_io is true, but max_request_parallelism is 0";
-            self.say(
-                "L20",
-                Severity::Warning,
-                node.start,
-                key,
-                what,
-                "No request is then split.",
-                "Write 2 or more, or remove parallel_io.",
-            );
+            self.warn("L20", node, key, what, "No request is then split.", "Write 2 or more, or remove parallel_io.");
         }
     }
 
@@ -236,7 +216,7 @@ impl Linter<'_> {
             };
             let why = "libcufile detects the hardware as usual, without a message.";
             let option = if default.is_some() { "sysfs" } else { "config" };
-            self.say("L20", Severity::Warning, node.start, switch, what, why, format!("gdscheck -e {option} -o FILE"));
+            self.warn("L20", node, switch, what, why, format!("gdscheck -e {option} -o FILE"));
         }
     }
 
@@ -255,7 +235,7 @@ impl Linter<'_> {
             {
                 let what = format!("{} and {list} are both set", known.key);
                 let why = "NVIDIA's guide allows only one of the two.";
-                self.say("L20", Severity::Warning, node.start, known.key, what, why, "Remove one of them.");
+                self.warn("L20", node, known.key, what, why, "Remove one of them.");
             }
         }
     }

@@ -242,11 +242,7 @@ fn transfer(shared: &Shared<'_>, pool: &Pool<'_>, tasks: &[Task], rec: &mut Reco
     let mut transfer: Transfer<'_, DeviceMemory> =
         pool.agent.prepare(operation, &pages, &files, &parts).map_err(refused)?;
     at = rec.end(Phase::Submit, at, What::SETUP);
-    let mut done = transfer.post().map_err(refused)?;
-    while !done {
-        std::thread::yield_now();
-        done = transfer.poll().map_err(refused)?;
-    }
+    transfer.run().map_err(refused)?;
     let blocks: Vec<Block> = tasks
         .iter()
         .map(|task| Block {
