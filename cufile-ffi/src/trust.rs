@@ -13,8 +13,8 @@ const OTHERS_WRITE: u32 = 0o002;
 /// In a directory with this bit, only the owner of an entry can rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Why a user other than root and the effective one could change the file at `path`, in a sentence. `None` if no
-/// other user can.
+/// Checks whether a user other than root and the effective user can change the file at `path`. Returns the reason as a
+/// sentence, or `None` if no other user can.
 ///
 /// The file, each directory in its path and each link in it must belong to root or to the effective user. They must
 /// not be writable by all users, except directories with the sticky bit. Groups are not checked: the owner of a

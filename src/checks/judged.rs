@@ -49,7 +49,7 @@ pub(crate) struct Judged {
     pub(crate) id: CheckId,
     pub(crate) finding: Finding,
     pub(crate) advice: Option<Advice>,
-    pub(crate) bears: Vec<(Route, Weight)>,
+    pub(crate) effects: Vec<(Route, Weight)>,
     pub(crate) scope: Scope,
     /// The status if it blocks a relevant route. It is `Fail` unless the check is uncertain.
     pub(crate) severity: Status,
@@ -78,7 +78,7 @@ impl Judged {
                 facts: Vec::new(),
             },
             advice: None,
-            bears: Vec::new(),
+            effects: Vec::new(),
             scope: Scope::Machine,
             severity: Status::Fail,
             explains: false,
@@ -143,20 +143,20 @@ impl Judged {
     }
 
     pub(crate) fn missing(self, cost: Cost, routes: &[Route]) -> Self {
-        self.bear(Weight::Missing(cost), routes)
+        self.effect(Weight::Missing(cost), routes)
     }
 
     pub(crate) fn never(mut self, routes: &[Route]) -> Self {
         self.finding.permanent = true;
-        self.bear(Weight::Never, routes)
+        self.effect(Weight::Never, routes)
     }
 
     pub(crate) fn unknown(self, routes: &[Route]) -> Self {
-        self.bear(Weight::Unknown, routes)
+        self.effect(Weight::Unknown, routes)
     }
 
-    fn bear(mut self, weight: Weight, routes: &[Route]) -> Self {
-        self.bears.extend(routes.iter().map(|&route| (route, weight)));
+    fn effect(mut self, weight: Weight, routes: &[Route]) -> Self {
+        self.effects.extend(routes.iter().map(|&route| (route, weight)));
         self
     }
 
@@ -174,7 +174,7 @@ impl Judged {
 
     /// Marks the finding as information that blocks no route.
     pub(crate) fn aside(mut self) -> Self {
-        self.bears.clear();
+        self.effects.clear();
         self.finding.permanent = false;
         if matches!(self.finding.status, Status::Warn | Status::Fail) {
             self.finding.status = Status::Info;
@@ -189,7 +189,7 @@ impl Judged {
 
     /// The routes that it blocks.
     pub(crate) fn in_the_way(&self) -> impl Iterator<Item = Route> + '_ {
-        self.bears.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
+        self.effects.iter().filter(|(_, weight)| *weight != Weight::Unknown).map(|(route, _)| *route)
     }
 
     pub(crate) fn stops(&self, route: Route) -> bool {

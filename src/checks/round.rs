@@ -110,8 +110,9 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
             // The status of a finding that blocks a route is known only at the end. Other findings are emitted
             // immediately.
             let known: Vec<Judged> = judged.iter().filter(|j| j.in_the_way().next().is_none()).cloned().collect();
-            let whole = |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
-            for finding in merge(&ctx, &known).into_iter().filter(whole) {
+            let is_final =
+                |f: &Finding| !judged.iter().any(|j| j.finding.id == f.id && j.in_the_way().next().is_some());
+            for finding in merge(&ctx, &known).into_iter().filter(is_final) {
                 emit(finding.clone());
                 sent.push(finding);
             }
@@ -128,9 +129,9 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     if ctx.subjects.iter().any(waits) {
         // Whether overlays and similar file systems are supported depends on the version of libcufile, which is known
         // only now.
-        let anew = mount::run(&ctx);
-        all.retain(|old| !anew.iter().any(|new| new.finding.id == old.finding.id));
-        take(anew, &mut all, false);
+        let again = mount::run(&ctx);
+        all.retain(|old| !again.iter().any(|new| new.finding.id == old.finding.id));
+        take(again, &mut all, false);
     }
     drop_passed_causes(&mut all);
     let verdicts = settle(&ctx, &mut all);

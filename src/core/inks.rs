@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_keeps_its_colour_and_lends_it_to_nobody_who_races_beside_it() {
+    fn engines_of_one_race_have_different_constant_colours() {
         let command = |line: &str| Engine::Command(line.into());
         let lanes = [Engine::Mmap, Engine::Pread, command("one"), command("two"), command("three")];
         let inks = LaneInks::of(&lanes);

@@ -243,7 +243,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// A result of which nothing was measured yet.
+    /// Creates a result without measurements.
     #[must_use]
     pub fn new(engine: Engine, model: impl Into<String>, cache: CacheState, target: impl Into<String>) -> Self {
         Self {

@@ -77,7 +77,7 @@ pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
         }),
         // The file existed when the session opened it.
         Err(rustix::io::Errno::NOENT) => {
-            Err(LoadError::Changed { what: format!("{} does not exist any more", path.display()) })
+            Err(LoadError::Changed { what: format!("{} no longer exists", path.display()) })
         }
         Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
     }

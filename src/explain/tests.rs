@@ -165,7 +165,7 @@ fn text_keeps_the_width_and_hides_control_characters() {
 }
 
 #[test]
-fn the_matrix_is_shown_as_a_whole_by_row_and_by_pair() {
+fn matrix_is_shown_complete_by_row_and_by_pair() {
     use crate::checks::matrix::{GpuClass, Storage};
     let all = explain("matrix").unwrap();
     assert_eq!(all.len(), GpuClass::ALL.len() + Storage::ALL.len());

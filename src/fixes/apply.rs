@@ -200,7 +200,7 @@ fn unchanged(path: &Path, before: Option<&str>, found: Option<&Found>) -> Result
         (None, None) => return Ok(()),
         (Some(before), Some(found)) if before == found.text => return Ok(()),
         (None, Some(_)) => "it did not exist at the preview",
-        (Some(_), None) => "it does not exist any more",
+        (Some(_), None) => "it no longer exists",
         _ => "its content differs",
     };
     Err(FixError::Changed { path: path.to_owned(), found: what.to_owned() })

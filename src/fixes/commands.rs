@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_one_by_one_and_the_end_is_told() {
+    fn lines_are_reported_one_by_one_and_then_the_end() {
         let mut said = Vec::new();
         let argv = |text: &str| vec!["sh".to_owned(), "-c".to_owned(), text.to_owned()];
         run_streamed(&argv("echo one; printf '10%%\\r100%%\\n'; echo two"), &mut |line| said.push(line)).unwrap();

@@ -53,9 +53,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     } else if matches!(id, FixId::P2pdmaRegistryKeys | FixId::IommuOff)
         && report.verdicts.iter().any(|v| v.possible == Route::C2c)
     {
-        Some(
-            "on Grace disks reach GPU memory over the coherent link, and the IOMMU must be on and translate".to_owned(),
-        )
+        Some("Grace uses the coherent link between CPU and GPU (c2c), which needs an IOMMU that translates".to_owned())
     } else {
         None
     };

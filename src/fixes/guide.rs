@@ -421,7 +421,7 @@ fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     if is_given && is_missing && finding.status == Status::Fail {
         return State::Impossible;
     }
-    let can_be_mended = finding.fix.is_some() || fix.is_some() || finding.advice.is_some();
+    let is_fixable = finding.fix.is_some() || fix.is_some() || finding.advice.is_some();
     match finding.status {
         Status::Pass => State::Done,
         Status::Na => State::Unknown,
@@ -429,7 +429,7 @@ fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
         Status::Info if finding.fix.is_some() => State::Open,
         Status::Info => State::Done,
         // A consequence is resolved with its cause.
-        Status::Warn | Status::Fail if can_be_mended || finding.cause.is_some() => State::Open,
+        Status::Warn | Status::Fail if is_fixable || finding.cause.is_some() => State::Open,
         Status::Fail if finding.blocks.contains(&route) => State::Impossible,
         Status::Warn | Status::Fail => State::Open,
     }

@@ -57,8 +57,7 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
     journal.write(&entry).map_err(|e| e.with("no file was changed".to_owned()))?;
     let (back, ended) = roll_back(place, &entry, hook);
     ended.map_err(|e| e.with(format!("{back}; the journal keeps the fix: run gds-top fix --undo {id} again")))?;
-    let gone =
-        back.gone.iter().map(|path| format!("{} does not exist any more and was not created again", path.display()));
+    let gone = back.gone.iter().map(|path| format!("{} no longer exists and was not created again", path.display()));
     undone.kept.extend(gone);
     undone.kept.extend(
         back.left.iter().map(|path| format!("{} was changed during the undo and was not restored", path.display())),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pci_address_is_told_from_other_names() {
+    fn pci_addresses_are_recognised() {
         assert!(is_pci_address("0000:be:00.0"));
         assert!(is_pci_address("10000:01:00.0"));
         assert!(!is_pci_address("pci0000:00"));

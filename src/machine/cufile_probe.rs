@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_crashes_or_says_nothing_is_told_as_such() {
+    fn crashed_and_silent_probes_are_reported() {
         let crashed = probed("kill -SEGV $$", Duration::from_secs(180));
         assert!(crashed.open.unwrap().stderr.contains("signal 11"));
         let silent = probed("exit 3", Duration::from_secs(180));

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn names_addresses_and_serials_go_and_the_same_ones_go_the_same_way() {
+    fn redaction_replaces_equal_names_equally() {
         for (before, after) in [
             ("node17 and node17.example.org", "host2 and host1"),
             ("/home/alice/m /home/bob/x /home/alice", "/home/user1/m /home/user2/x /home/user1"),

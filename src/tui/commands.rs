@@ -103,11 +103,11 @@ pub(crate) fn rank(query: &str, text: &str) -> Option<usize> {
     }
     let letters: Vec<char> = query.chars().filter(|c| !c.is_whitespace()).collect();
     let shortest = shortest_window(&letters, &text)?;
-    // Letters far apart are in almost every text.
+    // Almost every text contains the letters if they can be far apart.
     (letters.len() >= 3 && shortest <= 2 * letters.len() + 4).then_some(1_000 + shortest)
 }
 
-/// Characters of the shortest part of a text that has the letters in order.
+/// The length in characters of the shortest part of a text that contains the letters in order.
 fn shortest_window(letters: &[char], text: &str) -> Option<usize> {
     let first = letters.first()?;
     let text: Vec<char> = text.chars().collect();

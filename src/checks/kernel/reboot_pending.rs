@@ -77,7 +77,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     if !arguments.is_empty() {
         let of_another = arguments.iter().all(|argument| argument.of_another_loader);
         steps.push(match machine::boot_loader(ctx.root) {
-            Some(boot) if of_another => format!("write them to the place that {} reads", place(boot.loader)),
+            Some(boot) if of_another => format!("add them to the configuration of {}", place(boot.loader)),
             Some(boot) => menu(ctx, boot.loader).to_owned(),
             None => menu(ctx, BootLoader::Grub).to_owned(),
         });

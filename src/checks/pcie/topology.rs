@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_of_vmd_are_told_from_those_of_the_firmware() {
+    fn vmd_domains_are_recognised() {
         assert!(is_of_vmd("pci10000:00") && is_of_vmd("10000:01:00.0") && is_of_vmd("10001:00:02.0"));
         assert!(!is_of_vmd("pci0000:b0") && !is_of_vmd("0000:be:00.0") && !is_of_vmd("c05b:00:00.0"));
     }

@@ -108,7 +108,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn wear_warnings_errors_and_spare_are_told_apart_in_both_forms_of_the_log() {
+    fn smart_log_is_parsed_in_both_formats() {
         let status = |log: Value| judged("nvme0", &Health::of(&log)).finding.status;
         assert_eq!(
             status(json!({"critical_warning": 0, "percent_used": 3, "avail_spare": 100, "spare_thresh": 10})),

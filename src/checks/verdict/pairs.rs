@@ -49,7 +49,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
                 .iter()
                 .copied()
                 .filter_map(|route| match state(route) {
-                    State::Mendable(cost) => Some((cost.saturating_sub(tried(route)), route)),
+                    State::Fixable(cost) => Some((cost.saturating_sub(tried(route)), route)),
                     State::Unsure => Some((0, route)),
                     _ => None,
                 })
@@ -85,7 +85,7 @@ pub(crate) enum State {
     Works,
     /// No blocker is known, but some checks have no result.
     Unsure,
-    Mendable(u32),
+    Fixable(u32),
     Never,
 }
 
@@ -104,7 +104,7 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         if listed && judged.id == CheckId::GpuStaticBar1 {
             continue;
         }
-        for (_, weight) in judged.bears.iter().filter(|(r, _)| *r == route) {
+        for (_, weight) in judged.effects.iter().filter(|(r, _)| *r == route) {
             match weight {
                 Weight::Never => return State::Never,
                 // A consequence is resolved with its cause. The effort of the cause is already counted.
@@ -115,7 +115,7 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         }
     }
     if let Some(cost) = cost {
-        return State::Mendable(cost);
+        return State::Fixable(cost);
     }
     match says {
         // libcufile's table of routes overrides checks without a result.
@@ -136,5 +136,5 @@ fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
 
 /// Whether the finding blocks a route of the pair permanently.
 pub(crate) fn is_for_good(judged: &Judged, pair: &Pair) -> bool {
-    judged.bears.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
+    judged.effects.iter().any(|(route, weight)| *weight == Weight::Never && pair.candidates.contains(route))
 }

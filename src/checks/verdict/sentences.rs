@@ -34,7 +34,7 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
     let asked = if pair.route == Route::None { Route::Compat } else { pair.route };
     let unknown: Vec<&str> = mine
         .iter()
-        .filter(|j| j.bears.iter().any(|(route, weight)| *route == asked && *weight == Weight::Unknown))
+        .filter(|j| j.effects.iter().any(|(route, weight)| *route == asked && *weight == Weight::Unknown))
         .map(|j| j.finding.id.as_str())
         .collect();
     if unknown.is_empty() { base } else { format!("{base}; could not be checked: {}", unknown.join(", ")) }

@@ -78,7 +78,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         mine.iter().copied().filter(move |j| j.finding.cause.is_none() && j.stops(route)).collect::<Vec<_>>()
     };
     let closes_compat =
-        |j: &Judged| j.bears.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never);
+        |j: &Judged| j.effects.iter().any(|(route, weight)| *route == Route::Compat && *weight == Weight::Never);
     let closed_for_good = || {
         let closes = |j: &&Judged| {
             j.finding.cause.is_none() && j.finding.status != Status::Pass && (is_for_good(j, pair) || closes_compat(j))

@@ -301,7 +301,9 @@ impl Worker<'_, '_> {
         let (shared, write) = (self.shared, self.shared.lane.write);
         let nth = shared.tried.fetch_add(1, Ordering::Relaxed);
         if shared.order.provoke == Some(FallbackReason::OperationFailed) && nth % 8 == 7 {
-            return Err(failure(LoadError::CuFile("provoked: this transfer was made to fail".to_owned())));
+            return Err(failure(LoadError::CuFile(
+                "provoked: the caller requested that this transfer fails".to_owned(),
+            )));
         }
         let place = self.place(task);
         if write {
