@@ -121,20 +121,11 @@ fn the_table_of_checks_is_that_of_the_specification() {
 }
 
 /// A claim by a part of its command, and the recordings from which its result is computed. If they are not shipped,
-/// the result is not compared.
-const CLAIMS: [(&str, &[&str]); 8] = [
-    ("--compare handle_cache=0,65536`", &["h200-kv-ucm-cache"]),
-    ("kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
-    ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
-    ("--compare async=0,1`", &["h200-kv-ucm-async"]),
-    ("--compare enable_layerwise=0,1`", &["h200-kv-ucm-layers"]),
-    ("--variants gds,gds-registered,staging`", &["h200-kv-llmd"]),
-    ("--compare read_priority=0,1`", &["h200-kv-llmd-priority"]),
-    (
-        "--provoke no-library`",
-        &["h200-kv-no-library", "h200-kv-init-failed", "h200-kv-no-odirect", "h200-kv-operation-failed"],
-    ),
-];
+/// the result is not compared. The results of the other claims come from sessions that were not recorded.
+const CLAIMS: [(&str, &[&str]); 1] = [(
+    "--provoke no-library --yes`",
+    &["h200-kv-no-library", "h200-kv-init-failed", "h200-kv-no-odirect", "h200-kv-operation-failed"],
+)];
 
 /// The result of a recorded KV-cache workload: the verified read of each variant (the median if there are several),
 /// with latencies, fallbacks and concurrent writes.
@@ -201,7 +192,7 @@ fn the_results_of_the_claims_are_those_of_the_shipped_recordings() {
         }
         let result = paths.iter().map(|path| workload_cell(&state(path))).collect::<Vec<_>>().join("; ");
         assert!(!result.is_empty(), "{recordings:?} contain no verified read");
-        let line = lines[at..].iter_mut().find(|line| line.starts_with("- Measured: ")).unwrap();
+        let line = lines[at..].iter_mut().take(3).find(|line| line.starts_with("- Measured: ")).unwrap();
         *line = format!("- Measured: {result}");
     }
     let wanted = lines.join("\n") + "\n";

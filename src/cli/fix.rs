@@ -251,7 +251,7 @@ impl Work<'_> {
         let Ok((_, view)) = open(self.order.root) else { return refused() };
         let report = checks::run(&view, &self.paths, None, &mut |_| {});
         match fixes::plan_by_id(&view, &report, plan.id) {
-            Some(now) => self.apply(&view, &FixPlan { check: plan.check.clone(), ..now }, &plan.digest()),
+            Some(now) => self.apply(&view, &FixPlan { check: plan.check, ..now }, &plan.digest()),
             None => refused(),
         }
     }

@@ -286,6 +286,7 @@ fn list(output: &OutputArgs) -> u8 {
 }
 
 #[cfg(test)]
+#[allow(clippy::panic)]
 mod tests {
     use super::*;
 

@@ -11,7 +11,7 @@ pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -
     let spec = spec::of(id);
     FixPlan {
         id,
-        check: spec.check.into(),
+        check: spec.check,
         title: spec.title.to_owned(),
         why: String::new(),
         changes: Vec::new(),

@@ -114,7 +114,7 @@ impl Hardware {
             p2pdma_blockers: report
                 .findings
                 .iter()
-                .filter(|f| f.blocks.contains(&Route::P2pdma) && !ours.iter().any(|id| f.id == *id))
+                .filter(|f| f.blocks.contains(&Route::P2pdma) && !ours.contains(&f.id))
                 .map(|f| f.id)
                 .collect(),
             own_addresses: own_addresses(root),
