@@ -5,7 +5,7 @@ use super::command::CommandOutput;
 use super::libcufile::LibcufileFacts;
 use super::nvml::NvmlFacts;
 use super::path_facts::PathFacts;
-use super::unread::Unread;
+use super::unread::{Denial, Unread};
 use crate::trust::Scratch;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
@@ -186,7 +186,7 @@ impl Folder {
     pub(super) fn read_bytes(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
         match self.find(path, true) {
             Found::Missing => Err(Unread::Missing),
-            Found::Denied(why) => Err(Unread::Denied(why)),
+            Found::Denied(why) => Err(Unread::Denied(Denial::of_capture(&why))),
             Found::Here { folder, name, .. } => bounded(folder.as_fd(), &name, limit),
         }
     }
@@ -194,7 +194,7 @@ impl Folder {
     pub(super) fn entries(&self, path: &Path) -> Result<Vec<String>, Unread> {
         let (folder, name) = match self.find(path, true) {
             Found::Missing => return Err(Unread::Missing),
-            Found::Denied(why) => return Err(Unread::Denied(why)),
+            Found::Denied(why) => return Err(Unread::Denied(Denial::of_capture(&why))),
             Found::Here { folder, name, .. } => (folder, name),
         };
         let unread = |errno: rustix::io::Errno| super::live::unread(&errno.into());
@@ -233,7 +233,7 @@ impl Folder {
         match self.find(path, true) {
             Found::Here { .. } => Ok(()),
             Found::Missing => Err(Unread::Missing),
-            Found::Denied(why) => Err(Unread::Denied(why)),
+            Found::Denied(why) => Err(Unread::Denied(Denial::of_capture(&why))),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Reads files of the live machine. Reads are limited in size, accept only regular files, and do not hang on a FIFO.
 
 use super::symbols;
-use super::unread::Unread;
+use super::unread::{Denial, Unread};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, ErrorKind, Read};
@@ -27,7 +28,11 @@ pub(super) fn environment() -> BTreeMap<String, String> {
 pub(super) fn unread(error: &std::io::Error) -> Unread {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => Unread::Missing,
-        ErrorKind::PermissionDenied => Unread::Denied(words(error)),
+        ErrorKind::PermissionDenied => Unread::Denied(match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::ACCESS) => Denial::Access,
+            Some(Errno::PERM) => Denial::NotPermitted,
+            _ => Denial::Other(words(error)),
+        }),
         _ => Unread::Failed(words(error)),
     }
 }

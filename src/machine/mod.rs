@@ -70,4 +70,4 @@ pub use secrets::hidden as without_secrets;
 pub use secure_boot::{SecureBoot, Signature, is_signature_rejection, secure_boot, signature};
 pub use summary::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
 pub use symbols::SYMBOLS;
-pub use unread::Unread;
+pub use unread::{Denial, Unread};

@@ -222,7 +222,8 @@ impl Recording {
 
 fn reason(why: &Unread) -> String {
     match why {
-        Unread::Denied(words) | Unread::Failed(words) => words.clone(),
+        Unread::Denied(denial) => denial.message().to_owned(),
+        Unread::Failed(words) => words.clone(),
         other => other.to_string(),
     }
 }

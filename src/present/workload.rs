@@ -98,7 +98,7 @@ fn transfers(state: &State) -> Table {
     Table {
         title: "KV-cache transfers".to_owned(),
         note:
-            "Of repeats, the run with the median time. Rate: while transfers were in flight. Latency: of one transfer, including opening and registering if needed."
+            "Each row is the run with the median time. The rate is that while transfers were in flight. A latency is that of one transfer, including opening and registering if needed."
                 .to_owned(),
         heads: heads(&["run", "rate", "p50", "p90", "p99", "max", "transfers", "largest"]),
         rows: rows.collect(),

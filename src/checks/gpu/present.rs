@@ -49,7 +49,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     let cgroup = ctx.root.read_text(CGROUP).unwrap_or_default();
     let job = cgroup.lines().find(|line| line.contains("slurm"));
     let judged = match (job, &denied) {
-        (Some(line), _) => Judged::lack(ID, "this job of Slurm has no GPU").found(CGROUP, line).advice(
+        (Some(line), _) => Judged::lack(ID, "this Slurm job has no GPU").found(CGROUP, line).advice(
             Advice::from("Start the job with a GPU: ").command("srun --gpus=1 PROGRAM").text(", or --gres=gpu:1."),
         ),
         (None, Some(_)) if machine::container(ctx.root).is_none() => Judged::lack(

@@ -6,7 +6,7 @@ use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::core::{CheckId, Finding, FixId, Route};
-use crate::machine::{self, Unread};
+use crate::machine::{self, Denial, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -73,7 +73,8 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                     Advice::from("Reload the module, which creates them: ")
                         .command("sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs"),
                 ),
-                (None, Unread::Denied(reason)) if is_of_a_cgroup(reason) => {
+                // A device cgroup denies with EPERM; the mode of the device denies with EACCES.
+                (None, Unread::Denied(Denial::NotPermitted)) => {
                     let judged = Judged {
                         finding: Finding { summary: "a device cgroup denies its device".to_owned(), ..judged.finding },
                         ..judged
@@ -91,11 +92,6 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
             }
         }
     }
-}
-
-/// Whether a device cgroup denied the device: the kernel then returns EPERM, and EACCES because of the mode.
-fn is_of_a_cgroup(reason: &str) -> bool {
-    reason.contains("EPERM") || reason.contains("Operation not permitted")
 }
 
 /// The cgroup of this process, in version 2 or of the devices controller.

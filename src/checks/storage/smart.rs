@@ -78,7 +78,7 @@ fn judged(controller: &str, health: &Health) -> Judged {
         Health { media_errors: 1.., .. } => Some(format!("counts {} media errors", health.media_errors)),
         _ if spare_is_low => Some("has less spare capacity than its threshold".to_owned()),
         Health { used_percent: 100.., .. } => {
-            Some(format!("is worn: {} % of its rated life are used", health.used_percent))
+            Some(format!("is worn: {} % of its rated life is used", health.used_percent))
         }
         _ => None,
     };
@@ -86,7 +86,7 @@ fn judged(controller: &str, health: &Health) -> Judged {
         Some(trouble) => Judged::warn(ID, format!("{controller} {trouble}"))
             .advice("Save the data, and plan to replace the disk. Its rates may already be lower."),
         None => {
-            Judged::pass(ID, format!("{controller} is healthy, {} % of its rated life are used", health.used_percent))
+            Judged::pass(ID, format!("{controller} is healthy, {} % of its rated life is used", health.used_percent))
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn devices() -> Vec<Variant> {
             &["nvfs-devnodes", "lib-open-probe"],
             all([
                 nodes(),
-                denied("EPERM"),
+                denied("operation not permitted"),
                 nodes(),
                 vec![put("files/proc/self/cgroup", "0::/system.slice/vllm.service\n")],
             ]),
