@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Err(error) = gds_top::trust::leave_out_foreign_folders() {
+        eprintln!("gds-top: {error}");
+        return ExitCode::from(2);
+    }
     gds_top::device::endings::with_stack(gds_top::cli::main)
 }

@@ -77,10 +77,16 @@ impl Stage {
 
     /// Runs the program as root with the attacker's variables in the attacker's folder.
     fn run(&self, words: &[&str]) -> Output {
+        self.run_with(words, "LD_LIBRARY_PATH", "")
+    }
+
+    /// [`Stage::run`] with one more variable.
+    fn run_with(&self, words: &[&str], name: &str, value: &str) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         Command::new(PROGRAM)
             .args(words)
             .env_clear()
+            .env(name, value)
             .env("PATH", format!("{}:{path}", self.at("bin").display()))
             .env("HOME", self.at("home"))
             .env("TMPDIR", self.at("tmp"))
@@ -298,6 +304,15 @@ fn a_library_that_another_user_planted_is_not_loaded_by_root() {
         // The same attacks with a folder for temporary files that all users share, like /tmp.
         chown(stage.at("tmp"), Some(0), Some(0)).unwrap();
         fs::set_permissions(stage.at("tmp"), Permissions::from_mode(0o1777)).unwrap();
+    }
+    // An empty part is the working directory.
+    for value in [":/usr/local/cuda/lib64", ".", &stage.at("home/.local/lib").display().to_string()] {
+        for words in [&["check", "/usr"][..], &["fix", "--list"], &["top", "--once"]] {
+            let output = stage.run_with(words, "LD_LIBRARY_PATH", value);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("LD_LIBRARY_PATH is used only in part"), "{words:?}: {said}");
+            assert_eq!(fs::read_to_string(&mark).unwrap_or_default(), "", "{words:?} with {value}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decides which files and folders are trusted: programs and libraries that no other user could have written, and
 //! private folders that this program creates and removes.
 
+mod environment;
 mod folder;
 mod maker;
 mod regular;
@@ -8,6 +9,7 @@ mod scratch;
 mod unfinished;
 
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
+pub use environment::leave_out_foreign_folders;
 pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
 pub use maker::Maker;
 pub use regular::{open_regular, read_regular};
