@@ -5,7 +5,7 @@ use super::plans::{for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
-use crate::core::check::Scope;
+use crate::core::check::{Scope, Step as Row};
 use crate::core::{CheckId, Finding, FixId, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use crate::text::capitalised;
@@ -15,112 +15,6 @@ pub use crate::core::StepState as State;
 
 /// The id of the checklist.
 pub const ID: &str = "nvidia-gds";
-
-/// A step: its title, its checks, and for each check the fix to use if the finding names none.
-type Row = (&'static str, &'static [(CheckId, Option<FixId>)]);
-
-const START: &[Row] = &[
-    (
-        "A GPU that supports direct transfers from devices",
-        &[
-            (CheckId::Wsl, None),
-            (CheckId::GpuPresent, None),
-            (CheckId::GpuClass, None),
-            (CheckId::GpuComputeCap, None),
-            (CheckId::GpuGdrAttr, None),
-            (CheckId::GpuMigVgpu, None),
-        ],
-    ),
-    (
-        "The NVIDIA driver, with the open kernel modules",
-        &[
-            (CheckId::DriverMismatch, None),
-            (CheckId::DriverVersion, None),
-            (CheckId::DriverFlavour, Some(FixId::NvidiaDriverOpen)),
-            (CheckId::GpuOpenCapable, None),
-            (CheckId::GpuFabric, Some(FixId::NvidiaFabricmanager)),
-        ],
-    ),
-    ("libcufile", &[(CheckId::LibFound, Some(FixId::LibcufileInstall)), (CheckId::LibVersion, None)]),
-];
-// nvidia-fs is compiled against the storage driver, so the storage driver is installed first.
-const NVFS: &[Row] = &[
-    ("A storage driver that works with nvidia-fs", &[(CheckId::NvfsNvmeSymbol, Some(FixId::NvmePatch))]),
-    (
-        "The kernel module nvidia-fs, built for this kernel",
-        &[
-            (CheckId::NvfsLoadErrors, None),
-            (CheckId::NvfsDkms, Some(FixId::NvfsDkms)),
-            (CheckId::NvfsBuildInputs, Some(FixId::NvfsDkms)),
-            (CheckId::NvfsSecureboot, Some(FixId::SecureBootKey)),
-            (CheckId::NvfsVersion, Some(FixId::NvfsInstall)),
-        ],
-    ),
-    (
-        "nvidia-fs loaded, now and at every boot",
-        &[
-            (CheckId::NvfsLoaded, Some(FixId::NvfsInstall)),
-            (CheckId::NvfsAutoload, Some(FixId::NvfsLoad)),
-            (CheckId::NvfsDevnodes, None),
-            (CheckId::NvfsRegistered, None),
-        ],
-    ),
-];
-const P2PDMA: &[Row] = &[
-    (
-        "A kernel with PCI P2PDMA",
-        &[
-            (CheckId::KernelVersion, None),
-            (CheckId::KernelP2pdma, Some(FixId::KernelP2pdma)),
-            (CheckId::DistroBlocklist, None),
-            (CheckId::KernelP2pRootports, None),
-        ],
-    ),
-    (
-        "The GPU's BAR1 mapped statically",
-        &[(CheckId::GpuP2pdmaModel, None), (CheckId::GpuStaticBar1, Some(FixId::P2pdmaRegistryKeys))],
-    ),
-    ("NVMe disks without the multipath head", &[(CheckId::NvmeMultipath, Some(FixId::NvmeMultipathOff))]),
-];
-const IOMMU: &[Row] = &[(
-    "The IOMMU disabled or in pass-through mode",
-    &[(CheckId::IommuState, Some(FixId::IommuOff)), (CheckId::PcieAcs, None)],
-)];
-const END: &[Row] = &[
-    (
-        "The model's disk and file system",
-        &[
-            (CheckId::FsType, None),
-            (CheckId::Ext4Ordered, Some(FixId::Ext4Ordered)),
-            (CheckId::OdirectOpen, None),
-            (CheckId::MdRaid, None),
-            (CheckId::DmLvm, None),
-            (CheckId::NvmeIntegrity, None),
-            (CheckId::NfsRdma, None),
-            (CheckId::VmType, None),
-        ],
-    ),
-    ("udev's record of the disk", &[(CheckId::UdevDatabase, Some(FixId::UdevRecord))]),
-    ("cufile.json", &[(CheckId::CfgParse, None), (CheckId::CfgCompat, None), (CheckId::CfgEffective, None)]),
-    ("The changes in effect", &[(CheckId::RebootPending, None)]),
-    ("libcufile opens", &[(CheckId::LibOpenProbe, None)]),
-];
-
-/// The checks without which a step is not done. If one of them has no result, the state of its step is not known.
-const PROOFS: &[CheckId] = &[
-    CheckId::GpuPresent,
-    CheckId::DriverVersion,
-    CheckId::LibFound,
-    CheckId::NvfsLoaded,
-    CheckId::KernelP2pdma,
-    CheckId::GpuStaticBar1,
-    CheckId::IommuState,
-    CheckId::FsType,
-    CheckId::UdevDatabase,
-    CheckId::CfgParse,
-    CheckId::LibOpenProbe,
-    CheckId::CfgP2pBoth,
-];
 
 /// The checklist for this machine. It leads to the best possible route of the verdicts. If no direct route is possible,
 /// it begins with the reason, and only offers steps to reads through host memory.
@@ -152,16 +46,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         Some(finding) => format!("{}, so {reason}", finding.summary),
         None => reason.to_owned(),
     };
-    let keys: &[Row] = &[("P2PDMA enabled in cufile.json", &[(CheckId::CfgP2pBoth, Some(FixId::CufileP2pdmaKeys))])];
-    let (middle, keys) = match route {
-        Route::Nvfs => (NVFS, &[] as &[Row]),
-        Route::P2pdma => (P2PDMA, keys),
-        Route::C2c => (&[] as &[Row], keys),
-        _ => (&[] as &[Row], &[] as &[Row]),
-    };
-    let rows = [START, middle, IOMMU, END, keys];
-    let mut steps: Vec<Step> =
-        rows.into_iter().flatten().filter_map(|row| step(root, report, row, route, None)).collect();
+    let mut steps: Vec<Step> = rows(root, report, route, None);
     add_repository(root, report, &mut steps);
     steps.push(proof(report, route));
     for (at, cause) in causes_elsewhere(report, &steps) {
@@ -208,8 +93,7 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
         }
     }
     let offered = verdict.map_or(&[][..], |verdict| verdict.steps.as_slice());
-    let rows = [START, END].into_iter().flatten();
-    let mut steps: Vec<Step> = rows.filter_map(|row| step(root, report, row, Route::Compat, Some(offered))).collect();
+    let mut steps: Vec<Step> = rows(root, report, Route::Compat, Some(offered));
     for step in &mut steps {
         if step.checks.iter().any(|id| first.checks.contains(id)) {
             step.state = State::Impossible;
@@ -307,17 +191,16 @@ fn repository(root: &Root, report: &Report, steps: &[Step]) -> Step {
     out
 }
 
-/// The step of a row. `None` if no check is about it on this machine. With `offered`, only these checks get a fix or
-/// advice.
-fn step(
-    root: &Root,
-    report: &Report,
-    (title, checks): &Row,
-    route: Route,
-    offered: Option<&[CheckId]>,
-) -> Option<Step> {
+/// The steps of a route in their order. With `offered`, only these checks get a fix or advice.
+fn rows(root: &Root, report: &Report, route: Route, offered: Option<&[CheckId]>) -> Vec<Step> {
+    let needed = Row::ALL.into_iter().filter(|row| row.is_for(route));
+    needed.filter_map(|row| step(root, report, row, route, offered)).collect()
+}
+
+/// A step with its checks. `None` if no check is about it on this machine.
+fn step(root: &Root, report: &Report, row: Row, route: Route, offered: Option<&[CheckId]>) -> Option<Step> {
     let mut out = Step {
-        title: (*title).to_owned(),
+        title: row.title().to_owned(),
         state: State::Unknown,
         checks: Vec::new(),
         found: Vec::new(),
@@ -325,21 +208,24 @@ fn step(
         advice: Vec::new(),
     };
     let mut states = Vec::new();
-    for (check, fix) in *checks {
+    for (check, part) in CheckId::ALL.iter().filter_map(|check| check.spec().step.map(|part| (check, part))) {
+        if part.step != row {
+            continue;
+        }
         let Some(finding) = report.finding(*check) else {
-            if PROOFS.contains(check) {
+            if part.is_needed {
                 states.push(State::Unknown);
                 out.found.push(format!("{check}: not examined"));
             }
             continue;
         };
-        let mut state = state(finding, route, *fix);
+        let mut state = state(finding, route, part.fix);
         // Only P2PDMA needs a newer driver than nvidia-fs, so a working driver is kept for other routes.
         if *check == CheckId::DriverVersion && state == State::Open && !stops(root, route) {
             state = State::Done;
         }
         // A check without a result leaves a step open to doubt only if the step depends on it.
-        if state != State::Unknown || PROOFS.contains(check) {
+        if state != State::Unknown || part.is_needed {
             states.push(state);
         }
         out.checks.push(finding.id);
@@ -353,7 +239,7 @@ fn step(
             out.advice.push(format!("{} is caused by {cause}: fix that first", finding.id));
             continue;
         }
-        let id = finding.fix.or(*fix);
+        let id = finding.fix.or(part.fix);
         match id.and_then(|id| for_id(root, report, id, finding.id)) {
             Some(plan) if out.plans.iter().any(|known| known.id == plan.id) => {}
             Some(plan) => out.plans.push(plan),
@@ -380,21 +266,15 @@ fn stops(root: &Root, route: Route) -> bool {
     version < if route == Route::P2pdma { (565, 47) } else { (460, 0) }
 }
 
-/// Checks of properties that every direct route needs and that cannot be changed.
-const GIVEN: &[CheckId] = &[
-    CheckId::Wsl,
-    CheckId::CpuArch,
-    CheckId::GpuPresent,
-    CheckId::GpuClass,
-    CheckId::GpuComputeCap,
-    CheckId::GpuGdrAttr,
-    CheckId::GpuMigVgpu,
-    CheckId::GpuOpenCapable,
-];
+/// Whether a check is about a property of the system or the GPU that every direct route needs and that cannot be
+/// changed.
+fn is_of_system(check: CheckId) -> bool {
+    check.spec().step.is_some_and(|part| part.step == Row::Gpu)
+}
 
 /// Whether the kind of system or the GPU makes every direct route impossible.
 fn is_given(finding: &Finding) -> bool {
-    GIVEN.contains(&finding.id)
+    is_of_system(finding.id)
         && finding.cause.is_none()
         && matches!(finding.status, Status::Warn | Status::Fail)
         && finding.fix.is_none()
@@ -415,7 +295,7 @@ fn obstacle(report: &Report, possible: Route) -> Option<&Finding> {
 fn state(finding: &Finding, route: Route, fix: Option<FixId>) -> State {
     // The GPU and the kind of system cannot be changed, so advice about them is not a step.
     let is_of_gpu = finding.id.spec().scope == Scope::Gpu;
-    let is_given = finding.fix.is_none() && fix.is_none() && (is_of_gpu || GIVEN.contains(&finding.id));
+    let is_given = finding.fix.is_none() && fix.is_none() && (is_of_gpu || is_of_system(finding.id));
     // A GPU without a working driver is not an obstacle, because the driver can be fixed.
     let is_missing = finding.id != CheckId::GpuPresent || finding.permanent;
     if is_given && is_missing && finding.status == Status::Fail {

@@ -2,9 +2,11 @@
 //! one entry of the table and one function below `checks`.
 
 mod parts;
-/// Declares the checks and their specifications. `(default)` after the fixes sets `has_default_fix`.
+/// Declares the checks and their specifications. The word `needed` after the step means that the step depends on the
+/// check, and `=> Fix` names the fix of the step if the finding names none. `(default)` after the fixes sets
+/// `has_default_fix`.
 macro_rules! checks {
-    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
+    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident $($needed:ident)? $(=> $remedy:ident)?, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
         examines $examines:literal
         why $why:literal
         look $look:literal todo $todo:literal
@@ -31,7 +33,7 @@ macro_rules! checks {
         pub(super) const TABLE: &[CheckSpec] = &[$(CheckSpec {
             group: Group::$group,
             scope: Scope::$scope,
-            step: checks!(@step $step),
+            step: checks!(@step $step $($needed)? $(=> $remedy)?),
             blocks: $blocks,
             examines: $examines,
             why: $why,
@@ -45,12 +47,22 @@ macro_rules! checks {
     (@default default) => { true };
     (@default) => { false };
     (@step NoStep) => { None };
-    (@step $step:ident) => { Some(Step::$step) };
+    (@step $step:ident $($needed:ident)? $(=> $remedy:ident)?) => {
+        Some(CheckStep {
+            step: Step::$step,
+            is_needed: checks!(@needed $($needed)?),
+            fix: checks!(@remedy $($remedy)?),
+        })
+    };
+    (@needed needed) => { true };
+    (@needed) => { false };
+    (@remedy $fix:ident) => { Some(FixId::$fix) };
+    (@remedy) => { None };
 }
 
 mod table;
 
-pub use parts::{CheckSpec, Group, Scope, Step};
+pub use parts::{CheckSpec, CheckStep, Group, Scope, Step};
 pub use table::CheckId;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -11,8 +11,8 @@ pub struct CheckSpec {
     pub group: Group,
     /// Its scope: the machine, each path, each GPU, or each pair.
     pub scope: Scope,
-    /// The step of the guide that it belongs to. `None` if it belongs to no step.
-    pub step: Option<Step>,
+    /// Its part in the guide. `None` if the guide does not contain the check.
+    pub step: Option<CheckStep>,
     /// The routes that it can block.
     pub blocks: &'static [Route],
     /// The examined property, in words.
@@ -88,16 +88,27 @@ pub enum Scope {
     Pair,
 }
 
+/// The part of a check in the guide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckStep {
+    /// The step that contains the check.
+    pub step: Step,
+    /// Whether the step depends on the check. Without its result, the state of the step is not known.
+    pub is_needed: bool,
+    /// The fix if the finding names none.
+    pub fix: Option<FixId>,
+}
+
 /// A step of the guide to a proven direct route, in the order of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Use a GPU that supports direct transfers from devices.
+    /// Use a GPU and a system that support direct transfers from devices. This cannot be changed.
     Gpu,
     /// Install the NVIDIA driver.
     Driver,
     /// Install libcufile.
     Libcufile,
-    /// Install a storage driver that works with nvidia-fs.
+    /// Install a storage driver that works with nvidia-fs. nvidia-fs is compiled against it, so it comes first.
     StorageDriver,
     /// Build nvidia-fs for this kernel and driver.
     Module,
@@ -117,10 +128,67 @@ pub enum Step {
     UdevRecord,
     /// Write a cufile.json that libcufile accepts.
     Config,
-    /// Enable P2PDMA in cufile.json.
-    P2pConfig,
     /// Reboot, so that the changes take effect.
     InEffect,
     /// Open libcufile.
     Opens,
+    /// Enable P2PDMA in cufile.json.
+    P2pConfig,
+}
+
+impl Step {
+    /// All steps, in the order of the guide.
+    pub const ALL: [Self; 16] = [
+        Self::Gpu,
+        Self::Driver,
+        Self::Libcufile,
+        Self::StorageDriver,
+        Self::Module,
+        Self::Loaded,
+        Self::Kernel,
+        Self::Bar1,
+        Self::Multipath,
+        Self::Iommu,
+        Self::Disk,
+        Self::UdevRecord,
+        Self::Config,
+        Self::InEffect,
+        Self::Opens,
+        Self::P2pConfig,
+    ];
+
+    /// The title: the state in which the step is done.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Gpu => "A GPU that supports direct transfers from devices",
+            Self::Driver => "The NVIDIA driver, with the open kernel modules",
+            Self::Libcufile => "libcufile",
+            Self::StorageDriver => "A storage driver that works with nvidia-fs",
+            Self::Module => "The kernel module nvidia-fs, built for this kernel",
+            Self::Loaded => "nvidia-fs loaded, now and at every boot",
+            Self::Kernel => "A kernel with PCI P2PDMA",
+            Self::Bar1 => "The GPU's BAR1 mapped statically",
+            Self::Multipath => "NVMe disks without the multipath head",
+            Self::Iommu => "The IOMMU disabled or in pass-through mode",
+            Self::Disk => "The model's disk and file system",
+            Self::UdevRecord => "udev's record of the disk",
+            Self::Config => "cufile.json",
+            Self::InEffect => "The changes in effect",
+            Self::Opens => "libcufile opens",
+            Self::P2pConfig => "P2PDMA enabled in cufile.json",
+        }
+    }
+
+    /// Whether a route needs the step.
+    #[must_use]
+    pub const fn is_for(self, route: Route) -> bool {
+        match self {
+            Self::StorageDriver | Self::Module | Self::Loaded => matches!(route, Route::Nvfs),
+            Self::Kernel | Self::Bar1 | Self::Multipath => matches!(route, Route::P2pdma),
+            Self::P2pConfig => matches!(route, Route::P2pdma | Route::C2c),
+            Self::Iommu => route.is_direct(),
+            _ => true,
+        }
+    }
 }

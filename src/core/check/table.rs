@@ -1,6 +1,6 @@
 //! The table of all checks. Causes are before their consequences, so that the position is the rank of a check.
 
-use super::parts::{CheckSpec, Group, Scope, Step};
+use super::parts::{CheckSpec, CheckStep, Group, Scope, Step};
 use crate::core::fix_id::FixId;
 use crate::core::route::Route;
 
@@ -17,7 +17,7 @@ checks! {
         examines "the CPU architecture"
         why "libcufile exists for x86_64 and aarch64."
         look "uname -m" todo "Use a supported machine.";
-    GpuPresent = "gpu-present", Gpu, Machine, Gpu, EVERY, [NvidiaDriverOpen, NvidiaDriverProprietary, SecureBootKey]
+    GpuPresent = "gpu-present", Gpu, Machine, Gpu needed, EVERY, [NvidiaDriverOpen, NvidiaDriverProprietary, SecureBootKey]
         examines "whether a GPU is on the bus and the driver reports it"
         why "cuFile reads into GPU memory, which needs a GPU and a working driver."
         look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
@@ -32,17 +32,17 @@ checks! {
         why "An older driver returns error 35 (insufficient driver)."
         look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
         causes ["A Python wheel installed a libcufile of a newer CUDA release than the driver supports."];
-    DriverVersion = "driver-version", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
+    DriverVersion = "driver-version", Gpu, Machine, Driver needed, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
         examines "the version of the loaded driver"
         why "P2PDMA needs 565.47 or later; nvidia-fs maps memory persistently from 555 on."
         look "cat /proc/driver/nvidia/version" todo ""
         causes ["The driver branch of the distribution is old."];
-    DriverFlavour = "driver-flavour", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
+    DriverFlavour = "driver-flavour", Gpu, Machine, Driver => NvidiaDriverOpen, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
         examines "open or proprietary kernel modules"
         why "nvidia-fs 2.17.5 and later, and P2PDMA, need the open kernel modules."
         look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo ""
         causes ["The proprietary kernel modules were installed; before driver 560 they were the default."];
-    GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
+    GpuFabric = "gpu-fabric", Gpu, Machine, Driver => NvidiaFabricmanager, EVERY, [NvidiaFabricmanager]
         examines "the fabric manager of machines with NVSwitch"
         why "CUDA fails with 802 (system not ready) until it has configured the NVSwitches."
         look "systemctl status nvidia-fabricmanager" todo ""
@@ -60,7 +60,7 @@ checks! {
         examines "the compute capability"
         why "libcufile supports compute capability 6.0 and later."
         look "nvidia-smi --query-gpu=compute_cap --format=csv" todo "Use a newer GPU; this cannot be changed.";
-    GpuOpenCapable = "gpu-open-capable", Gpu, Gpu, Driver, &[Route::Nvfs, Route::P2pdma], []
+    GpuOpenCapable = "gpu-open-capable", Gpu, Gpu, Gpu, &[Route::Nvfs, Route::P2pdma], []
         examines "whether the GPU can use the open kernel modules"
         why "Pascal and Volta need the proprietary modules, and nvidia-fs 2.17.5 and later needs the open ones."
         look "nvidia-smi --query-gpu=name,compute_cap --format=csv" todo "Use nvidia-fs 2.17.4 with the proprietary driver, or read through host memory.";
@@ -103,7 +103,7 @@ checks! {
         examines "whether the file can be read"
         why "libcufile accepts regular files and block devices only."
         look "ls -l FILE" todo "Name a regular file that this user may read.";
-    FsType = "fs-type", Files, Path, Disk, EVERY, [MoveModel] (default)
+    FsType = "fs-type", Files, Path, Disk needed, EVERY, [MoveModel] (default)
         examines "the file system"
         why "A direct route needs ext4 or xfs on a supported disk, or a supported network file system."
         look "findmnt -T PATH -o FSTYPE" todo ""
@@ -168,7 +168,7 @@ checks! {
         why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
         look "ls /dev/nvidia*" todo ""
         causes ["The container was started without GPUs."];
-    UdevDatabase = "udev-database", Files, Path, UdevRecord, EVERY, [UdevRecord]
+    UdevDatabase = "udev-database", Files, Path, UdevRecord needed => UdevRecord, EVERY, [UdevRecord]
         examines "the udev record of the disk"
         why "libcufile gets the type of the file system from udev; without it every file fails with 5027, even in compat mode."
         look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro."
@@ -177,7 +177,7 @@ checks! {
         examines "/proc and /sys in the container"
         why "libcufile 1.16 and later never returns if /proc/modules cannot be read."
         look "head -1 /proc/modules" todo "Run on the host, or in a runtime with a complete /proc.";
-    CfgParse = "cfg-parse", Cufile, Machine, Config, EVERY, [CufileConfig] (default)
+    CfgParse = "cfg-parse", Cufile, Machine, Config needed, EVERY, [CufileConfig] (default)
         examines "syntax and types of cufile.json"
         why "One wrong comma in /etc/cufile.json makes every program fail with 5002 (-22 up to 1.18)."
         look "gds-top config lint" todo ""
@@ -187,7 +187,7 @@ checks! {
         why "Without a log the reason for compat mode is lost."
         look "gds-top config show | grep logging" todo ""
         causes ["logging.dir names a folder that does not exist."];
-    LibFound = "lib-found", Cufile, Machine, Libcufile, EVERY, [LibcufileInstall]
+    LibFound = "lib-found", Cufile, Machine, Libcufile needed => LibcufileInstall, EVERY, [LibcufileInstall]
         examines "all copies of libcufile"
         why "Without it there are no cuFile reads. With several copies, a program can load another one than the toolkit's."
         look "ldconfig -p | grep cufile; pip list | grep cufile" todo ""
@@ -197,7 +197,7 @@ checks! {
         why "libcufile needs libcuda for GPU memory, and libudev and libmount to register files."
         look "ldconfig -p | grep -e libcuda.so.1 -e libudev -e libmount -e libnuma" todo "Debian: apt-get install libmount1 libudev1 libnuma1. RHEL: dnf install libmount systemd-libs numactl-libs."
         causes ["A slim container image."];
-    LibOpenProbe = "lib-open-probe", Cufile, Machine, Opens, EVERY, []
+    LibOpenProbe = "lib-open-probe", Cufile, Machine, Opens needed, EVERY, []
         examines "whether cuFileDriverOpen works"
         why "Errors in cufile.json are printed on standard error only, never in cufile.log."
         look "gds-top check" todo "Run gds-top explain with the code that it reports."
@@ -207,22 +207,22 @@ checks! {
         why "Patched NVMe drivers exist for certain kernels only; P2PDMA needs 6.2 or later."
         look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver."
         causes ["The distribution's kernel is older than 6.2."];
-    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel, &[Route::P2pdma], [KernelP2pdma] (default)
+    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel needed => KernelP2pdma, &[Route::P2pdma], [KernelP2pdma] (default)
         examines "PCI P2PDMA in the kernel"
         why "Without CONFIG_PCI_P2PDMA the route p2pdma does not exist."
         look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo ""
         causes ["The distribution built its kernel without CONFIG_PCI_P2PDMA."];
-    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey] (default)
+    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module => SecureBootKey, &[Route::Nvfs], [SecureBootKey] (default)
         examines "Secure Boot and the signature of nvidia-fs"
         why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
         look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo ""
         causes ["DKMS built the module, and its signing key was never enrolled."];
-    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms] (default)
+    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module => NvfsDkms, &[Route::Nvfs], [NvfsDkms] (default)
         examines "headers and symbol versions for the build of nvidia-fs"
         why "A build without the driver's symbol versions succeeds, and the module then fails to load."
         look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo ""
         causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
-    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
+    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module => NvfsDkms, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
@@ -232,12 +232,12 @@ checks! {
         why "The kernel log has the reason why the module is not loaded."
         look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line."
         causes ["The proprietary driver is loaded.", "The module was built for another driver or kernel.", "Secure Boot."];
-    NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
+    NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded needed => NvfsInstall, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
         examines "whether nvidia-fs is loaded"
         why "The route nvfs needs the module. P2PDMA does not."
         look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install."
         causes ["nvidia-fs is not installed.", "No file loads it at boot."];
-    NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsInstall]
+    NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module => NvfsInstall, &[Route::Nvfs], [NvfsInstall]
         examines "the version of nvidia-fs"
         why "libcufile rejects modules before 2.12 (5004); 2.25.6 fails every read with -14."
         look "cat /proc/driver/nvidia-fs/version" todo ""
@@ -247,7 +247,7 @@ checks! {
         why "A program that cannot open /dev/nvidia-fs0 gets 5025 or compat mode."
         look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666."
         causes ["A container without /dev/nvidia-fs*.", "A udev rule changed the mode."];
-    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
+    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver => NvmePatch, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
         examines "whether the NVMe driver is built for nvidia-fs"
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
@@ -256,22 +256,22 @@ checks! {
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."
         look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
-    GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
+    GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1 needed => P2pdmaRegistryKeys, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
         look "grep RegistryDwords /proc/driver/nvidia/params" todo ""
         causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
-    NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
+    NvmeMultipath = "nvme-multipath", Storage, Path, Multipath => NvmeMultipathOff, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
         why "P2PDMA needs the disk itself, and the multipath device is not a PCI device."
         look "cat /sys/module/nvme_core/parameters/multipath" todo ""
         causes ["The kernel's default."];
-    IommuState = "iommu-state", Kernel, Machine, Iommu, &[Route::Nvfs, Route::C2c], [IommuOff]
+    IommuState = "iommu-state", Kernel, Machine, Iommu needed => IommuOff, &[Route::Nvfs, Route::C2c], [IommuOff]
         examines "the IOMMU"
         why "On x86 a translating IOMMU breaks or slows down direct reads. Grace needs it enabled."
         look "cat /proc/cmdline; ls /sys/class/iommu" todo ""
         causes ["The distribution enables the IOMMU by default.", "A virtualization host."];
-    Ext4Ordered = "ext4-ordered", Files, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
+    Ext4Ordered = "ext4-ordered", Files, Path, Disk => Ext4Ordered, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
         examines "the journal mode of ext4"
         why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
         look "grep ext4 /proc/mounts" todo ""
@@ -295,7 +295,7 @@ checks! {
         examines "how requests of user-space RDMA are distributed over network cards"
         why "libcufile ignores an unknown policy. With RoundRobinMaxMin, several GPUs share as few network cards as possible."
         look "gds-top config show | grep rdma_load_balancing_policy" todo "Set properties.rdma_load_balancing_policy to RoundRobinMaxMin if several GPUs have the same nearest network card.";
-    CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
+    CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig needed => CufileP2pdmaKeys, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
         examines "the two keys that enable P2PDMA"
         why "From 1.16 on libcufile needs use_pci_p2pdma under properties and under block.nvme."
         look "gds-top config show | grep p2pdma" todo ""
@@ -328,7 +328,7 @@ checks! {
         examines "kernel lockdown"
         why "In mode integrity the kernel rejects unsigned modules and raw PCI access."
         look "cat /sys/kernel/security/lockdown" todo "Sign the modules (gds-top fix secure-boot-key), or disable Secure Boot in the firmware.";
-    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded, NONE, [NvfsLoad] (default)
+    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded => NvfsLoad, NONE, [NvfsLoad] (default)
         examines "whether nvidia-fs is loaded at boot, after the driver"
         why "Otherwise reads go through host memory after each reboot."
         look "cat /etc/modules-load.d/*nvidia*fs*.conf" todo "";
