@@ -11,6 +11,7 @@ pub mod comparisons;
 pub mod cost;
 pub mod engine_rows;
 pub mod failures;
+pub mod finding;
 pub mod flow;
 pub mod gaps;
 pub mod grid;

@@ -4,6 +4,7 @@
 use super::text::paint;
 use crate::core::check::names;
 use crate::core::{Finding, Group, Status, Verdict};
+use crate::present::finding::FindingView;
 use crate::present::verdict::answer;
 use crate::text::{indented, paragraph, sanitise_line, strong};
 use std::fmt::Write as _;
@@ -62,33 +63,23 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
     out
 }
 
-/// Renders a complete finding with the labels Found, Why and Fix.
+/// Renders a complete finding with its labelled texts.
 fn detail(out: &mut String, finding: &Finding, width: usize, colour: bool) {
-    let mark = paint(colour, finding.status, &format!("{} {}", finding.status.mark(), finding.status.word()));
-    let blocks: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
-    let blocks = if blocks.is_empty() { String::new() } else { format!(", blocks {}", blocks.join(", ")) };
+    let view = FindingView::of(finding);
+    let mark = paint(colour, finding.status, &view.result);
+    let blocks = view.blocks.as_ref().map_or_else(String::new, |blocks| format!(", blocks {}", blocks.text));
     let _ = writeln!(out, "{mark}  {}{blocks}", strong(finding.id.as_str(), colour));
     paragraph(out, "  ", 2, &finding.summary, width);
-    for (number, evidence) in finding.evidence.iter().enumerate() {
-        let head = if number == 0 { "  Found   " } else { "          " };
-        paragraph(out, head, 10, &format!("{}: {}", evidence.source, evidence.text), width);
+    let mut part = |label: &str, text: &str| paragraph(out, &format!("  {label:<8}"), 10, text, width);
+    for (number, evidence) in view.evidence.iter().enumerate() {
+        let label = if number == 0 { view.found } else { "" };
+        part(label, &format!("{}: {}", evidence.source, evidence.text));
     }
-    if !finding.why.is_empty() {
-        paragraph(out, "  Why     ", 10, &finding.why, width);
-    }
-    if let Some(cause) = &finding.cause {
-        paragraph(out, "  Because ", 10, &format!("of {cause}"), width);
-    }
-    if let Some(advice) = &finding.advice {
-        paragraph(out, "  Fix     ", 10, advice, width);
-    }
-    // Without a fix, the command is part of the advice.
-    let command = finding.command.as_ref().filter(|_| finding.fix.is_some());
-    if let Some(command) = command {
-        paragraph(out, "  Run     ", 10, command, width);
+    for shown in [&view.why, &view.cause, &view.command, &view.advice].into_iter().flatten() {
+        part(shown.label, &shown.text);
     }
     // Every check has a page in `gds-top explain`.
-    paragraph(out, "  More    ", 10, &format!("gds-top explain {}", finding.id), width);
+    part("More", &format!("gds-top explain {}", finding.id));
     out.push('\n');
 }
 

@@ -1,6 +1,7 @@
 //! Checks and runs as JUnit XML for CI systems. A failed check or run is a failure.
 
 use crate::core::{Failure, Status};
+use crate::present::finding::FindingView;
 use crate::present::{labels, progress};
 use crate::session::{LaneStatus, State};
 use crate::text::markup;
@@ -30,12 +31,14 @@ pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
 
 fn checks(state: &State) -> Vec<Case> {
     let one = |finding: &crate::core::Finding| {
+        let view = FindingView::of(finding);
         let outcome = match finding.status {
             Status::Fail => Outcome::Failed {
                 message: finding.summary.clone(),
-                details: [Some(finding.why.as_str()), finding.advice.as_deref()]
+                details: [&view.why, &view.advice]
                     .into_iter()
                     .flatten()
+                    .map(|part| part.text.as_str())
                     .collect::<Vec<_>>()
                     .join(" "),
             },

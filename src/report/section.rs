@@ -58,7 +58,7 @@ pub(crate) struct Item {
     /// Its name; empty if it has none.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Its details with labels such as `found`, `why` and `fix`.
+    /// Its details with labels such as `Found`, `Why` and `Fix`.
     pub(crate) details: Vec<Detail>,
     /// Whether HTML hides its details until they are opened.
     pub(crate) folded: bool,

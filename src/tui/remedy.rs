@@ -17,6 +17,11 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
     (finding.status != Status::Pass || fixed()).then_some(plan)
 }
 
+/// The fix of a finding in one line: the title of its plan, otherwise the advice.
+pub(crate) fn remedy<'s>(state: &'s State, finding: &'s Finding) -> Option<&'s str> {
+    plan_for(state, finding).map(|plan| plan.title.as_str()).or(finding.advice.as_deref())
+}
+
 /// Whether a plan still has to be applied.
 pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
     let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);

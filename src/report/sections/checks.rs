@@ -1,6 +1,7 @@
 //! The checks: failures and warnings with evidence and fixes. Passed checks are only counted.
 
-use crate::core::{Finding, Status};
+use crate::core::{Evidence, Finding, Status};
+use crate::present::finding::{FindingView, Part};
 use crate::present::machine::check_counts;
 use crate::report::section::{Block, Detail, Item, Section};
 use crate::session::State;
@@ -16,30 +17,20 @@ pub(super) fn section(state: &State) -> Option<Section> {
 }
 
 fn item(finding: &Finding) -> Item {
-    let detail = |label, text: String| Detail { label, text, command: false, long: false };
-    let mut details: Vec<Detail> = finding
-        .evidence
-        .iter()
-        .map(|evidence| Detail {
-            long: finding.status != Status::Fail,
-            ..detail("found", format!("{}: {}", evidence.source, evidence.text))
-        })
-        .collect();
-    if !finding.why.is_empty() {
-        details.push(Detail { long: true, ..detail("why", finding.why.clone()) });
-    }
-    if !finding.blocks.is_empty() {
-        let routes: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
-        details.push(Detail { long: true, ..detail("blocks", routes.join(", ")) });
-    }
-    match (&finding.fix, &finding.advice) {
-        (Some(fix), _) => {
-            let command = finding.command.clone().unwrap_or_else(|| format!("sudo gds-top fix {fix}"));
-            details.push(Detail { command: true, ..detail("fix", command) });
-        }
-        (None, Some(advice)) => details.push(detail("advice", advice.clone())),
-        (None, None) => {}
-    }
+    let view = FindingView::of(finding);
+    let detail = |part: &Part| Detail { label: part.label, text: part.text.clone(), command: false, long: false };
+    let long = |part: &Part| Detail { long: true, ..detail(part) };
+    let found = |evidence: &Evidence| Detail {
+        label: view.found,
+        text: format!("{}: {}", evidence.source, evidence.text),
+        command: false,
+        long: finding.status != Status::Fail,
+    };
+    let mut details: Vec<Detail> = view.evidence.iter().map(found).collect();
+    details.extend([&view.why, &view.cause, &view.blocks].into_iter().flatten().map(long));
+    details.extend(view.command.as_ref().map(|part| Detail { command: true, ..detail(part) }));
+    let only_advice = view.command.is_none();
+    details.extend(view.advice.as_ref().map(|part| if only_advice { detail(part) } else { long(part) }));
     Item {
         status: finding.status,
         name: finding.id.to_string(),

@@ -12,7 +12,7 @@ pub(super) fn section(state: &State) -> Option<Section> {
 }
 
 fn item(run: FailedRun) -> Item {
-    let line = |text| Detail { label: "standard error", text, command: false, long: true };
+    let line = |text| Detail { label: "Standard error", text, command: false, long: true };
     Item {
         status: Status::Fail,
         name: String::new(),

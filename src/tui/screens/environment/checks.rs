@@ -4,6 +4,7 @@ use super::fix::needs_words;
 use super::selection::{members, next_fix, open_groups, rows, selected_finding, selected_row, worst};
 use super::state::{Pane, RowKey, Ui, finding_of};
 use crate::core::{Finding, Group, Status};
+use crate::present::finding::{FindingView, Part};
 use crate::session::State;
 use crate::tui::clicks::Spot;
 use crate::tui::keys::action::Action;
@@ -131,45 +132,33 @@ pub(super) fn detail(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Them
 
 /// The title and text of a check. The title contains the blocked routes if all of them fit.
 fn check(finding: &Finding, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) -> (Vec<Run>, Vec<Vec<Run>>) {
-    let mut title = check_title(finding, theme);
-    let blocks = blocked(finding);
-    let in_title = blocks.as_ref().is_some_and(|b| runs_width(&title) + width(b) + 12 <= usize::from(room));
-    if let Some(routes) = blocks.as_ref().filter(|_| in_title) {
-        title.push((" ── ".to_owned(), theme.faint));
-        title.push((format!("blocks {routes}"), theme.text));
+    let mut view = FindingView::of(finding);
+    let separator = || (" ── ".to_owned(), theme.faint);
+    let mut title =
+        vec![(finding.id.to_string(), theme.strong), separator(), (view.result.clone(), theme.status(finding.status))];
+    let fits = |routes: &Part| runs_width(&title) + width(&routes.text) + 12 <= usize::from(room);
+    if let Some(routes) = view.blocks.take_if(|routes| fits(routes)) {
+        title.extend([separator(), (format!("blocks {}", routes.text), theme.text)]);
     }
-    (title, check_lines(finding, (state, ui), blocks.filter(|_| !in_title), room, theme))
-}
-
-/// The routes that a check blocks.
-fn blocked(finding: &Finding) -> Option<String> {
-    let routes: Vec<String> = finding.blocks.iter().map(ToString::to_string).collect();
-    (finding.status == Status::Fail && !routes.is_empty()).then(|| routes.join(", "))
-}
-
-fn check_title(finding: &Finding, theme: &Theme) -> Vec<Run> {
-    let mark = format!("{} {}", finding.status.mark(), finding.status.word());
-    vec![(finding.id.to_string(), theme.strong), (" ── ".to_owned(), theme.faint), (mark, theme.status(finding.status))]
+    (title, check_lines(finding, &view, (state, ui), room, theme))
 }
 
 /// The text of a check: the problem, the fix, the reason and the evidence.
 fn check_lines(
     finding: &Finding,
+    view: &FindingView<'_>,
     (state, ui): (&State, &Ui<'_>),
-    blocks: Option<String>,
     room: u16,
     theme: &Theme,
 ) -> Vec<Vec<Run>> {
     let mut lines: Vec<Vec<Run>> =
         wrap(&finding.summary, room).into_iter().map(|line| vec![(line, theme.strong)]).collect();
     lines.push(Vec::new());
-    let part = |lines: &mut Vec<Vec<Run>>, label, text: &str| {
-        lines.extend(labelled(label, text, room, theme.dim, theme.text));
+    let add = |lines: &mut Vec<Vec<Run>>, part: &Part| {
+        lines.extend(labelled(part.label, &part.text, room, theme.dim, theme.text));
         lines.push(Vec::new());
     };
-    if let Some(cause) = &finding.cause {
-        part(&mut lines, "Cause", &format!("caused by {cause}; fix that first"));
-    }
+    view.cause.iter().for_each(|part| add(&mut lines, part));
     let plan = plan_for(state, finding);
     if let Some(plan) = plan {
         let fixed = finding.status == Status::Pass;
@@ -198,32 +187,15 @@ fn check_lines(
         if let Some(key) = key {
             lines.push(vec![("        ".to_owned(), theme.dim), (key, theme.accent), (words.to_owned(), theme.dim)]);
         }
-        if finding.advice.is_none() {
+        if view.advice.is_none() {
             lines.push(Vec::new());
         }
     }
-    if let Some(advice) = &finding.advice {
-        let fixes = finding.status.weight() >= Status::Warn.weight() && !finding.permanent;
-        part(
-            &mut lines,
-            if plan.is_some() {
-                "Or"
-            } else if fixes {
-                "Fix"
-            } else {
-                "Advice"
-            },
-            advice,
-        );
+    for part in [&view.advice, &view.why, &view.blocks].into_iter().flatten() {
+        add(&mut lines, part);
     }
-    if !finding.why.is_empty() {
-        part(&mut lines, "Why", &finding.why);
-    }
-    if let Some(routes) = blocks {
-        part(&mut lines, "Blocks", &routes);
-    }
-    for (i, evidence) in finding.evidence.iter().enumerate() {
-        let label = if i == 0 { "Found" } else { "" };
+    for (i, evidence) in view.evidence.iter().enumerate() {
+        let label = if i == 0 { view.found } else { "" };
         let first = evidence.text.lines().count() <= 1;
         let complete = format!("{}  ({})", evidence.text.trim_end(), evidence.source);
         if first && width(&complete) + 8 <= usize::from(room) {

@@ -20,7 +20,7 @@ use crate::session::{Lane, LaneStatus, State};
 use crate::tui::keys::action::Action;
 use crate::tui::layout::WIDE;
 use crate::tui::pen::{Pen, Run, runs_width, width, wrap};
-use crate::tui::remedy::plan_for;
+use crate::tui::remedy::remedy;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
@@ -121,9 +121,9 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
             let mark = if i == 0 { finding.status.mark() } else { ' ' };
             lines.push(vec![(format!("{mark} "), theme.status(finding.status)), (line, theme.text)]);
         }
-        let remedy = plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
+        let remedy = remedy(state, finding);
         if let Some(remedy) = remedy {
-            lines.extend(wrap(&remedy, room.saturating_sub(4)).into_iter().enumerate().map(|(i, line)| {
+            lines.extend(wrap(remedy, room.saturating_sub(4)).into_iter().enumerate().map(|(i, line)| {
                 let arrow = if i == 0 { "  → " } else { "    " };
                 vec![(arrow.to_owned(), theme.accent), (line, theme.dim)]
             }));

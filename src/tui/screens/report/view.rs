@@ -9,7 +9,7 @@ use crate::present::{advice, calls, comparisons, gaps, grid, headline as answers
 use crate::session::State;
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, width, wrap};
-use crate::tui::remedy::plan_for;
+use crate::tui::remedy::remedy;
 use crate::tui::screens::race::{charts, phases};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
@@ -131,8 +131,8 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     wrong.sort_by_key(|f| (f.status != Status::Fail, f.cause.is_some()));
     for finding in wrong {
         marked(lines, finding.status, &format!("{}: {}", finding.id, finding.summary), room, theme);
-        let remedy = plan_for(state, finding).map(|plan| plan.title.clone()).or_else(|| finding.advice.clone());
-        for (i, line) in wrap(&remedy.unwrap_or_default(), room.saturating_sub(4)).into_iter().enumerate() {
+        let remedy = remedy(state, finding);
+        for (i, line) in wrap(remedy.unwrap_or_default(), room.saturating_sub(4)).into_iter().enumerate() {
             let arrow = if i == 0 { "  → " } else { "    " };
             lines.push(vec![(arrow.to_owned(), theme.accent), (line, theme.dim)]);
         }
