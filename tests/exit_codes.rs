@@ -327,7 +327,7 @@ fn a_path_that_a_copy_does_not_contain_is_a_wrong_call() {
         let output = run(words, folder.path());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("/not/there is not part of this copy") && said.contains("/data/models"), "{said}");
+        assert!(said.contains("/not/there") && said.contains("/data/models"), "{said}");
     }
     assert_eq!(run(&["check", "--root", &copy, "/data/models"], folder.path()).status.code(), Some(0));
 }

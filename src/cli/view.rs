@@ -30,11 +30,7 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
         // A copy without a list of paths is a directory tree, and the checks say what they cannot see.
         if let Some(path) = named.iter().find(|path| !captured.is_empty() && view.path_facts(path).is_none()) {
             let known: Vec<String> = captured.iter().map(|path| path.display().to_string()).collect();
-            return Err(format!(
-                "{} is not part of this copy; it contains the facts of {}",
-                path.display(),
-                known.join(", ")
-            ));
+            return Err(format!("this capture does not contain {}; it contains {}", path.display(), known.join(", ")));
         }
         return Ok(if named.is_empty() { captured } else { named.to_vec() });
     }

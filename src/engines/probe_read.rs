@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(proven_route(one([1, 0, 0], 5), one([1, 4, 0], 4101), (4, 4096)), Some((Route::P2pdma, true)));
         assert_eq!(proven_route(one([0; 3], 0), one([1, 0, 0], 1024), (4, 4096)), Some((Route::Nvfs, false)));
         assert_eq!(proven_route(one([0; 3], 0), one([0, 0, 4], 4096), (4, 4096)), Some((Route::Compat, true)));
-        // Another GPU whose counters did not change is no contradiction. Reads on two GPUs are.
+        // Counters of another GPU can be unchanged. Reads on two GPUs contradict each other.
         let two = |reads| Some(vec![(reads, 2048), ([2, 0, 0], 2048)]);
         assert_eq!(proven_route(two([0; 3]), two([4, 0, 0]), (4, 0)), Some((Route::Nvfs, true)));
         assert_eq!(proven_route(one([0; 3], 0), two([2, 0, 0]), (4, 4096)), Some((Route::Nvfs, false)));

@@ -125,7 +125,7 @@ pub fn sentence(note: &Note) -> String {
             "plain writes end in the page cache; --set fsync=1 waits for the disk, --set plain_odirect=1 bypasses the cache",
         ),
         Note::MisalignedWritesInPageCache => fixed(
-            "in compat mode, writes off the 4 KiB grid seem to use the page cache and to end before the disk has the bytes (measured with libcufile 1.15: 1 GiB at 3.3 GB/s onto a disk that took 1.0 on the grid); --set fsync=1 waits for the disk",
+            "in compat mode, writes at offsets or sizes that are not multiples of 4 KiB seem to end in the page cache, not on the disk; --set fsync=1 waits for the disk",
         ),
         Note::ComputingSimulated { us } => format!(
             "computing is simulated: each layer sleeps {us} µs (compute_us), and the time and rate of the read are paced by it; the rate during transfers is reported separately"
@@ -150,8 +150,8 @@ pub fn sentence(note: &Note) -> String {
             100.0 * in_call,
             if *in_call > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ),
-        Note::MisalignedOffsets { bytes } => format!("offsets are off the 4 KiB grid on purpose, by {bytes} bytes"),
-        Note::MisalignedLengths { bytes } => format!("lengths are off the 4 KiB grid on purpose, by {bytes} bytes"),
+        Note::MisalignedOffsets { bytes } => format!("offsets are {bytes} bytes from multiples of 4 KiB, as ordered"),
+        Note::MisalignedLengths { bytes } => format!("lengths are {bytes} bytes from multiples of 4 KiB, as ordered"),
         Note::Program { program } => program.clone(),
         Note::LinesDropped { lines, longest_kib, most_per_s } => format!(
             "{} lines of the command were dropped: longer than {longest_kib} KiB, or more than {} in a second",

@@ -109,7 +109,7 @@ fn distance(verdict: &Verdict) -> String {
 /// The sentence for a verdict that does not meet `--require LEVEL`; `None` if there is no verdict.
 #[must_use]
 pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
-    let Some(verdict) = verdict else { return format!("--require {level} is not met: there is no verdict") };
+    let Some(verdict) = verdict else { return format!("--require {level} is not met: no verdict was reached") };
     let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
     let why = match verdict.blockers.as_slice() {
         [] => verdict.proof.clone(),

@@ -128,7 +128,7 @@ impl Session {
     /// Runs a plan on a separate page.
     pub(super) fn run_plan(&mut self, name: &str, examiner: &mut Examiner) -> After {
         let Some(kept) = race_plans::named(name) else {
-            self.bus.say(LogLevel::Error, format!("there is no plan '{name}'"));
+            self.bus.say(LogLevel::Error, format!("plan '{name}' does not exist"));
             return After::GoOn;
         };
         // Each plan starts with the original settings of the session.

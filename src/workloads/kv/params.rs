@@ -113,7 +113,7 @@ const LAYERWISE_UCM: &str = "request all layers at once and wait for each before
 const ASYNC_UCM: &str = "cuFileReadAsync and cuFileWriteAsync on a CUDA stream of each worker, completed by a callback; 0: cuFileRead and cuFileWrite";
 
 const UCM: [Parameter; 17] = [
-    of(KvSetting::BlockTokens, 128, (1, 65_536), "tokens of a block, which is a file"),
+    of(KvSetting::BlockTokens, 128, (1, 65_536), "tokens per block; each block is a file"),
     of(KvSetting::StreamNumber, 32, (1, 256), "workers, each with one operation at a time, or with async a stream"),
     of(KvSetting::Async, 0, SWITCH, ASYNC_UCM),
     of(KvSetting::AsyncDepth, 16, (1, 4096), "with async: maximum number of outstanding operations on a stream"),

@@ -97,7 +97,7 @@ pub fn python() -> Result<Python, String> {
 /// Writes a loader's script into the run's folder. Returns the command line that runs it.
 pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
     let found = all().into_iter().find(|loader| loader.name == name);
-    let Some(loader) = found else { return Err(format!("there is no loader '{name}'")) };
+    let Some(loader) = found else { return Err(format!("loader '{name}' does not exist")) };
     let Python { program, arguments } = python()?;
     let script = write(&loader, folder).map_err(|error| format!("its script could not be written: {error}"))?;
     let arguments: String = arguments.iter().map(|argument| format!("{argument} ")).collect();

@@ -38,10 +38,14 @@ pub(super) const TABLE: &[Row<Environment>] = &[
     bind!(Action::Left, [plain(KeyCode::Left), letter('h')], "←", "", "back to the list; fold a group", always),
     bind!(Action::Right, [plain(KeyCode::Right), letter('l')], "→", "", "open a group; go to the details", always),
     filter(has_checks),
-    bind!(Action::NextVerdict, [letter('v')], "v", "verdict", "the answer for the next path or GPU", |_, state| state
-        .verdicts
-        .len()
-        > 1),
+    bind!(
+        Action::NextVerdict,
+        [letter('v')],
+        "v",
+        "verdict",
+        "show the verdict of the next path or GPU",
+        |_, state| state.verdicts.len() > 1
+    ),
 ];
 
 /// The keys of a fix.
