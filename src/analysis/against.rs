@@ -1,7 +1,7 @@
 //! Compares runs with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
 use crate::core::median::median_u64;
-use crate::core::{CacheState, Engine, RunResult};
+use crate::core::{CacheState, Engine, RunResult, TargetName};
 use serde::Deserialize;
 
 /// The part of a run that is compared. The `runs[]` array of a report is read into these.
@@ -14,7 +14,7 @@ pub struct Measured {
     /// Cache state.
     pub cache: CacheState,
     /// The target of the bytes.
-    pub target: String,
+    pub target: TargetName,
     /// The bytes of its tensors. `None` if the report has no such field.
     pub bytes: Option<u64>,
     /// Wall time in nanoseconds. `None` if the run failed.
@@ -136,7 +136,7 @@ pub struct Against {
     /// The model's name.
     pub model: String,
     /// The target of the bytes.
-    pub target: String,
+    pub target: TargetName,
     /// The runs of the baseline.
     pub before: Side,
     /// The runs of now. `None` if all of them failed.

@@ -1,7 +1,7 @@
 //! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
 use crate::core::median::median_u64;
-use crate::core::{Access, CacheState, Engine, RunResult, units};
+use crate::core::{Access, CacheState, Engine, RunResult, TargetName, units};
 
 /// The runs of one engine in a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ pub struct ComparisonGroup {
     /// The model's name.
     pub model: String,
     /// The target of the bytes.
-    pub target: String,
+    pub target: TargetName,
     /// Cache state.
     pub cache: CacheState,
     /// The engines with a successful run, the fastest first.

@@ -4,7 +4,7 @@
 use super::fit::fit;
 use super::rows::TensorRow;
 use crate::core::median::median;
-use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, SettingName, Span};
+use crate::core::{CacheState, Engine, Phase, PhaseTimes, RunResult, SettingName, Span, TargetName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct Timings {
     /// The name of the loaded model.
     pub model: String,
     /// The target of its bytes.
-    pub target: String,
+    pub target: TargetName,
     /// Logical CPUs of the machine. `None` if they were not recorded.
     pub cpus: Option<u32>,
     /// The settings of the engine.

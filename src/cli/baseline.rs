@@ -155,7 +155,7 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
             engine: lane.engine.clone(),
             model: state.model.as_ref().map(|m| m.name.clone()),
             cache: lane.cache,
-            target: lane.target.to_string(),
+            target: (&lane.target).into(),
             bytes: None,
             wall_ns: None,
             verified: None,

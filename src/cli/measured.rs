@@ -86,7 +86,7 @@ pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut add = |name: &str, (timings, machine): Measured| {
         sources.extend(timings.into_iter().map(|timings| {
-            let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, &timings.target));
+            let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, timings.target.as_str()));
             Source { timings, from: name.to_owned(), gpu_bytes }
         }));
     };

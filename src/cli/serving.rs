@@ -62,7 +62,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
         let facts = view.path_facts(path);
         place = StorePath {
             filesystem: facts.as_ref().and_then(|facts| facts.filesystem.clone()),
-            direct_io: facts.as_ref().and_then(|facts| facts.open_direct.as_ref()).map(|said| said == "ok"),
+            direct_io: facts.as_ref().and_then(|facts| facts.open_direct.as_ref()).map(|read| read.result().is_ok()),
             exists: path == asked,
         };
     }

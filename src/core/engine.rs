@@ -131,8 +131,64 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gpu { ordinal, name, .. } => write!(f, "{name} (GPU {ordinal})"),
-            Self::Host => f.pad("host memory"),
+            Self::Host => f.pad(HOST_MEMORY),
         }
+    }
+}
+
+/// The target of a finished run. In JSON it is a string: the names of the GPUs, or `host memory`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum TargetName {
+    /// The marketing name of a GPU, or the names of several.
+    Gpu(String),
+    /// Host memory.
+    Host,
+}
+
+const HOST_MEMORY: &str = "host memory";
+
+impl TargetName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Gpu(name) => name,
+            Self::Host => HOST_MEMORY,
+        }
+    }
+}
+
+impl From<&Target> for TargetName {
+    fn from(target: &Target) -> Self {
+        match target {
+            Target::Gpu { name, .. } => Self::Gpu(name.clone()),
+            Target::Host => Self::Host,
+        }
+    }
+}
+
+impl From<String> for TargetName {
+    fn from(name: String) -> Self {
+        if name == HOST_MEMORY { Self::Host } else { Self::Gpu(name) }
+    }
+}
+
+impl From<&str> for TargetName {
+    fn from(name: &str) -> Self {
+        name.to_owned().into()
+    }
+}
+
+impl From<TargetName> for String {
+    fn from(name: TargetName) -> Self {
+        name.as_str().to_owned()
+    }
+}
+
+impl fmt::Display for TargetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 
@@ -140,6 +196,15 @@ impl fmt::Display for Target {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn target_of_a_run_is_a_string_in_json() {
+        for (name, json) in [(TargetName::Host, "host memory"), (TargetName::Gpu("NVIDIA H200".into()), "NVIDIA H200")]
+        {
+            assert_eq!(serde_json::to_value(&name).unwrap(), json);
+            assert_eq!(serde_json::from_value::<TargetName>(json.into()).unwrap(), name);
+        }
+    }
 
     #[test]
     fn cache_states_parse_back() {

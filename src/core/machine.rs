@@ -92,6 +92,14 @@ pub struct CufileSetting {
     pub origin: String,
 }
 
+impl CufileSetting {
+    /// The value. `None` for the JSON value null, which means that the key has no value.
+    #[must_use]
+    pub fn given(&self) -> Option<&str> {
+        (self.value != "null").then_some(self.value.as_str())
+    }
+}
+
 impl Machine {
     /// The CPUs and the memory in words. A missing value is shown as unknown, because a capture can lack it.
     #[must_use]

@@ -45,7 +45,7 @@ mod workload_lane;
 pub use access::Access;
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use check::{CheckId, CheckSpec, Group, UnknownCheck};
-pub use engine::{CacheState, Engine, LOADERS, Target};
+pub use engine::{CacheState, Engine, LOADERS, Target, TargetName};
 pub use engine_name::EngineError;
 pub use engine_spec::Need;
 pub use event::{Event, EventBody, LaneStage, LogLevel};

@@ -1,6 +1,6 @@
 //! The order for one run and its result.
 
-use super::engine::{CacheState, Engine, Target};
+use super::engine::{CacheState, Engine, Target, TargetName};
 use super::failure::Failure;
 use super::model::ModelInfo;
 use super::note::Note;
@@ -177,8 +177,8 @@ pub struct RunResult {
     /// The share of the model's pages in the page cache just before the clock started, 0 to 1. `None` if it could not
     /// be read.
     pub cache_resident_before_fraction: Option<f64>,
-    /// The target of the bytes: the name of a GPU, or `host memory`.
-    pub target: String,
+    /// The target of the bytes.
+    pub target: TargetName,
     /// The number of the repeat, from 0.
     pub repeat: u32,
     /// The tensor bytes that were loaded.
@@ -245,7 +245,7 @@ pub struct RunResult {
 impl RunResult {
     /// Creates a result without measurements.
     #[must_use]
-    pub fn new(engine: Engine, model: impl Into<String>, cache: CacheState, target: impl Into<String>) -> Self {
+    pub fn new(engine: Engine, model: impl Into<String>, cache: CacheState, target: impl Into<TargetName>) -> Self {
         Self {
             engine,
             model: model.into(),

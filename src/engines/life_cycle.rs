@@ -94,14 +94,10 @@ fn claim_stdout() -> std::io::Result<File> {
 
 /// A result without measurements.
 fn blank(order: &LaneOrder) -> RunResult {
-    let target = match &order.target {
-        Target::Gpu { name, .. } => name.as_str(),
-        Target::Host => "host memory",
-    };
     RunResult {
         repeat: order.repeat,
         bytes: order.model.tensor_bytes(),
-        ..RunResult::new(order.engine.clone(), &order.model.name, order.cache, target)
+        ..RunResult::new(order.engine.clone(), &order.model.name, order.cache, &order.target)
     }
 }
 

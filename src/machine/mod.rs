@@ -62,7 +62,7 @@ pub use nvidia_fs::{
 };
 pub use nvme::{NVME_SUBSYSTEMS, nvme_subsystems};
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink};
-pub use path_facts::{PathFacts, UnfinishedFile};
+pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};

@@ -8,7 +8,7 @@ use crate::core::{lossy, units};
 use crate::device::unfinished_bytes;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -64,10 +64,9 @@ pub struct PathFacts {
     /// `f_type` of `statfs`.
     #[serde(default, deserialize_with = "lenient::number")]
     pub statfs_magic: Option<u64>,
-    /// Result of opening a file with O_DIRECT and reading 4096 bytes: `ok` or the name of the error. `None` if there
-    /// was no file to test.
-    #[serde(default, deserialize_with = "lenient::text")]
-    pub open_direct: Option<String>,
+    /// Result of opening a file with O_DIRECT and reading 4096 bytes. `None` if there was no file to test.
+    #[serde(default, deserialize_with = "DirectRead::lenient")]
+    pub open_direct: Option<DirectRead>,
     /// Required alignment of memory for direct reads in bytes, if `statx` reports it.
     #[serde(default, deserialize_with = "lenient::number32")]
     pub dio_mem_align: Option<u32>,
@@ -187,8 +186,8 @@ fn look(path: &Path) -> PathFacts {
             facts.dio_offset_align = Some(stat.stx_dio_offset_align);
         }
         facts.open_direct = Some(match try_direct(file) {
-            Ok(()) => "ok".to_owned(),
-            Err(errno) => errno_name(errno),
+            Ok(()) => DirectRead::Works,
+            Err(errno) => DirectRead::Failed(errno_name(errno)),
         });
         if let Ok(meta) = std::fs::metadata(file) {
             facts.size_bytes = Some(meta.len());
@@ -320,6 +319,39 @@ fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
         }
     }
     u32::try_from(u64::from(cached) * 1000 / samples).ok()
+}
+
+/// The result of a test read with O_DIRECT. In captures it is `ok` or the name of the error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub enum DirectRead {
+    /// The read works.
+    Works,
+    /// The read fails with the error of this C name: `EINVAL`.
+    Failed(String),
+}
+
+impl DirectRead {
+    /// The name of the error as `Err`.
+    ///
+    /// # Errors
+    /// If the read failed.
+    pub fn result(&self) -> Result<(), &str> {
+        match self {
+            Self::Works => Ok(()),
+            Self::Failed(error) => Err(error),
+        }
+    }
+
+    fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        Ok(lenient::text(deserializer)?.map(|text| if text == "ok" { Self::Works } else { Self::Failed(text) }))
+    }
+}
+
+impl From<DirectRead> for String {
+    fn from(read: DirectRead) -> Self {
+        read.result().err().unwrap_or("ok").to_owned()
+    }
 }
 
 /// The C name of an error number.

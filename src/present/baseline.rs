@@ -2,7 +2,7 @@
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
 use crate::analysis::{Against, Change, Measured, median_u64};
-use crate::core::{CacheState, Status, units};
+use crate::core::{CacheState, Status, TargetName, units};
 
 /// The title of a comparison.
 #[must_use]
@@ -66,7 +66,7 @@ pub fn tables(all: &[Against]) -> Vec<Table> {
         ]
     };
     let group = |group: &[&Against]| Table {
-        title: group_title(&group[0].model, group[0].cache, &group[0].target),
+        title: group_title(&group[0].model, group[0].cache, group[0].target.as_str()),
         note: String::new(),
         heads: vec![text("engine"), number("before"), number("now"), number("change"), number("noise"), text("result")],
         rows: group.iter().map(|one| row(one)).collect(),
@@ -87,18 +87,18 @@ pub fn side_by_side(all: &[(&str, &[Measured])]) -> Vec<Table> {
     let mut rows: Vec<_> = all.iter().flat_map(|(_, runs)| *runs).filter_map(key).collect();
     rows.sort();
     rows.dedup();
-    let median = |runs: &[Measured], row: &(String, String, CacheState, String)| {
+    let median = |runs: &[Measured], row: &(String, TargetName, CacheState, String)| {
         let good: Vec<u64> =
             runs.iter().filter(|run| key(run).as_ref() == Some(row)).filter_map(Measured::good_ns).collect();
         or_gap(median_u64(&good).map(units::duration))
     };
-    let group = |group: &[(String, String, CacheState, String)]| {
-        let cells = |row: &(String, String, CacheState, String)| {
+    let group = |group: &[(String, TargetName, CacheState, String)]| {
+        let cells = |row: &(String, TargetName, CacheState, String)| {
             std::iter::once(row.3.clone()).chain(all.iter().map(|(_, runs)| median(runs, row))).collect()
         };
         let recordings = all.iter().map(|(name, _)| Head { title: (*name).to_owned().into(), right: true });
         Table {
-            title: group_title(&group[0].0, group[0].2, &group[0].1),
+            title: group_title(&group[0].0, group[0].2, group[0].1.as_str()),
             note: String::new(),
             heads: std::iter::once(text("engine")).chain(recordings).collect(),
             rows: group.iter().map(cells).collect(),

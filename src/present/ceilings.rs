@@ -4,7 +4,7 @@ use super::labels::{engine, engine_in};
 use super::progress::rate_now;
 use super::together::how;
 use crate::analysis::{median, median_u64};
-use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, units};
+use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, TargetName, units};
 use crate::session::{Group, Lane, State};
 
 /// The ceiling of a run and the share of it that the run reached; `None` if the run did not load.
@@ -127,7 +127,7 @@ pub struct ColdReads<'s> {
     /// The rate of the plain reader.
     pub ceiling: &'s Ceiling,
     /// The target of the loads.
-    pub target: String,
+    pub target: TargetName,
     /// The rate of each load, and the rate of the plain read before it, if there was one, in bytes per second.
     pub rates: Vec<(f64, Option<f64>)>,
 }
@@ -228,8 +228,7 @@ mod tests {
         .unwrap();
         let said = |rounds: usize, several| {
             let rates = vec![(1e9, Some(2e9)); rounds];
-            ColdReads { engine: &Engine::Odirect, ceiling: &ceiling, target: "host memory".to_owned(), rates }
-                .sentence(several)
+            ColdReads { engine: &Engine::Odirect, ceiling: &ceiling, target: TargetName::Host, rates }.sentence(several)
         };
         let one = said(1, true);
         assert!(one.starts_with("O_DIRECT (cold, m) into host memory: ") && !one.contains("Round by round"), "{one}");

@@ -164,8 +164,7 @@ pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
 
 /// Key, value, origin. A key without a value has a dash.
 fn setting_row(setting: &CufileSetting) -> Vec<String> {
-    let value = if setting.value == "null" { GAP.to_owned() } else { setting.value.clone() };
-    vec![setting.key.clone(), value, setting.origin.clone()]
+    vec![setting.key.clone(), setting.given().unwrap_or(GAP).to_owned(), setting.origin.clone()]
 }
 
 /// Formats a time as a date in the Gregorian calendar: `2026-11-23 03:05:35 UTC`.

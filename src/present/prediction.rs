@@ -120,7 +120,7 @@ pub fn remarks(model: &Model, all: &[Predicted<'_>], shipped: bool) -> Vec<Strin
 
 /// GPUs on which the model does not fit.
 fn too_small(model: &Model, all: &[Predicted<'_>]) -> Vec<String> {
-    let gpu = |one: &Predicted<'_>| Some((one.timings.target.clone(), one.gpu_bytes?));
+    let gpu = |one: &Predicted<'_>| Some((one.timings.target.to_string(), one.gpu_bytes?));
     let mut gpus: Vec<(String, u64)> =
         all.iter().filter_map(gpu).filter(|(_, has)| *has > 0 && model.bytes() > *has).collect();
     gpus.sort_unstable();

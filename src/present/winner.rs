@@ -3,7 +3,7 @@
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
 use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine};
-use crate::core::{Access, Engine, Status, Target, units};
+use crate::core::{Access, Engine, Status, TargetName, units};
 
 /// The parts of a group's name that differ between the groups of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Naming {
     #[must_use]
     pub fn of(groups: &[&ComparisonGroup]) -> Self {
         let differ = |of: fn(&ComparisonGroup) -> &str| groups.iter().any(|group| of(group) != of(groups[0]));
-        Self { model: differ(|group| &group.model), target: differ(|group| &group.target) }
+        Self { model: differ(|group| &group.model), target: differ(|group| group.target.as_str()) }
     }
 }
 
@@ -90,7 +90,7 @@ fn ahead(group: &ComparisonGroup, first: &RankedEngine, next: &RankedEngine) -> 
 
 /// ` into host memory` if that was the target, otherwise empty.
 fn into_host(group: &ComparisonGroup) -> &'static str {
-    if group.target == Target::Host.to_string() { " into host memory" } else { "" }
+    if group.target == TargetName::Host { " into host memory" } else { "" }
 }
 
 /// The number of runs and their verification: `3 runs, all bytes verified.`, or without the number `All bytes

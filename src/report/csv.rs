@@ -32,7 +32,7 @@ pub(super) fn results(state: &State, out: impl Write) -> io::Result<()> {
     rows.put(&["model", "target", "cache"].into_iter().chain(values().map(|(name, _)| *name)).collect::<Vec<_>>())?;
     for comparison in crate::present::comparisons(state) {
         let group = &comparison.group;
-        let key = [group.model.clone(), group.target.clone(), group.cache.to_string()];
+        let key = [group.model.clone(), group.target.to_string(), group.cache.to_string()];
         for row in comparison.rows() {
             rows.put(&key.iter().cloned().chain(values().map(|(_, value)| value(&row))).collect::<Vec<_>>())?;
         }
@@ -85,7 +85,7 @@ pub(super) fn runs(state: &State, out: impl Write) -> io::Result<()> {
             cell(r.map(|r| &r.model)),
             lane.cache.to_string(),
             real(r.and_then(|r| r.cache_resident_before_fraction)),
-            r.map_or_else(|| lane.target.to_string(), |r| r.target.clone()),
+            r.map_or_else(|| lane.target.to_string(), |r| r.target.to_string()),
             lane.repeat.to_string(),
             cell(r.map(|r| r.bytes)),
             cell(r.map(|r| r.wall_ns)),

@@ -144,7 +144,7 @@ fn combined(lanes: &[&Lane]) -> Option<RunResult> {
     let known: Vec<(u64, &RunResult)> =
         lanes.iter().filter_map(|l| Some((l.clock_ns.unwrap_or(l.started_ns?), l.result.as_deref()?))).collect();
     let mut combined = together(&known)?;
-    combined.target = places(lanes);
+    combined.target = places(lanes).into();
     // If a run died or landed wrong bytes, the sentence about it is only in the run.
     let failed = lanes.iter().find_map(|l| l.error());
     if combined.error.is_none() && known.len() < lanes.len() {
@@ -229,7 +229,7 @@ mod tests {
         let state = session(&lanes);
         let group = &state.groups()[0];
         assert!(!group.is_one_model());
-        assert_eq!(group.combined.as_ref().unwrap().target, "H200");
+        assert_eq!(group.combined.as_ref().unwrap().target.as_str(), "H200");
         let alone: Vec<Option<u64>> = group.lanes.iter().map(|l| state.alone_ns(l)).collect();
         assert_eq!(alone, [Some(100), Some(200)]);
         assert_eq!(state.alone_ns(&state.lanes[0]), None, "a run that loaded alone is compared with itself");

@@ -43,7 +43,7 @@ fn every_engine_lands_the_model_on_the_gpu() {
         let outcome = told(&built, &gpu_order(engine.clone(), &model), &[]);
         sound::check(&outcome, &model);
         let result = outcome.result();
-        assert_eq!(result.target, STANDIN_NAME);
+        assert_eq!(result.target.as_str(), STANDIN_NAME);
         assert!(result.gpu_peak_bytes.is_some_and(|bytes| bytes >= model.tensor_bytes()), "{result:?}");
         let pins = matches!(engine, Engine::Pread | Engine::Odirect);
         assert_eq!(result.pinned_peak_bytes.unwrap() > 0, pins, "{engine}");

@@ -3,7 +3,7 @@
 use super::facts::{Advice, Lesson, RunFacts};
 use crate::analysis::compare::{ComparisonGroup, RankedEngine};
 use crate::analysis::cost::crossover;
-use crate::core::{CacheState, Engine, Route, Target};
+use crate::core::{CacheState, Engine, Route, TargetName};
 
 /// Engines whose times differ by less than this factor count as equally fast.
 const SAME: f64 = 1.05;
@@ -33,7 +33,7 @@ fn explained(group: &ComparisonGroup, slower: &RankedEngine, fastest: &RankedEng
 pub(super) fn pageable(group: &ComparisonGroup) -> Option<Advice> {
     let fastest = group.fastest().filter(|s| matches!(s.engine, Engine::Pread | Engine::Auto))?;
     let mmap = group.engines.iter().find(|s| s.engine == Engine::Mmap && s.ratio_to_fastest > TWICE)?;
-    let on_gpu = group.target != Target::Host.to_string();
+    let on_gpu = group.target != TargetName::Host;
     (group.cache == CacheState::Hot && on_gpu).then(|| {
         let lesson = Lesson::PageableCopies { ratio: mmap.ratio_to_fastest, fastest: fastest.engine.clone() };
         explained(group, mmap, fastest, lesson)
@@ -48,7 +48,7 @@ fn slower<'a>(group: &'a ComparisonGroup, fastest: &'a RankedEngine) -> impl Ite
 /// Compat mode explains a slow cuFile run only if the faster engine used another route and the target supports a
 /// direct route. Host memory does not, and neither does a copy of pages in host memory.
 pub(super) fn compat_loses(group: &ComparisonGroup, facts: &[RunFacts<'_>]) -> Option<Advice> {
-    if group.target == Target::Host.to_string() {
+    if group.target == TargetName::Host {
         return None;
     }
     let through_compat = |engine: &Engine, proven: bool| {

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
-use crate::machine::{self, PathFacts, UnfinishedFile};
+use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
@@ -103,7 +103,7 @@ fn holes(facts: &PathFacts) -> Option<Judged> {
 
 fn size(facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::FsSpaceOwner;
-    if let Some(error @ ("EACCES" | "EPERM")) = facts.open_direct.as_deref() {
+    if let Some(Err(error @ ("EACCES" | "EPERM"))) = facts.open_direct.as_ref().map(DirectRead::result) {
         return Some(
             Judged::lack(ID, format!("this user cannot read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)

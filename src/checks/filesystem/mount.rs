@@ -8,7 +8,7 @@ use crate::checks::filesystem::kind::file_system;
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::quoted;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -177,23 +177,23 @@ fn direct_open(facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::OdirectOpen;
     let tried = facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string();
     let source = format!("open({tried}, O_DIRECT), pread 4096");
-    match facts.open_direct.as_deref() {
-        Some("ok") => Judged::pass(ID, "O_DIRECT reads work").found(source, "ok"),
-        Some(error @ ("EINVAL" | "EOPNOTSUPP")) => {
+    match facts.open_direct.as_ref().map(DirectRead::result) {
+        Some(Ok(())) => Judged::pass(ID, "O_DIRECT reads work").found(source, "ok"),
+        Some(Err(error @ ("EINVAL" | "EOPNOTSUPP"))) => {
             Judged::lack(ID, format!("this file system does not support O_DIRECT ({error})"))
                 .never(DIRECT)
                 .found(source, error)
         }
-        Some(error @ ("EACCES" | "EPERM")) => {
+        Some(Err(error @ ("EACCES" | "EPERM"))) => {
             Judged::warn(ID, format!("this user cannot read the file ({error})")).unknown(EVERY).found(source, error)
         }
-        Some(error @ ("ESTALE" | "ENOTCONN" | "EHOSTDOWN" | "ETIMEDOUT")) => {
+        Some(Err(error @ ("ESTALE" | "ENOTCONN" | "EHOSTDOWN" | "ETIMEDOUT"))) => {
             Judged::lack(ID, format!("the file system's server does not answer ({error}): no read works"))
                 .missing(Cost::Root, EVERY)
                 .advice(mount_again(facts))
                 .found(source, error)
         }
-        Some(error @ ("EIO" | "EUCLEAN" | "ENODEV" | "ENXIO" | "EREMOTEIO")) => {
+        Some(Err(error @ ("EIO" | "EUCLEAN" | "ENODEV" | "ENXIO" | "EREMOTEIO"))) => {
             Judged::lack(ID, format!("the disk or the file system fails ({error}): no read works"))
                 .missing(Cost::System, EVERY)
                 .advice(
@@ -203,7 +203,7 @@ fn direct_open(facts: &PathFacts) -> Judged {
                 )
                 .found(source, error)
         }
-        Some(error) => {
+        Some(Err(error)) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)
         }
         None => Judged::na(ID, "this directory has no file to test O_DIRECT; check --test-file writes a temporary one")
