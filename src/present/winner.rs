@@ -49,7 +49,7 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
         Outcome::Noisy { first, next } => {
             let headline = format!("{opening}: too noisy to name a winner.");
             let differ = format!("auto and the engine that it chose differ: {} and {}.", time(first), time(next));
-            let conditions = format!("{differ} Run again (R on Race). {}", measured(group, true));
+            let conditions = format!("{differ} Run again. {}", measured(group, true));
             return Some(Answer::new(Status::Warn, headline, conditions));
         }
         Outcome::Tie { first, next } => (
