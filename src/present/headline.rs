@@ -5,7 +5,7 @@ use super::engine_rows::{EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
 use super::{grid, progress, verdict, watch, winner};
-use crate::core::{Engine, Grid, Status, units};
+use crate::core::{Engine, FallbackAction, Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
 /// The sentence for a session whose end was not recorded.
@@ -136,31 +136,53 @@ fn engines(groups: &[RowGroup<'_>], is_so: impl Fn(&EngineRow<'_>) -> bool) -> S
     names.join(", ")
 }
 
-/// Engines that should use cuFile but fell back to staging. For each engine, the run with the most fallbacks is
-/// shown.
+/// Transfers that cuFile did not make although their engine should use it: made by staging, dropped or ignored. For
+/// each engine and each of the three, the run with the most transfers is shown.
 fn fallbacks(state: &State) -> Vec<Answer> {
-    let mut most: Vec<(String, u64, u64, String)> = Vec::new();
+    struct Most {
+        engine: String,
+        action: FallbackAction,
+        transfers: u64,
+        of: u64,
+        reasons: String,
+    }
+    let mut most: Vec<Most> = Vec::new();
     for (engine, w) in state.lanes.iter().filter_map(|l| Some((&l.engine, l.result.as_ref()?.workload.as_ref()?))) {
-        let fell = w.fallbacks.iter().fold(0_u64, |sum, fallback| sum.saturating_add(fallback.operations));
-        if fell == 0 {
-            continue;
-        }
-        let mut reasons: Vec<&str> = w.fallbacks.iter().map(|fallback| fallback.reason.name()).collect();
-        reasons.dedup();
-        let (name, reasons) = (engine.to_string(), reasons.join(", "));
-        match most.iter_mut().find(|(known, ..)| *known == name) {
-            Some(known) if known.1 >= fell => {}
-            Some(known) => *known = (name, fell, w.operations, reasons),
-            None => most.push((name, fell, w.operations, reasons)),
+        for action in [FallbackAction::Staged, FallbackAction::Dropped, FallbackAction::Ignored] {
+            let those = || w.fallbacks.iter().filter(|fallback| fallback.action == action);
+            let transfers = those().fold(0_u64, |sum, fallback| sum.saturating_add(fallback.operations));
+            if transfers == 0 {
+                continue;
+            }
+            let mut reasons: Vec<&str> = those().map(|fallback| fallback.reason.name()).collect();
+            reasons.dedup();
+            let found =
+                Most { engine: engine.to_string(), action, transfers, of: w.operations, reasons: reasons.join(", ") };
+            match most.iter_mut().find(|known| known.engine == found.engine && known.action == action) {
+                Some(known) if known.transfers >= transfers => {}
+                Some(known) => *known = found,
+                None => most.push(found),
+            }
         }
     }
-    let count = units::count;
     most.into_iter()
-        .map(|(name, fell, of, reasons)| {
-            let headline = format!("{name}: {} of {} transfers fell back to staging.", count(fell), count(of));
-            Answer::new(Status::Warn, headline, format!("Reason: {reasons}."))
-        })
+        .map(|found| fallback(&found.engine, found.action, [found.transfers, found.of], &found.reasons))
         .collect()
+}
+
+fn fallback(engine: &str, action: FallbackAction, [transfers, of]: [u64; 2], reasons: &str) -> Answer {
+    let of_all = format!("{engine}: {} of {} transfers", units::count(transfers), units::count(of));
+    let (headline, effect) = match action {
+        FallbackAction::Staged => (format!("{of_all} fell back to staging."), ""),
+        FallbackAction::Dropped => {
+            (format!("{of_all} failed, and their files were not stored."), " Only the stored files were compared.")
+        }
+        FallbackAction::Ignored => (
+            format!("{of_all} failed, and their files were not read."),
+            " Only the files that were read were compared.",
+        ),
+    };
+    Answer::new(Status::Warn, headline, format!("Reason: {reasons}.{effect}"))
 }
 
 /// The summary of a plan that ran before the last plan of a session: `load Qwen3-0.6B: 9 of 9 runs finished, all

@@ -71,6 +71,12 @@ fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
     assert_eq!(status, 0, "{report:#}");
     let falls = &run(&report, "llmd/gds/read")["workload"]["fallbacks"][0];
     assert_eq!((&falls["action"], number(falls, "/operations")), (&"ignored".into(), 1));
+    // If each file has a failed transfer, nothing is stored, and the run fails.
+    let (report, status) = place.report("llmd", &[&set[..], &["--provoke", "operation-failed"]].concat(), &[]);
+    let write = runs(&report)[0];
+    assert_eq!((status, &write["verified"]), (3, &Value::Null), "{write:#}");
+    assert_eq!(write["workload"]["fallbacks"][0]["action"], "dropped");
+    assert!(!write["error"].is_null());
     // A failed registration is a warning and does not end the run.
     let registered = [&["--set", "register=1"][..], &set].concat();
     let registered: Vec<&str> = registered.iter().map(|w| if *w == "gds" { "gds-registered" } else { w }).collect();

@@ -281,6 +281,21 @@ fn measure(
     Ok(Measured { done, wall_ns })
 }
 
+/// Fails if each file had a failed transfer, so that no file was stored or read.
+fn every_file_given_up(shared: &Shared<'_>, done: &Done, result: &RunResult) -> Result<(), LoadError> {
+    let found = |index: &usize| done.found.as_ref().is_none_or(|found| found.files.get(*index).is_some_and(|hit| *hit));
+    let mut wanted = (0..shared.layout.files.len()).filter(found).peekable();
+    if wanted.peek().is_none() || !wanted.all(|index| shared.is_given_up(index)) {
+        return Ok(());
+    }
+    let first = result.workload.iter().flat_map(|w| &w.fallbacks).map(|fallback| fallback.detail.as_str()).next();
+    let effect = if shared.lane.write { "stored" } else { "read" };
+    Err(LoadError::CuFile(format!(
+        "each file had a failed transfer, so none was {effect}; the first: {}",
+        first.unwrap_or("unknown")
+    )))
+}
+
 /// Compares the transferred bytes, and also the files of concurrent writes.
 fn verify(
     sender: &Sender,
@@ -349,6 +364,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let Measured { done, wall_ns } =
         measure(sender, &shared, concurrent.as_ref(), (equipment, pool.as_ref()), peaks, result)?;
     send_spans(sender, &mapped(within(&done.spans, wall_ns), lane_order, &job.layout, &job.order));
+    every_file_given_up(&shared, &done, result)?;
     if lane_order.verify && result.bytes > 0 {
         verify(sender, &shared, concurrent.as_ref(), &done, result)?;
     }
