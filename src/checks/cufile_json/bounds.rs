@@ -26,6 +26,11 @@ fn is_unlimited(known: &Known, written: &str) -> bool {
 impl Linter<'_> {
     pub(super) fn range(&mut self, known: &Known, node: &Node) {
         let key = known.key;
+        if let (Kind::Bool(on), Takes::Whole(..)) = (&node.kind, known.takes) {
+            let number = u8::from(*on);
+            let what = format!("{key} is {on}, which counts as {number}");
+            self.warn("L3", node, key, what, "libcufile expects a number here.", format!("Write {number}."));
+        }
         let Kind::Number(written) = &node.kind else { return };
         let Ok(number) = written.parse::<f64>() else { return };
         if written.starts_with('0') && written.len() > 1 && written.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -23,7 +23,14 @@ pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Li
     };
     let (document, mut problems) = lint(text, &around);
     if let Some(document) = document {
-        problems.extend(together::against(text, &document.top, hardware));
+        let mut against = together::against(text, &document.top, hardware);
+        // A path that does not exist is reported once.
+        against.retain(|new| {
+            !problems
+                .iter()
+                .any(|old| old.severity == Severity::Error && (old.line, old.column) == (new.line, new.column))
+        });
+        problems.extend(against);
         problems.sort_by_key(|problem| (problem.line, problem.column));
     }
     Linted { path: path.to_owned(), problems }

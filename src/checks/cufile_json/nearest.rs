@@ -21,19 +21,32 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     if let Some((_, known)) = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(mine)) {
         return Some(known);
     }
+    // A section without its parent: `nfs` instead of `fs.nfs`.
+    let inner = |key: &'static str| {
+        let (outer, rest) = key.split_once('.')?;
+        let (section, _) = rest.split_once('.')?;
+        (section == dotted).then(|| &key[..outer.len() + 1 + section.len()])
+    };
+    if let Some(section) = KEYS.iter().find_map(|known| inner(known.key)) {
+        return Some(section);
+    }
     // libcufile's keys have no capital letters, so the case is ignored.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()
         .map(|known| {
             let of_last = far(mine, last(known.key));
+            let whole = far(dotted, known.key);
+            // A name without a section probably belongs to the properties.
+            let is_elsewhere = !dotted.contains('.') && !known.key.starts_with("properties.");
             // A different section adds a small distance, so that the same section is preferred.
-            (of_last * 4 + far(dotted, known.key).min(3), known.key)
+            (of_last * 4 + whole.min(3), is_elsewhere, whole, known.key)
         })
-        .min()?;
-    let of_last = far(mine, last(best.1));
-    if of_last * 3 <= mine.len().max(last(best.1).len()) {
-        return Some(best.1);
+        .min()?
+        .3;
+    let of_last = far(mine, last(best));
+    if of_last * 3 <= mine.len().max(last(best).len()) {
+        return Some(best);
     }
     // The section may be misspelt.
     KEYS.iter()

@@ -246,6 +246,31 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
         "{\"properties\":{\"force_compat_mode\":true,\"use_pci_p2pdma\":true},\"block\":{\"nvme\":{\"use_pci_p2pdma\":true}}}",
         Severity::Warning,
     ),
+    ("L3", "{\"profile\":{\"cufile_stats\":1}}", "{\"profile\":{\"cufile_stats\":true}}", Severity::Warning),
+    (
+        "L6",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[4,1024,16384]}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[16384,1024,4]}}",
+        Severity::Warning,
+    ),
+    (
+        "L6",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[4,8,1024]}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[4,4,1024]}}",
+        Severity::Warning,
+    ),
+    (
+        "L6",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[4,8,1024]}}",
+        "{\"properties\":{\"posix_pool_slab_size_kb\":[0,8,1024]}}",
+        Severity::Warning,
+    ),
+    (
+        "L20",
+        "{\"properties\":{\"use_pci_p2pdma\":true},\"block\":{\"nvme\":{\"use_pci_p2pdma\":true},\"nvmeof\":{\"use_pci_p2pdma\":false}}}",
+        "{\"properties\":{\"use_pci_p2pdma\":true},\"block\":{\"nvmeof\":{\"use_pci_p2pdma\":true}}}",
+        Severity::Warning,
+    ),
     ("L17", "{\"profile\":{\"cufile_stats\":1}}", "{\"profile\":{\"cufile_stats\":3}}", Severity::Note),
     ("L17", "{\"logging\":{\"level\":\"ERROR\"}}", "{\"logging\":{\"level\":\"DEBUG\"}}", Severity::Note),
 ];
@@ -297,6 +322,47 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
     let pinned = |kib: u64| format!("{{\"properties\":{{\"max_device_pinned_mem_size_kb\":{kib}}}}}");
     assert!(said(&pinned(80 << 20), &ready).is_empty());
     assert_eq!(said(&pinned(32 << 20), &ready)[0].rule, "L16");
+}
+
+#[test]
+fn entries_of_a_mount_table_need_a_mount_of_that_file_system() {
+    let mounts = [("/", "ext4"), ("/mnt/weka", "wekafs"), ("/mnt/nfs", "nfs4")];
+    let here = Hardware {
+        mounts: Some(mounts.iter().map(|(point, kind)| ((*point).to_owned(), (*kind).to_owned())).collect()),
+        ..Hardware::default()
+    };
+    let text = |section: &str, point: &str| {
+        format!(
+            "{{\"fs\":{{\"{section}\":{{\"mount_table\":{{\"{point}\":{{\"rdma_dev_addr_list\":[\"10.0.0.1\"]}}}}}}}}}}"
+        )
+    };
+    let count = |section: &str, point: &str, hardware: &Hardware| {
+        let text = text(section, point);
+        let said = together::against(&text, &syntax::parse(&text).unwrap().top, hardware);
+        assert!(said.iter().all(|problem| problem.rule == "L16" && problem.severity == Severity::Warning), "{said:?}");
+        said.len()
+    };
+    assert_eq!([count("weka", "/mnt/weka", &here), count("nfs", "/mnt/nfs/", &here)], [0, 0]);
+    assert_eq!(
+        [count("weka", "/mnt", &here), count("weka", "/mnt/nfs", &here), count("lustre", "/", &here)],
+        [1, 1, 1]
+    );
+    // The table of mounts is not known.
+    assert_eq!(count("weka", "/mnt", &Hardware::default()), 0);
+}
+
+#[test]
+fn the_similar_key_is_in_the_same_section() {
+    for (wrong, meant) in [
+        ("fs.lustre.posix_gds_min_size_kb", Some("fs.lustre.posix_gds_min_kb")),
+        ("nfs", Some("fs.nfs")),
+        ("use_pci_p2pdma", Some("properties.use_pci_p2pdma")),
+        ("properties.parallel_io", Some("execution.parallel_io")),
+        ("Properties", Some("properties")),
+        ("fs.gpfs.gds_write_suport", Some("fs.gpfs.gds_write_support")),
+    ] {
+        assert_eq!(nearest::nearest(wrong), meant, "{wrong}");
+    }
 }
 
 /// A capture with these variables and files. Files whose name ends in `.denied` exist but cannot be read.

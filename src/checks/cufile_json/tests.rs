@@ -180,6 +180,7 @@ fn the_installed_librarys_ranges_come_first() {
 #[test]
 fn values_that_contradict_the_machine_are_said() {
     let hardware = Hardware {
+        mounts: None,
         version: Some((1, 20)),
         bar1_bytes: Some(256 << 20),
         gpu_memory_bytes: Some(141 << 30),

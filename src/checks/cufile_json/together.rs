@@ -173,6 +173,7 @@ impl Linter<'_> {
                 );
             }
         }
+        self.posix_slabs(top);
         let key = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
         if let Some(Node { kind: Kind::List(items), start, .. }) = top.at(key)
             && minor(self.around.version).is_none_or(|minor| minor >= 18)
@@ -213,6 +214,28 @@ impl Linter<'_> {
                 );
             }
         }
+    }
+}
+
+impl Linter<'_> {
+    /// Checks the order of the slabs for reads through host memory. The documented sizes are in ascending order.
+    fn posix_slabs(&mut self, top: &Node) {
+        const KEY: &str = "properties.posix_pool_slab_size_kb";
+        let Some(node @ Node { kind: Kind::List(items), .. }) = top.at(KEY) else { return };
+        let sizes: Vec<u64> = items.iter().filter_map(number).collect();
+        let twice = (1..sizes.len()).find(|at| sizes[..*at].contains(&sizes[*at])).map(|at| sizes[at]);
+        let what = if sizes.contains(&0) {
+            "a slab has the size 0".to_owned()
+        } else if let Some(size) = twice {
+            format!("the slab size {size} is in the list twice")
+        } else if !sizes.is_sorted() {
+            "slab sizes are not in ascending order".to_owned()
+        } else {
+            return;
+        };
+        const WHY: &str =
+            "libcufile accepts the list, but its documented lists have ascending sizes, each of them once.";
+        self.warn("L6", node, KEY, what, WHY, "Sort the sizes, and the counts in the same order.");
     }
 }
 
@@ -315,7 +338,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
         if pool > memory / 4 {
             linter.say(
                 "L16",
-                Severity::Note,
+                if pool > memory { Severity::Warning } else { Severity::Note },
                 *start,
                 "properties.posix_pool_slab_size_kb",
                 format!("the slabs of compat mode pin {}, and the host has {}", gib(pool), gib(memory)),
@@ -324,9 +347,12 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
             );
         }
     }
+    mount_tables(&mut linter, top, hardware);
     if let Some(Node { kind: Kind::List(items), .. }) = top.at("properties.rdma_dev_addr_list") {
         for item in items {
+            // Rule L21 reports what is not an address.
             if let Kind::Text(address) = &item.kind
+                && address.parse::<std::net::Ipv4Addr>().is_ok()
                 && hardware.own_addresses.as_ref().is_some_and(|own| !own.contains(address))
             {
                 linter.say(
@@ -342,6 +368,42 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
         }
     }
     linter.problems
+}
+
+/// The kernel's names of the file systems that have a mount table.
+const MOUNTED_AS: [(&str, &[&str]); 7] = [
+    ("fs.beegfs.mount_table", &["beegfs", "fhgfs", "fuse.beegfs"]),
+    ("fs.gpfs.mount_table", &["gpfs", "mmfs", "fuse.gpfs"]),
+    ("fs.lustre.mount_table", &["lustre", "lustre2", "lustre_lite", "fuse.fsx_lustre"]),
+    ("fs.nfs.mount_table", &["nfs", "nfs4", "nfsv4"]),
+    ("fs.panfs.mount_table", &["panfs"]),
+    ("fs.scatefs.mount_table", &["scatefs"]),
+    ("fs.weka.mount_table", &["wekafs"]),
+];
+
+/// Entries of mount tables for directories on which this machine has not mounted that file system.
+fn mount_tables(linter: &mut Linter<'_>, top: &Node, hardware: &Hardware) {
+    let Some(mounts) = &hardware.mounts else { return };
+    for (key, names) in MOUNTED_AS {
+        for member in top.at(key).map(Node::members).unwrap_or_default() {
+            let point = if member.key == "/" { "/" } else { member.key.trim_end_matches('/') };
+            // The last mount on a directory covers the earlier ones.
+            let what = match mounts.iter().rfind(|(mounted, _)| mounted == point) {
+                Some((_, kind)) if names.contains(&kind.as_str()) => continue,
+                Some((_, kind)) => format!("{key} names {}, but {kind} is mounted there", member.key),
+                None => format!("{key} names {}, which is not a mount point on this machine", member.key),
+            };
+            linter.say(
+                "L16",
+                Severity::Warning,
+                member.key_start,
+                key,
+                what,
+                "The addresses of the entry apply to no file.",
+                "Mount the file system, correct the path, or remove the entry.",
+            );
+        }
+    }
 }
 
 pub(super) fn on(node: &Node) -> Option<bool> {

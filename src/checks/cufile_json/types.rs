@@ -91,6 +91,8 @@ pub struct Hardware {
     pub p2pdma_blockers: Vec<CheckId>,
     /// The IPv4 addresses of this machine.
     pub own_addresses: Option<Vec<String>>,
+    /// The mount points of this machine, with their file systems.
+    pub mounts: Option<Vec<(String, String)>>,
     /// The best route that the machine can use.
     pub possible: Option<Route>,
 }
@@ -118,6 +120,10 @@ impl Hardware {
                 .map(|f| f.id)
                 .collect(),
             own_addresses: own_addresses(root),
+            mounts: root.read_bytes("/proc/self/mountinfo").ok().map(|table| {
+                let mounts = crate::machine::parse_mountinfo(table).into_iter();
+                mounts.map(|mount| (mount.point.to_string_lossy().into_owned(), mount.filesystem)).collect()
+            }),
             possible: report.verdicts.iter().map(|verdict| verdict.possible).min(),
         }
     }

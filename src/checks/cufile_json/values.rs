@@ -31,7 +31,11 @@ impl Linter<'_> {
                     key,
                     format!("\"{text}\" is not an IPv4 address"),
                     "libcufile accepts it, but finds no network card with it.",
-                    "Write the address of an RDMA network card: ip -br addr.",
+                    // The address is often copied with the length of its network.
+                    match text.split_once('/').filter(|(address, _)| address.parse::<Ipv4Addr>().is_ok()) {
+                        Some((address, _)) => format!("Write \"{address}\"."),
+                        None => "Write the address of an RDMA network card: ip -br addr.".to_owned(),
+                    },
                 );
             }
         }

@@ -34,6 +34,10 @@ impl Linter<'_> {
                 let what = format!("{} has no effect", known.key);
                 let why = "libcufile accepts the key, but P2PDMA does not work for this file system.";
                 self.warn("L20", node, known.key, what, why, "Remove it.");
+            } else if known.key == "block.nvmeof.use_pci_p2pdma" {
+                let what = format!("{} has no effect", known.key);
+                let why = "Linux and NVIDIA support P2PDMA for local NVMe disks, but not for NVMe over fabrics.";
+                self.warn("L20", node, known.key, what, why, "Remove it.");
             } else if known.key != "properties.use_pci_p2pdma" && master != Some(true) {
                 self.warn(
                     "L12",

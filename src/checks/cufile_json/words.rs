@@ -184,10 +184,10 @@ impl Linter<'_> {
     fn level(&mut self, key: &str, at: usize, word: &str) {
         if !LEVELS.contains(&word) {
             let upper = word.to_ascii_uppercase();
-            let todo = if LEVELS.contains(&upper.as_str()) {
-                format!("Write \"{upper}\".")
-            } else {
-                format!("Write one of {}.", LEVELS.join(", "))
+            let near = |level: &&&str| upper.starts_with(**level) || (upper.len() > 2 && level.starts_with(&upper));
+            let todo = match LEVELS.iter().find(near) {
+                Some(level) => format!("Write \"{level}\"."),
+                None => format!("Write one of {}.", LEVELS.join(", ")),
             };
             self.say(
                 "L11",
