@@ -42,6 +42,8 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
             let count = number(&falls[0], "/operations");
             let all = number(run, "/workload/operations");
             assert_eq!(count == all, reason != "operation_failed", "{reason}: {count} of {all}");
+            // The staging path opens files without O_DIRECT, so its writes end in the page cache.
+            assert_eq!(run["workload"]["in_page_cache"] == true, direction == "write", "{reason} {direction}");
             assert_eq!(
                 run["route"].is_null(),
                 count == all,

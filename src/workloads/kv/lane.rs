@@ -273,9 +273,9 @@ fn measure(
     // are compared.
     let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
-    result.notes.extend(notes(shared, &done, beside_writes.as_ref(), wall_ns));
+    result.notes.extend(notes(shared, &done, beside_writes.as_ref(), &fallbacks, wall_ns));
     result.notes.extend(pool.map(Pool::note));
-    let in_page_cache = in_page_cache(shared, result.route.as_ref());
+    let in_page_cache = in_page_cache(shared, result.route.as_ref(), &fallbacks);
     result.workload =
         Some(WorkloadResult { beside: beside_writes, in_page_cache, ..measured(shared, &done, wall_ns, fallbacks) });
     Ok(Measured { done, wall_ns })

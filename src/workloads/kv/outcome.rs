@@ -7,8 +7,8 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{
-    BesideWrites, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, RouteCounts, Span, Unchecked,
-    WorkloadResult, units,
+    BesideWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, RouteCounts,
+    Span, Unchecked, WorkloadResult, units,
 };
 use std::sync::atomic::Ordering;
 
@@ -41,12 +41,7 @@ pub(super) fn named(order: &KvOrder, lane: &LaneName) -> WorkloadResult {
     }
 }
 
-pub(super) fn measured(
-    shared: &Shared<'_>,
-    done: &Done,
-    wall_ns: u64,
-    fallbacks: Vec<crate::core::Fallback>,
-) -> WorkloadResult {
+pub(super) fn measured(shared: &Shared<'_>, done: &Done, wall_ns: u64, fallbacks: Vec<Fallback>) -> WorkloadResult {
     let intervals: Vec<(u64, u64)> = done.operations.iter().map(|o| (o.start_ns, o.end_ns)).collect();
     let busy_ns = union_ns(&intervals);
     let mut latencies: Vec<u64> = intervals.iter().map(|(start, end)| end - start).collect();
@@ -99,9 +94,10 @@ pub(super) fn measured(
     }
 }
 
-/// Whether the writes end in the page cache, before the disk has the bytes. In compat mode libcufile writes buffered
+/// Whether writes end in the page cache, before the disk has the bytes. In compat mode libcufile writes buffered
 /// if the file was opened without O_DIRECT or the transfer is off the 4 KiB grid (measured with libcufile 1.15).
-pub(super) fn in_page_cache(shared: &Shared<'_>, route: Option<&RouteCounts>) -> bool {
+/// Transfers that fell back to staging are plain writes.
+pub(super) fn in_page_cache(shared: &Shared<'_>, route: Option<&RouteCounts>, fallbacks: &[Fallback]) -> bool {
     let Shared { lane, method, settings, .. } = shared;
     let off_grid = settings.on(KvSetting::Misalign) || settings.on(KvSetting::MisalignLength);
     let buffered = match method {
@@ -109,11 +105,17 @@ pub(super) fn in_page_cache(shared: &Shared<'_>, route: Option<&RouteCounts>) ->
         Method::Plain => !settings.on(KvSetting::PlainOdirect),
         Method::Gds => {
             let direct = route.is_some_and(|counts| counts.route.is_direct());
-            !direct && (!settings.on(KvSetting::Odirect) || off_grid)
+            (!direct && (!settings.on(KvSetting::Odirect) || off_grid)) || is_staged_in_page_cache(shared, fallbacks)
         }
         Method::Nixl(_) => !settings.on(KvSetting::Odirect),
     };
     lane.write && buffered && !settings.on(KvSetting::Fsync)
+}
+
+/// Whether transfers fell back to staging, which writes through the page cache.
+fn is_staged_in_page_cache(shared: &Shared<'_>, fallbacks: &[Fallback]) -> bool {
+    let is_staged = |fall: &Fallback| fall.action == FallbackAction::Staged && fall.operations > 0;
+    !shared.settings.on(KvSetting::PlainOdirect) && fallbacks.iter().any(is_staged)
 }
 
 /// The comparison of a read with computing all tokens, if a time per token was given.
@@ -125,7 +127,13 @@ fn recompute(shared: &Shared<'_>, hits: Option<u64>, wall_ns: u64) -> Option<Rec
 }
 
 /// The notes about a result.
-pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrites>, wall_ns: u64) -> Vec<Note> {
+pub(super) fn notes(
+    shared: &Shared<'_>,
+    done: &Done,
+    beside: Option<&BesideWrites>,
+    fallbacks: &[Fallback],
+    wall_ns: u64,
+) -> Vec<Note> {
     let Shared { lane, method, settings, .. } = shared;
     let mut notes = Vec::new();
     if let Some(found) = done.found.as_ref().filter(|found| found.refused > 0) {
@@ -134,7 +142,8 @@ pub(super) fn notes(shared: &Shared<'_>, done: &Done, beside: Option<&BesideWrit
     }
     notes.extend(done.found.as_ref().and_then(|found| found.limited.clone()));
     let waits = settings.on(KvSetting::Fsync);
-    if lane.write && *method == Method::Plain && !settings.on(KvSetting::PlainOdirect) && !waits {
+    let is_plain = *method == Method::Plain && !settings.on(KvSetting::PlainOdirect);
+    if lane.write && (is_plain || is_staged_in_page_cache(shared, fallbacks)) && !waits {
         notes.push(Note::WritesInPageCache);
     }
     let off_grid = settings.on(KvSetting::Misalign) || settings.on(KvSetting::MisalignLength);
