@@ -75,9 +75,39 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     };
     let mut conditions: Vec<String> = caveat.into_iter().collect();
     conditions.push(measured(group, conditions.is_empty() || group.engines.iter().any(|engine| engine.runs > 1)));
+    conditions.extend(best_on_storage(group));
     conditions.extend(doubts(group));
     conditions.extend(in_page_cache(group));
     Some(Answer::new(Status::Pass, headline, conditions.join(" ")))
+}
+
+/// The fastest variant that uses storage, if a variant without storage is first: ` Fastest on storage: gds, 158 ms.`
+fn best_on_storage(group: &ComparisonGroup) -> Option<String> {
+    let without = |ranked: &RankedEngine| ranked.engine.is_in_memory();
+    let contenders = group.contenders();
+    if !contenders.first().copied().is_some_and(without) {
+        return None;
+    }
+    let mut stored = contenders.into_iter().filter(|ranked| !without(ranked));
+    let best = stored.next()?;
+    let time = units::duration(best.wall_ns);
+    Some(match stored.next() {
+        Some(next) if best.clearly_ahead_of(next) => format!(
+            "Fastest on storage: {}, {time} ({} faster than {}).",
+            ranked(best),
+            factor(next.wall_ns as f64 / best.wall_ns.max(1) as f64),
+            ranked(next)
+        ),
+        Some(next) => {
+            format!(
+                "On storage {} and {} tie, {time} and {}.",
+                ranked(best),
+                ranked(next),
+                units::duration(next.wall_ns)
+            )
+        }
+        None => format!("On storage: {}, {time}.", ranked(best)),
+    })
 }
 
 /// The ratio to another engine: ` (1.3× faster than mmap)`. The other engine is mmap, the usual loader, if it ran, or
@@ -198,6 +228,18 @@ mod tests {
         let sentence = "Writes of gds:misalign=512 end in the page cache; --set fsync=1 waits for the disk.";
         assert!(told.contains("gds:misalign=512 wins") && told.ends_with(sentence), "{told}");
         assert!(!said(vec![writes("gds", 158, false), writes("disk", 523, false)]).contains("page cache"));
+    }
+
+    #[test]
+    fn the_best_variant_on_storage_is_named_if_host_memory_wins() {
+        let reads = |variant: &str, ms| engine_of(format!("llmd/{variant}/read").parse().unwrap(), ms, 3);
+        let told = said(vec![reads("ram", 20), reads("gds", 150), reads("staging", 300)]);
+        assert!(told.contains("ram wins"), "{told}");
+        assert!(told.contains("Fastest on storage: gds, 150 ms (2.0× faster than staging)."), "{told}");
+        let tie = said(vec![reads("ram", 20), reads("gds", 150), reads("staging", 150)]);
+        assert!(tie.contains("On storage gds and staging tie, 150 ms and 150 ms."), "{tie}");
+        assert!(said(vec![reads("ram", 20), reads("disk", 40)]).contains("On storage: disk, 40.0 ms."));
+        assert!(!said(vec![reads("gds", 20), reads("ram", 40)]).contains("storage"));
     }
 
     #[test]
