@@ -4,11 +4,14 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
 use super::view::{live_view, open_view};
 use crate::checks;
-use crate::core::{Serving, Status, StoreKind, Verdict};
+use crate::core::{Serving, ServingConfig, Status, StoreKind, Verdict};
+use crate::machine::Root;
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
+use crate::text::quoted_line;
 use crate::trust::read_regular;
-use serde_json::json;
+use crate::workloads::kv;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -29,18 +32,59 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
         // These are not facts about the machine, so the view does not have them.
         environment.extend(std::env::vars().filter(|(name, _)| name.starts_with("LMCACHE_")));
     }
-    let unusable = |error: String| format!("the configuration {config} cannot be used: {error}");
-    let mut read = checks::serving::read(serving, &text, &environment).map_err(unusable)?;
-    // A file with options of LMCache needs no second one.
-    if read.serving == Serving::Lmcache
-        && read.store == StoreKind::None
-        && let Some(file) = checks::serving::lmcache_file(&text, &environment).map_err(unusable)?
-    {
-        let options = text_of(&file)?;
-        read = checks::serving::read_with_file(&text, &options, &environment)
-            .map_err(|error| format!("the configuration {file} cannot be used: {error}"))?;
+    let configs = checks::serving::read(serving, &text, &environment, &|file| text_of(file))
+        .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
+    let (count, is_stored) = (configs.len(), configs.iter().any(|config| config.store != StoreKind::None));
+    let mut parts = Vec::new();
+    for config in configs {
+        let mut part = examine(config, &text, &view, probe, test_file)?;
+        if count > 1 && is_stored && part.config.store == StoreKind::None && part.config.missing.is_empty() {
+            part.lines = vec![present::without_storage(&part.config)];
+        }
+        parts.push(part);
     }
-    let asked = read.paths.first();
+    let bad = parts.iter().flat_map(|part| &part.lines).any(|line| line.status == Status::Fail);
+    let status = if bad { BAD_ANSWER } else { FINE };
+    let printed = if output.json {
+        let all: Vec<Value> = parts.iter().map(Part::json).collect();
+        // The first connector with storage is the result. Other connectors are next to it.
+        let first = parts.iter().position(|part| part.config.store != StoreKind::None).unwrap_or(0);
+        let mut answer = all.get(first).cloned().unwrap_or_default();
+        if let Some(answer) = answer.as_object_mut() {
+            answer.insert("schema_version".to_owned(), json!(1));
+            if all.len() > 1 {
+                answer.insert("connectors".to_owned(), json!(all));
+            }
+        }
+        print_json(&answer)
+    } else {
+        let mut text = if count > 1 { rendered_line(&present::connectors(count)) } else { String::new() };
+        text.extend(parts.iter().map(rendered));
+        print(text.as_bytes())
+    };
+    Ok(printed.max(status))
+}
+
+/// The result for one connector.
+struct Part {
+    config: ServingConfig,
+    verdict: Option<Verdict>,
+    lines: Vec<present::Line>,
+    /// The command that measures the store.
+    bench: Option<String>,
+}
+
+impl Part {
+    fn json(&self) -> Value {
+        let lines: Vec<_> =
+            self.lines.iter().map(|line| json!({"status": line.status.word(), "text": line.text})).collect();
+        json!({"config": self.config, "verdict": self.verdict, "lines": lines, "bench": self.bench})
+    }
+}
+
+/// Examines the first directory of a configuration.
+fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_file: bool) -> Result<Part, String> {
+    let asked = config.paths.first();
     let examined = asked.map(|path| existing(path));
     // The file exists until the checks are finished. Only the directory of the store itself gets one.
     let tested = asked.filter(|path| test_file && path.is_dir()).cloned();
@@ -48,7 +92,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
     let mut verdict = None;
     let mut place = StorePath::default();
     if let (Some(asked), Some(path)) = (asked, &examined) {
-        let mut found = checks::run(&view, std::slice::from_ref(path), None, &mut |_| {});
+        let mut found = checks::run(view, std::slice::from_ref(path), None, &mut |_| {});
         if probe
             && view.is_live()
             && found.has_gpu
@@ -66,29 +110,23 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
             exists: path == asked,
         };
     }
-    let lines = present::lines(&read, verdict.as_ref(), &place);
-    let bad = lines.iter().any(|line| line.status == Status::Fail);
-    let status = if bad { BAD_ANSWER } else { FINE };
-    let printed = if output.json {
-        let lines: Vec<_> = lines.iter().map(|line| json!({"status": line.status.word(), "text": line.text})).collect();
-        print_json(&json!({"schema_version": 1, "config": read, "verdict": verdict, "lines": lines}))
-    } else {
-        print(rendered(&lines, verdict.as_ref()).as_bytes())
-    };
-    Ok(printed.max(status))
+    let lines = present::lines(&config, verdict.as_ref(), &place);
+    let bench = kv::suggested(&config, text).map(|words| quoted_line(&words));
+    Ok(Part { config, verdict, lines, bench })
 }
 
-fn rendered(lines: &[present::Line], verdict: Option<&Verdict>) -> String {
-    let mut text = String::new();
-    for line in lines {
-        let _ = writeln!(text, "{:<4}  {}", line.status.word(), crate::text::sanitise_line(&line.text));
+fn rendered_line(line: &present::Line) -> String {
+    format!("{:<4}  {}\n", line.status.word(), crate::text::sanitise_line(&line.text))
+}
+
+fn rendered(part: &Part) -> String {
+    let mut text: String = part.lines.iter().map(rendered_line).collect();
+    if let Some(verdict) = &part.verdict {
+        let path = crate::text::sanitise_line(&verdict.path.to_string_lossy()).into_owned();
+        let _ = writeln!(text, "      gds-top check {path} lists each check with its fix.");
     }
-    if let Some(verdict) = verdict {
-        let _ = writeln!(
-            text,
-            "      gds-top check {} lists each check with its fix.",
-            crate::text::sanitise_line(&verdict.path.to_string_lossy())
-        );
+    if let Some(bench) = &part.bench {
+        let _ = writeln!(text, "      {} measures it with these parameters.", crate::text::sanitise_line(bench));
     }
     text
 }

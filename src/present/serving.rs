@@ -180,6 +180,21 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     all
 }
 
+/// The line about several connectors.
+#[must_use]
+pub fn connectors(count: usize) -> Line {
+    let text =
+        format!("{count} connectors: vLLM writes to all of them and reads from the first one that has the tokens.");
+    Line { status: Status::Info, text }
+}
+
+/// The line of a connector that stores nothing, next to other ones.
+#[must_use]
+pub fn without_storage(config: &ServingConfig) -> Line {
+    let name = config.options.iter().find(|(name, _)| name == "kv_connector").map_or("A connector", |(_, name)| name);
+    Line { status: Status::Info, text: format!("{name} moves the KV cache between instances and stores none of it.") }
+}
+
 fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdict: Option<&Verdict>) {
     let without = match config.without_cufile {
         WithoutCufile::StartFails => "the program does not start",

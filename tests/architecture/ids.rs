@@ -39,6 +39,8 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("enable_layerwise", &["src/checks/serving/"]),
     ("prefetch_factor", &["src/checks/serving/"]),
     ("chunk_size", &["src/checks/serving/"]),
+    ("n_read_threads", &["src/checks/serving/"]),
+    ("n_write_threads", &["src/checks/serving/"]),
     // A system whose configuration is read.
     ("nixl", &["src/core/serving.rs"]),
     // The name of a package.

@@ -3,7 +3,7 @@
 
 use super::lmcache_names::NAMES;
 use super::parts::{check_numbers, ignored, nixl_backend, none, paths, rejected, switch, text_of, unknown};
-use super::source::Source;
+use super::source::{OpenFile, Source};
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile};
 use serde_json::Value;
 
@@ -25,7 +25,24 @@ const IGNORED_EXTRA: [(&str, &str); 1] = [("gds_io_threads", "extra_config.disk_
 /// The plugins with which LMCache's back end on NIXL starts.
 const NIXL_PLUGINS: [&str; 5] = ["GDS", "GDS_MT", "POSIX", "HF3FS", "OBJ"];
 
-pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
+/// The variable that names LMCache's file.
+const CONFIG_FILE: &str = "LMCACHE_CONFIG_FILE";
+
+/// LMCache's options. Variables override the options of the file that one of them names, and entries of vLLM's map
+/// override both.
+pub(super) fn read_with_file(source: &Source, open: OpenFile<'_>) -> Result<ServingConfig, String> {
+    let config = read(source)?;
+    // A file with options of LMCache needs no second one.
+    let Some(file) = source.variable(CONFIG_FILE).filter(|_| config.store == StoreKind::None) else {
+        return Ok(config);
+    };
+    let unusable = |error: String| format!("the configuration {file} cannot be used: {error}");
+    let mut merged = Source::new(&open(file)?, source.variables()).map_err(unusable)?;
+    merged.set_connector(source.extra_config());
+    read(&merged).map_err(unusable)
+}
+
+fn read(source: &Source) -> Result<ServingConfig, String> {
     let mut config = none(Serving::Lmcache);
     config.ignored = ignored(source.map(), "", &IGNORED);
     // A map with the connector of vLLM has other names.

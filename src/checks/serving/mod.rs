@@ -12,6 +12,7 @@ mod vllm;
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind};
 use parts::{nixl_backend, none, paths, text_of};
 use serde_json::Value;
+pub use source::OpenFile;
 use source::Source;
 use std::collections::BTreeMap;
 
@@ -19,46 +20,26 @@ use std::collections::BTreeMap;
 pub const MOST_BYTES: u64 = 1 << 20;
 
 /// Reads a configuration: YAML, JSON, or a command line with environment and flags. `environment` overrides options,
-/// as in the program itself.
+/// as in the program itself. vLLM's MultiConnector contains several configurations; the other ones are one.
 ///
 /// # Errors
-/// A sentence if the text has none of these forms.
-pub fn read(serving: Serving, text: &str, environment: &BTreeMap<String, String>) -> Result<ServingConfig, String> {
+/// A sentence if the text has none of these forms, or if a file that it names cannot be read.
+pub fn read(
+    serving: Serving,
+    text: &str,
+    environment: &BTreeMap<String, String>,
+    open: OpenFile<'_>,
+) -> Result<Vec<ServingConfig>, String> {
     let source = Source::new(text, environment)?;
+    let of_vllm = || vllm::read(&source, open);
     match serving {
-        Serving::Lmcache => lmcache::read(&source),
-        Serving::Llmd => Ok(vllm::llmd(&source.extra_config(), Serving::Llmd)),
-        Serving::Vllm => vllm::read(&source),
-        Serving::Nixl => Ok(nixl(&source)),
+        Serving::Lmcache | Serving::Llmd if source.has_several_connectors() => of_vllm(),
+        Serving::Lmcache => Ok(vec![lmcache::read_with_file(&source, open)?]),
+        Serving::Llmd => Ok(vec![vllm::llmd(&source.extra_config(), Serving::Llmd)]),
+        Serving::Vllm => of_vllm(),
+        Serving::Nixl => Ok(vec![nixl(&source)]),
     }
 }
-
-/// The file with the options of LMCache that a command line or the environment names (`LMCACHE_CONFIG_FILE`).
-///
-/// # Errors
-/// The errors of [`read`].
-pub fn lmcache_file(text: &str, environment: &BTreeMap<String, String>) -> Result<Option<String>, String> {
-    Ok(Source::new(text, environment)?.variable(CONFIG_FILE).map(str::to_owned))
-}
-
-/// Reads a configuration whose options of LMCache are in a separate file. Variables override the options of the file,
-/// and entries of vLLM's map override both.
-///
-/// # Errors
-/// The errors of [`read`], for the configuration and for the file.
-pub fn read_with_file(
-    text: &str,
-    options: &str,
-    environment: &BTreeMap<String, String>,
-) -> Result<ServingConfig, String> {
-    let source = Source::new(text, environment)?;
-    let mut merged = Source::new(options, source.variables())?;
-    merged.set_connector(source.extra_config());
-    lmcache::read(&merged)
-}
-
-/// The variable that names LMCache's file.
-const CONFIG_FILE: &str = "LMCACHE_CONFIG_FILE";
 
 /// A NIXL back end with its parameters: `{"backend": "GDS", "params": {…}}`, or the option names of LMCache and
 /// Dynamo.
@@ -100,7 +81,11 @@ mod tests {
     use std::path::PathBuf;
 
     fn of(serving: Serving, text: &str) -> ServingConfig {
-        read(serving, text, &BTreeMap::new()).unwrap()
+        all(serving, text, &BTreeMap::new()).remove(0)
+    }
+
+    fn all(serving: Serving, text: &str, environment: &BTreeMap<String, String>) -> Vec<ServingConfig> {
+        read(serving, text, environment, &|file| Err(format!("no {file}"))).unwrap()
     }
 
     fn names(config: &ServingConfig) -> Vec<&str> {
@@ -128,7 +113,7 @@ mod tests {
             ("LMCACHE_USE_GDS".to_owned(), "false".to_owned()),
             ("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned()),
         ]);
-        let config = read(Serving::Lmcache, yaml, &environment).unwrap();
+        let config = all(Serving::Lmcache, yaml, &environment).remove(0);
         assert!(!config.cufile_reads && config.insists && config.paths == [PathBuf::from("/mnt/c")]);
         assert_eq!(of(Serving::Lmcache, "gds_path: /mnt/a\n").missing, ["gds_buffer_size"]);
     }
@@ -155,7 +140,7 @@ mod tests {
         assert_eq!((config.store, config.cufile_reads, config.direct_io), (StoreKind::VllmFs, false, true));
         let lmcache = r#"{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}"#;
         let environment = BTreeMap::from([("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned())]);
-        let config = read(Serving::Vllm, lmcache, &environment).unwrap();
+        let config = all(Serving::Vllm, lmcache, &environment).remove(0);
         assert_eq!((config.serving, config.store), (Serving::Lmcache, StoreKind::LmcacheGds));
         assert_eq!(of(Serving::Vllm, r#"{"kv_connector":"NixlConnector"}"#).store, StoreKind::None);
     }
@@ -164,14 +149,42 @@ mod tests {
     fn options_of_lmcache_come_from_its_file_the_environment_and_the_map_of_vllm() {
         let command = r#"LMCACHE_CONFIG_FILE=/etc/lmcache.yaml LMCACHE_GDS_BUFFER_SIZE=512 vllm serve m --kv-transfer-config
             '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both","kv_connector_extra_config":{"lmcache.use_gds":false}}'"#;
-        let none = BTreeMap::new();
-        assert_eq!(lmcache_file(command, &none).unwrap().as_deref(), Some("/etc/lmcache.yaml"));
-        let config = read_with_file(command, "gds_path: /mnt/kv\nenable_gds: true\n", &none).unwrap();
+        let with = |options: &str| {
+            let file =
+                |path: &str| if path == "/etc/lmcache.yaml" { Ok(options.to_owned()) } else { Err(path.to_owned()) };
+            read(Serving::Vllm, command, &BTreeMap::new(), &file)
+        };
+        let config = with("gds_path: /mnt/kv\nenable_gds: true\n").unwrap().remove(0);
         assert_eq!((config.store, config.paths.len()), (StoreKind::LmcacheGds, 1));
         assert!(!config.cufile_reads && config.insists && config.missing.is_empty() && config.unknown.is_empty());
         assert_eq!(names(&config), ["enable_gds"]);
-        assert_eq!(lmcache_file("gds_path: /a\n", &none).unwrap(), None);
-        assert!(read_with_file(command, "[1]", &none).is_err());
+        assert!(with("[1]").unwrap_err().contains("/etc/lmcache.yaml"));
+    }
+
+    #[test]
+    fn the_connectors_of_a_multi_connector_are_read_in_order() {
+        let text = r#"vllm serve m --kv-transfer-config '{"kv_connector":"MultiConnector","kv_role":"kv_both","kv_connector_extra_config":{"connectors":[
+            {"kv_connector":"NixlConnector","kv_role":"kv_both"},
+            {"kv_connector":"OffloadingConnector","kv_role":"kv_both","kv_connector_extra_config":
+                {"spec_name":"SharedStorageOffloadingSpec","shared_storage_path":"/mnt/kv","gds_mode":"read_write"}},
+            {"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[
+                {"kv_connector":"LMCacheConnectorV1","kv_connector_extra_config":{"lmcache.gds_path":"/mnt/lm","lmcache.gds_buffer_size":512}}]}}]}}'"#;
+        for serving in [Serving::Vllm, Serving::Llmd, Serving::Lmcache] {
+            let configs = all(serving, text, &BTreeMap::new());
+            let stores: Vec<StoreKind> = configs.iter().map(|config| config.store).collect();
+            assert_eq!(stores, [StoreKind::None, StoreKind::Llmd, StoreKind::LmcacheGds]);
+            assert!(configs[1].cufile_reads && configs[2].paths == [PathBuf::from("/mnt/lm")]);
+            assert!(configs[0].options.contains(&("kv_connector".to_owned(), "NixlConnector".to_owned())));
+        }
+        let empty = all(Serving::Vllm, r#"{"kv_connector":"MultiConnector"}"#, &BTreeMap::new());
+        assert_eq!(empty[0].missing, ["connectors"]);
+        // A list that contains itself is not possible in JSON, but a deep one is.
+        let mut deep = r#"{"kv_connector":"NixlConnector"}"#.to_owned();
+        for _ in 0..20 {
+            deep =
+                format!(r#"{{"kv_connector":"MultiConnector","kv_connector_extra_config":{{"connectors":[{deep}]}}}}"#);
+        }
+        assert!(read(Serving::Vllm, &deep, &BTreeMap::new(), &|_| Ok(String::new())).is_err());
     }
 
     #[test]
@@ -255,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_no_configuration_is_an_error() {
         for text in ["", "[1, 2]", "a: [", "\u{1b}[31m"] {
-            assert!(read(Serving::Lmcache, text, &BTreeMap::new()).is_err(), "{text:?}");
+            assert!(read(Serving::Lmcache, text, &BTreeMap::new(), &|_| Ok(String::new())).is_err(), "{text:?}");
         }
     }
 }

@@ -3,7 +3,14 @@
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// Reads a file that a configuration names.
+pub type OpenFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// The connector of vLLM that contains other ones.
+pub(super) const MULTI: &str = "MultiConnector";
+
 /// A parsed configuration and its environment.
+#[derive(Clone)]
 pub(super) struct Source {
     map: Value,
     flags: BTreeMap<String, String>,
@@ -78,6 +85,11 @@ impl Source {
             }
             None => Ok(self.map.clone()),
         }
+    }
+
+    /// Whether it is vLLM's configuration with several connectors.
+    pub(super) fn has_several_connectors(&self) -> bool {
+        self.transfer_config().is_ok_and(|config| config.get("kv_connector").is_some_and(|name| name == MULTI))
     }
 
     /// Sets the options of a connector that another text contains.

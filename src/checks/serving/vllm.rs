@@ -2,7 +2,7 @@
 
 use super::lmcache;
 use super::parts::{check_numbers, ignored, none, paths, text_of, unknown};
-use super::source::Source;
+use super::source::{MULTI, OpenFile, Source};
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 use serde_json::Value;
 
@@ -77,9 +77,47 @@ pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
     config
 }
 
-/// Reads the connector that the configuration names.
-pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
-    let transfer = source.transfer_config()?;
+/// The maximum depth of connectors within connectors, and their maximum number.
+const MOST_DEPTH: usize = 4;
+const MOST_CONNECTORS: usize = 16;
+
+/// Reads the connector that the configuration names, or all connectors of a MultiConnector in order.
+pub(super) fn read(source: &Source, open: OpenFile<'_>) -> Result<Vec<ServingConfig>, String> {
+    let mut found = Vec::new();
+    follow(source, &source.transfer_config()?, open, 0, &mut found)?;
+    Ok(found)
+}
+
+/// vLLM writes to all connectors of a MultiConnector, and reads from the first one that has the tokens.
+fn follow(
+    source: &Source,
+    transfer: &Value,
+    open: OpenFile<'_>,
+    depth: usize,
+    found: &mut Vec<ServingConfig>,
+) -> Result<(), String> {
+    if depth > MOST_DEPTH || found.len() >= MOST_CONNECTORS {
+        return Err(format!("it has more than {MOST_CONNECTORS} connectors, or more than {MOST_DEPTH} levels of them"));
+    }
+    if transfer.get("kv_connector").is_none_or(|name| name != MULTI) {
+        found.push(connector(source, transfer, open)?);
+        return Ok(());
+    }
+    let list = transfer.get("kv_connector_extra_config").and_then(|extra| extra.get("connectors")?.as_array());
+    match list {
+        Some(list) if !list.is_empty() => {
+            list.iter().try_for_each(|inner| follow(source, inner, open, depth + 1, found))
+        }
+        _ => {
+            let mut config = none(Serving::Vllm);
+            config.missing.push("connectors".to_owned());
+            found.push(config);
+            Ok(())
+        }
+    }
+}
+
+fn connector(source: &Source, transfer: &Value, open: OpenFile<'_>) -> Result<ServingConfig, String> {
     let connector = transfer.get("kv_connector").map(text_of).unwrap_or_default();
     let extra = transfer.get("kv_connector_extra_config").cloned().unwrap_or_default();
     let mut config = none(Serving::Vllm);
@@ -88,7 +126,9 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
         return Ok(config);
     }
     if connector.starts_with("LMCache") {
-        return lmcache::read(source);
+        let mut inner = source.clone();
+        inner.set_connector(extra);
+        return lmcache::read_with_file(&inner, open);
     }
     if connector.is_empty() {
         config.missing.push("kv_connector".to_owned());
@@ -114,6 +154,9 @@ pub(super) fn read(source: &Source) -> Result<ServingConfig, String> {
             match tier.get("root_dir") {
                 Some(path) => config.paths = paths(&text_of(path)),
                 None => config.missing.push("root_dir".to_owned()),
+            }
+            for name in ["n_read_threads", "n_write_threads"] {
+                config.options.extend(tier.get(name).map(|value| (name.to_owned(), text_of(value))));
             }
         }
         ("OffloadingConnector", None) => config.store = StoreKind::VllmHost,
