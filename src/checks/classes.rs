@@ -2,7 +2,7 @@
 
 use crate::checks::context::GpuSeen;
 use crate::checks::matrix::{GpuClass, Storage};
-use crate::machine::{self, Architecture, BlockKind, PathFacts};
+use crate::machine::{self, Architecture, BlockKind, PathFacts, Root};
 
 /// The GPUs that NVIDIA lists for P2PDMA. L40 is only in the list of gds-diag.
 const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
@@ -48,10 +48,10 @@ pub(crate) fn of_gpu(gpu: &GpuSeen) -> Option<GpuClass> {
 }
 
 /// The kind of storage below a path. `None` if too few facts are known.
-pub(crate) fn of_path(facts: &PathFacts) -> Option<Storage> {
+pub(crate) fn of_path(root: &Root, facts: &PathFacts) -> Option<Storage> {
     let kind = facts.filesystem.as_deref()?;
     Some(match kind {
-        "ext4" | "xfs" => of_device(facts)?,
+        "ext4" | "xfs" => of_device(root, facts)?,
         "nfs" | "nfs4" if facts.option_value("proto") == Some("rdma") => Storage::KernelClient,
         "nfs" | "nfs4" => Storage::Tcp,
         "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Storage::Tcp,
@@ -76,7 +76,7 @@ pub(crate) fn lustre_network(facts: &PathFacts) -> Option<&str> {
     networks.iter().find(|network| !network.starts_with("tcp")).or_else(|| networks.first()).copied()
 }
 
-fn of_device(facts: &PathFacts) -> Option<Storage> {
+fn of_device(root: &Root, facts: &PathFacts) -> Option<Storage> {
     let has = |kind: BlockKind| facts.block_device.iter().any(|device| device.kind == kind);
     let disks = machine::disks(facts);
     if has(BlockKind::Dm) || has(BlockKind::Loop) {
@@ -94,7 +94,7 @@ fn of_device(facts: &PathFacts) -> Option<Storage> {
     match facts.block_device.iter().find(|device| device.kind == BlockKind::Md) {
         Some(raid) if raid.level.as_deref() == Some("raid0") => Some(Storage::NvmeRaid0),
         Some(_) => Some(Storage::Mapped),
-        // sysfs shows whether the disk is local or over RDMA. The check of the transport reads that.
+        None if machine::nvme_transports(root, facts).iter().any(|kind| kind == "rdma") => Some(Storage::NvmeRdma),
         None => Some(Storage::Nvme),
     }
 }

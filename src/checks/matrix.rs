@@ -119,6 +119,7 @@ const NO_DMA: Support = No("the disk cannot write into GPU memory");
 const CPU: Support = No("the CPU changes or copies the requests");
 const NO_DISK: Support = No("no disk or network card is behind it that could write into GPU memory");
 const HOOK: Support = If("NVMe driver built for GDS: DOCA, MLNX_OFED or a linux-nvidia kernel");
+const FABRIC_HOOK: Support = If("nvme-rdma built for GDS: DOCA or MLNX_OFED");
 const CLIENT: Support = If("client built for GDS");
 const REFUSED: Support = No("libcufile rejects it");
 
@@ -130,7 +131,7 @@ table! {
         NvmeRaid0 = "nvme-raid0", "ext4 or xfs on md RAID 0 of local NVMe disks",
             [HOOK, If("Linux 7.1 or later"), NO_C2C, NO_RDMA, Yes], "troubleshooting guide, RAID; GDS support for NVMe drives: no RAID 0";
         NvmeRdma = "nvme-rdma", "ext4 or xfs on NVMe over RDMA",
-            [HOOK, If("block.nvmeof.use_pci_p2pdma; NVIDIA does not list it"), NO_C2C, NO_RDMA, Yes], "page of nvidia-fs; GDS support for NVMe drives: no NVMe-oF";
+            [FABRIC_HOOK, No("P2PDMA needs a local NVMe disk"), NO_C2C, NO_RDMA, Yes], "page of nvidia-fs; GDS support for NVMe drives: no NVMe-oF";
         VendorDisk = "vendor-disk", "ext4 or xfs on ScaleFlux or NVMesh",
             [If("the maker's driver"), No("P2PDMA supports NVMe only"), NO_C2C, NO_RDMA, Yes], "page of nvidia-fs";
         OtherDisk = "other-disk", "ext4 or xfs on SATA, SAS, a virtual disk or NVMe over TCP",

@@ -5,6 +5,7 @@ use super::context::{Context, Subject};
 use super::cufile::{config, details, library};
 use super::filesystem::{file, kind, mount};
 use super::gpu::{device, driver, fabric, present, state};
+use super::image_host;
 use super::judged::Judged;
 use super::kernel::platform;
 use super::logs::scan;
@@ -104,7 +105,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let ctx = Context::new(root, paths, gpu);
     let mut all: Vec<Judged> = Vec::new();
     let mut sent: Vec<Finding> = Vec::new();
-    let mut take = |mut judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+    let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
+        let mut judged = image_host::adapt(&ctx, judged);
         complete(&ctx, &mut judged);
         if early {
             // The status of a finding that blocks a route is known only at the end. Other findings are emitted

@@ -23,7 +23,7 @@ const RDMA_ONLY: &str = "It has no effect on local disks.";
 #[rustfmt::skip]
 pub(super) const KEYS: &[Row] = &[
     ("block.nvme.use_pci_p2pdma", P2PDMA, "gds-top fix cufile-p2pdma-keys sets both keys."),
-    ("block.nvmeof.use_pci_p2pdma", P2PDMA, ""),
+    ("block.nvmeof.use_pci_p2pdma", P2PDMA, "Linux and NVIDIA support P2PDMA for local NVMe disks only, so it has no use today."),
     ("block.raid.use_pci_p2pdma", P2PDMA, "RAID 0 needs Grace or Linux 7.1."),
     ("block.raid1.use_pci_p2pdma", P2PDMA, ""),
     ("block.raid10.use_pci_p2pdma", P2PDMA, ""),

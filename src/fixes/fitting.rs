@@ -6,7 +6,7 @@ use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Route, Status};
-use crate::machine::{Root, container, os_release};
+use crate::machine::{ImageHost, Root, container, image_host, os_release};
 
 /// Adds the obstacle on this machine to a plan.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
@@ -28,6 +28,11 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             "this is a container ({}: {}): change kernel, driver, mounts and boot on its host",
             found.source, found.text
         ))
+    } else if is_of_operator(id) && image_host(root) == Some(ImageHost::DriverContainer) {
+        Some(
+            "NVIDIA's GPU Operator runs the driver of this node in a container: change its ClusterPolicy (driver, gds.enabled, driver.kernelModuleConfig)"
+                .to_owned(),
+        )
     } else if let Some(how) = image(root)
         .filter(|_| !words_only)
         .filter(|_| of_the_distribution || (spec.systems == Systems::KeepEtc && makes_etc(root)))
@@ -71,6 +76,21 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     // An obstacle of the machine overrides one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);
     plan
+}
+
+/// Whether the GPU Operator does this itself on nodes whose driver runs in a container.
+const fn is_of_operator(id: FixId) -> bool {
+    matches!(
+        id,
+        FixId::NvidiaDriverOpen
+            | FixId::NvidiaDriverProprietary
+            | FixId::NvidiaRepository
+            | FixId::NvidiaFabricmanager
+            | FixId::NvfsInstall
+            | FixId::NvfsLoad
+            | FixId::NvfsDkms
+            | FixId::P2pdmaRegistryKeys
+    )
 }
 
 /// Whether changes of `/etc` are lost or rejected.

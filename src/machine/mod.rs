@@ -13,6 +13,7 @@ mod dkms;
 mod driver;
 mod folder;
 mod hardware;
+mod image;
 mod kconfig;
 mod kernel_log;
 mod lenient;
@@ -52,6 +53,7 @@ pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_reco
 pub use dkms::{DkmsRow, dkms_rows};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info};
 pub use hardware::{numa_node, storage};
+pub use image::{ImageHost, driver_container, image_host};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};

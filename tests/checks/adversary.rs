@@ -40,10 +40,10 @@ fn storage_stacks_and_fabrics() {
             "NVMe over RDMA with a stock driver",
             "nvfs-healthy",
             Route::Compat,
-            Route::P2pdma,
-            // As with a local disk, P2PDMA needs settings and a reboot, and the other route needs another driver.
-            &["gpu-static-bar1", "cfg-p2p-both"],
-            &["cfg-p2p-both", "gpu-static-bar1"],
+            Route::Nvfs,
+            // P2PDMA needs a local disk, so only the driver of DOCA helps.
+            &["nvfs-nvme-symbol"],
+            &["nvfs-nvme-symbol"],
             vec![
                 put("files/sys/class/nvme/nvme0/transport", "rdma\n"),
                 put("files/proc/driver/nvidia-fs/modules", "nvme: (null)\nwekafsio: 1\n"),

@@ -59,8 +59,17 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     const ID: CheckId = CheckId::RdmaStack;
     let devices = ctx.root.entries("/sys/class/infiniband").unwrap_or_default();
     let version = ctx.root.read_text("/sys/module/mlx5_core/version").ok().map(|text| text.trim().to_owned());
-    let judged = if devices.is_empty() {
-        Judged::warn(ID, "there is no RDMA device").found("/sys/class/infiniband", "empty or absent")
+    let route = if user_space { Route::Rdma } else { Route::Nvfs };
+    let judged = if devices.is_empty() && machine::container(ctx.root).is_some() {
+        // A container can have its own list of RDMA devices.
+        Judged::warn(ID, "this container has no RDMA device")
+            .found("/sys/class/infiniband", "empty or absent")
+            .unknown(&[route])
+    } else if devices.is_empty() {
+        Judged::lack(ID, "there is no RDMA device, so this file system cannot reach GPU memory")
+            .found("/sys/class/infiniband", "empty or absent")
+            .missing(Cost::System, &[route])
+            .advice("Use a network card with RDMA (InfiniBand, RoCE, EFA) and load its driver, or keep the model on a local NVMe disk.")
     } else if let Some(container) = machine::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")
             .found("/dev/infiniband", "no uverbs device")

@@ -66,14 +66,12 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
 }
 
 /// The key that enables P2PDMA for the transport of a path.
-pub(crate) fn transport_key(ctx: &Context<'_>, subject: &Subject) -> &'static str {
+pub(crate) fn transport_key(subject: &Subject) -> &'static str {
     let Some(facts) = &subject.facts else { return "block.nvme.use_pci_p2pdma" };
     if facts.filesystem.as_deref() == Some("virtiofs") {
         "fs.virtiofs.use_pci_p2pdma"
     } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Md) {
         "block.raid.use_pci_p2pdma"
-    } else if machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma") {
-        "block.nvmeof.use_pci_p2pdma"
     } else {
         "block.nvme.use_pci_p2pdma"
     }

@@ -48,7 +48,11 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         }
     };
     // Where a container has the driver, containers have libcufile too.
-    if facts.found.is_empty() && facts.chosen.is_none() && !facts.unasked && present::driver_container(ctx).is_some() {
+    if facts.found.is_empty()
+        && facts.chosen.is_none()
+        && !facts.unasked
+        && machine::driver_container(ctx.root).is_some()
+    {
         judged = judged.fixes(None).cause(CheckId::GpuPresent);
         judged.advice = None;
     }
@@ -202,7 +206,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         out.push(p2p_keys(ctx, facts, "block.nvme.use_pci_p2pdma"));
     }
     for (number, subject) in ctx.subjects.iter().enumerate() {
-        out.push(p2p_keys(ctx, facts, transport_key(ctx, subject)).of(Scope::Path(number)));
+        out.push(p2p_keys(ctx, facts, transport_key(subject)).of(Scope::Path(number)));
     }
     out
 }

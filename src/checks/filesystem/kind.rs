@@ -66,7 +66,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
         other if other.starts_with("fuse.") => Judged::lack(ID, format!("{other} has no direct route"))
             .never(&closed(Storage::HostOnly))
-            .advice("Keep the model on ext4 or xfs."),
+            .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
         "unknown" => Judged::na(ID, "the file system of this path is not known").unknown(DIRECT),
         other => {
             // All file systems with a direct route are known. Other file systems use host memory or do not work.

@@ -21,6 +21,10 @@ const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
 /// The program that Fabric Manager needs on boards with fourth-generation NVSwitches.
 const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
 
+/// The InfiniBand devices. On boards with fourth-generation NVSwitches, Fabric Manager reaches these through such
+/// devices (gpu-operator#2781).
+const INFINIBAND: &str = "/sys/class/infiniband";
+
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     check(ctx).into_iter().collect()
 }
@@ -110,6 +114,16 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
                 .found(SUBNET_MANAGER, "does not exist")
                 .fix(FixId::NvidiaFabricmanager)
                 .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
+        );
+    }
+    if needs_subnet_manager && not_ready && root.entries(INFINIBAND).unwrap_or_default().is_empty() {
+        return Some(
+            lacking("the NVSwitches of this board are InfiniBand devices, and none is visible".to_owned(), Cost::Root)
+                .found(INFINIBAND, "empty or absent")
+                .advice(
+                    Advice::run("sudo modprobe -a mlx5_ib ib_umad && sudo systemctl restart nvidia-fabricmanager")
+                        .text(". On Ubuntu the modules are in linux-modules-extra of the kernel."),
+                ),
         );
     }
     let start = Advice::run("sudo systemctl enable --now nvidia-fabricmanager")

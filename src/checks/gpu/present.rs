@@ -68,19 +68,10 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     Some(denied.iter().fold(judged, |judged, why| judged.unread(CONTROL, why)))
 }
 
-/// The files of the driver container of NVIDIA's GPU Operator, below which its devices and libraries are.
-const DRIVER_CONTAINER: [&str; 2] = ["/run/nvidia/driver/dev/nvidiactl", "/run/nvidia/driver/usr/bin/nvidia-smi"];
-
-/// The file that shows that a driver container of NVIDIA's GPU Operator runs the driver of this host.
-pub(crate) fn driver_container(ctx: &Context<'_>) -> Option<&'static str> {
-    let is_host = machine::container(ctx.root).is_none() && !ctx.root.exists("/dev/nvidiactl");
-    DRIVER_CONTAINER.into_iter().find(|path| is_host && ctx.root.exists(path))
-}
-
 /// Why the devices of a loaded driver do not exist outside of containers.
 fn without_nodes(ctx: &Context<'_>) -> Option<Judged> {
     const MOUNTS: &str = "/proc/self/mountinfo";
-    let judged = if let Some(path) = driver_container(ctx) {
+    let judged = if let Some(path) = machine::driver_container(ctx.root) {
         Judged::lack(ID, "the GPU Operator runs the driver in a container, so only pods can use the GPU")
             .found(path, "exists")
             .advice("Run gds-top in a pod that requests a GPU (resources.limits nvidia.com/gpu).")

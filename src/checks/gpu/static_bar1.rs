@@ -76,9 +76,6 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                     .missing(Cost::Reboot, &[Route::P2pdma]);
                 match written {
                     Some(written) => judged.fixes(written.fix).advice(written.left),
-                    None if machine::packages::id(ctx.root) == "rhcos" => judged.advice(
-                        "Put the keys as NVreg_RegistryDwords into nvidia.conf of a ConfigMap, and name it in driver.kernelModuleConfig of the GPU Operator.",
-                    ),
                     None => judged
                         .fix(FixId::P2pdmaRegistryKeys)
                         .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot."),

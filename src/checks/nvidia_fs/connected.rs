@@ -4,7 +4,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
-use crate::core::{CheckId, FindingFact, Route};
+use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -91,7 +91,17 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Checks whether the storage drivers of the paths are registered with nvidia-fs.
+/// The driver nvme_rdma has no hook. It is in the package of DOCA's NVMe driver, and nvidia-fs is built after it.
+fn nvme_rdma_without_hook(symbol: &str) -> Judged {
+    Judged::lack(CheckId::NvfsNvmeSymbol, "the driver nvme_rdma is not built for GDS")
+        .found("/proc/kallsyms", format!("no {symbol}"))
+        .missing(Cost::System, NVFS)
+        .fix(FixId::NvmePatch)
+        .advice("Install DOCA with mlnx-nvme-dkms, or MLNX_OFED with --with-nvmf --enable-gds, then reboot.")
+}
+
+/// Checks whether the storage drivers of the paths are registered with nvidia-fs. A client that is not built for it is
+/// found before nvidia-fs is loaded.
 pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::NvfsRegistered;
     let mut out = Vec::new();
@@ -120,6 +130,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
                         .found("/proc/kallsyms", symbol)
                 }
+                Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(symbol),
                 Ok(_) => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
                     .found("/proc/kallsyms", format!("no {symbol}"))
                     .missing(Cost::System, NVFS)
@@ -155,6 +166,27 @@ fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
 }
 
+/// Why the kernel rejected nvidia_peermem (gpu-operator#2868, nv_peer_memory#63 and #84, nccl#1939). Loading it again
+/// does not help.
+fn peermem_refused(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsPeermem;
+    const SYMBOL: &str = "ib_register_peer_memory_client";
+    let log = machine::kernel_log(ctx.root)?;
+    let is_meant = |line: &&str| line.contains("peer_mem") || line.contains("peermem");
+    let line = log.lines().find(|line| line.contains(SYMBOL) && is_meant(line))?.trim().to_owned();
+    let judged = if line.contains("disagrees about version") || line.contains("(err -22)") {
+        Judged::lack(ID, "nvidia_peermem was built for another InfiniBand stack than the loaded one").advice(
+            Advice::from("Build the driver's modules again, because DOCA or MLNX_OFED was installed after them (")
+                .command("sudo dkms install --force nvidia/VERSION")
+                .text("), or set properties.rdma_peer_type to \"dmabuf\"."),
+        )
+    } else {
+        Judged::lack(ID, "nvidia_peermem does not load: this InfiniBand stack has no interface for it")
+            .advice("Set properties.rdma_peer_type to \"dmabuf\". Or install DOCA, and then the NVIDIA driver again.")
+    };
+    Some(judged.found(machine::KERNEL_LOG, line).missing(Cost::Root, &[Route::Rdma]).only_warn())
+}
+
 /// Checks the module that user-space RDMA clients need, if a path is on such a file system.
 pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
@@ -167,11 +199,13 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
                 .read_text("/proc/modules")
                 .is_ok_and(|text| text.lines().any(|l| l.split(' ').next() == Some(*name)))
     });
+    let refused = peermem_refused(ctx).filter(|_| name.is_none());
     let judged = match (name, by_dma_buf(ctx)) {
         (Some(name), _) => Judged::pass(ID, format!("{name} is loaded")).found("/proc/modules", name),
         (None, Some((source, text))) => {
             Judged::pass(ID, "nvidia_peermem is not loaded and not needed: libcufile uses dma-buf").found(source, text)
         }
+        (None, None) if refused.is_some() => refused?,
         (None, None) => Judged::lack(ID, format!("nvidia_peermem is not loaded, but {kind} uses it"))
             .found("/proc/modules", "neither nvidia_peermem nor nv_peer_mem")
             .missing(Cost::Root, &[Route::Rdma])

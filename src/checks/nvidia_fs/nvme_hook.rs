@@ -150,7 +150,7 @@ fn has_several_paths(ctx: &Context<'_>, subject: &Subject) -> bool {
 /// Whether some path and GPU can use P2PDMA, independent of the current configuration.
 fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
     let is_open = |gpu: Option<&GpuSeen>, subject: &Subject| {
-        let storage = subject.facts.as_ref().and_then(classes::of_path);
+        let storage = subject.facts.as_ref().and_then(|facts| classes::of_path(ctx.root, facts));
         let is_too_old = storage == Some(Storage::NvmeRaid0) && ctx.kernel().is_none_or(|kernel| kernel < RAID0_P2PDMA);
         let is_closed = matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma);
         !is_too_old && !is_closed && !has_several_paths(ctx, subject)

@@ -2,7 +2,6 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::checks::gpu::present;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peermem, registered};
@@ -35,6 +34,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         Some(false) => {
             let judged = not_loaded(ctx, &out);
             out.push(judged);
+            out.extend(registered(ctx));
         }
         None => out.push(
             Judged::na(CheckId::NvfsLoaded, "it is not visible whether nvidia-fs is loaded")
@@ -55,11 +55,6 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// Whether NVIDIA's GPU Operator provides the driver, so that packages of this host are the wrong place.
-pub(crate) fn by_operator(ctx: &Context<'_>) -> bool {
-    machine::packages::id(ctx.root) == "rhcos" || present::driver_container(ctx).is_some()
-}
-
 fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     let installed = machine::nvidia_fs_installed(ctx.root);
     let proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
@@ -77,11 +72,6 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             let (major, minor) = machine::cuda_packages(ctx.root);
             format!("Install the package nvidia-gds-{major}-{minor}.")
         });
-    if installed.is_none() && by_operator(ctx) {
-        judged = judged
-            .fixes(None)
-            .advice("Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs.");
-    }
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }

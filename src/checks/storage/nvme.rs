@@ -121,7 +121,13 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
         Some((Ok(kind), _)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
             .never(DIRECT)
             .advice("Use RDMA as the transport, or keep the model on a local NVMe disk."),
-        _ => match &kinds.first() {
+        // The disks of one path can have different transports.
+        _ => match &kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|kind| kind == "rdma")).or(kinds.first()) {
+            // The kernel's nvme-rdma driver does not support PCI P2PDMA, and NVIDIA's guide excludes NVMe-oF.
+            Some((Ok(kind), _)) if kind == "rdma" => {
+                Judged::pass(ID, format!("NVMe over RDMA, which only supports the route nvfs: {}", names.join(" ")))
+                    .never(&[Route::P2pdma, Route::C2c])
+            }
             Some((Ok(kind), _)) => Judged::pass(ID, format!("NVMe over {kind}: {}", names.join(" "))),
             _ => Judged::info(ID, format!("NVMe: {}; its transport is not known", names.join(" "))),
         },
@@ -195,9 +201,6 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
         }
-        None if machine::packages::id(ctx.root) == "rhcos" => judged.advice(format!(
-            "Add the kernel argument {WORD} in a MachineConfig (spec.kernelArguments). Do not do this if disks have several paths."
-        )),
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
         ),

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::{Advice, Command};
 use crate::checks::context::Context;
+use crate::checks::image_host;
 use crate::checks::judged::{Judged, Scope};
 use crate::core::{FixId, Status};
 use std::path::Path;
@@ -24,7 +25,12 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
         if judged.finding.fix.is_none() && judged.finding.cause.is_none() && is_problem {
             // What is permanent can only be avoided.
             let is_permanent = judged.finding.permanent;
-            let fix = judged.id.spec().default_fix().filter(|fix| !is_permanent || *fix == FixId::MoveModel);
+            let fix = judged
+                .id
+                .spec()
+                .default_fix()
+                .filter(|fix| !is_permanent || *fix == FixId::MoveModel)
+                .filter(|fix| !image_host::replaces(ctx, *fix));
             let command = match fix {
                 Some(fix) => Some(Command::Fix(fix)),
                 None => judged.advice.as_ref().and_then(Advice::first_command).cloned(),

@@ -91,7 +91,7 @@ pub(crate) enum State {
 
 fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> State {
     let class = pair.gpu.and_then(|gpu| classes::of_gpu(&ctx.gpus()[gpu]));
-    let storage = ctx.subjects[pair.path].facts.as_ref().and_then(classes::of_path);
+    let storage = ctx.subjects[pair.path].facts.as_ref().and_then(|facts| classes::of_path(ctx.root, facts));
     if matrix::is_closed(class, storage, route) {
         return State::Never;
     }

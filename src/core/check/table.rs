@@ -138,7 +138,7 @@ checks! {
     NvmeTransport = "nvme-transport", Storage, Path, NoStep, DIRECT, []
         examines "the transport of the NVMe disk"
         why "A disk can write into GPU memory only if it is NVMe on the PCIe bus or over RDMA."
-        look "cat /sys/class/nvme/nvme*/transport" todo "Use NVMe over RDMA or a local NVMe disk."
+        look "cat /sys/class/nvme/nvme*/transport" todo "Use a local NVMe disk. NVMe over RDMA supports only the route nvfs."
         causes ["The disk is SATA or SAS.", "NVMe over TCP."];
     NvmeIntegrity = "nvme-integrity", Storage, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], []
         examines "protection information on the disk"

@@ -5,6 +5,7 @@ pub(crate) mod combined;
 pub(crate) mod hosts;
 pub(crate) mod logs;
 pub(crate) mod reported;
+pub(crate) mod sites;
 pub(crate) mod starts;
 pub(crate) mod storage;
 pub(crate) mod systems;
@@ -41,7 +42,13 @@ pub(crate) fn expected() -> Vec<Variant> {
         unusual::modules(),
         unusual::stores(),
     ];
-    all.into_iter().flatten().collect()
+    let sites = sites::all_sites().into_iter().map(|site| site.machine);
+    all.into_iter().flatten().chain(sites).collect()
+}
+
+#[test]
+fn clusters_and_data_centres() {
+    judge(sites::all_sites().into_iter().map(|site| site.machine).collect());
 }
 
 #[test]

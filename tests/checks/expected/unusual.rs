@@ -15,7 +15,7 @@ fn no_nvml(error: &str) -> Vec<Edit> {
     vec![set(NVML, "/error", json!(error)), set(NVML, "/gpus", json!([]))]
 }
 
-fn docker() -> Vec<Edit> {
+pub(crate) fn docker() -> Vec<Edit> {
     vec![
         put("files/.dockerenv", ""),
         put("files/proc/self/cgroup", "0::/\n"),
@@ -27,7 +27,7 @@ fn docker() -> Vec<Edit> {
 }
 
 /// The driver is not loaded and not installed for the running kernel.
-fn no_driver() -> Vec<Edit> {
+pub(crate) fn no_driver() -> Vec<Edit> {
     all([
         vec![
             without("files/proc/driver"),
@@ -41,7 +41,7 @@ fn no_driver() -> Vec<Edit> {
 }
 
 /// Another device under the path, with its record of udev.
-fn disk(name: &str, device: &str) -> Vec<Edit> {
+pub(crate) fn disk(name: &str, device: &str) -> Vec<Edit> {
     vec![
         path("/0/source", json!(format!("/dev/{name}"))),
         path("/0/device", json!(device)),

@@ -17,7 +17,6 @@ pub(crate) fn variations() -> Vec<Variant> {
     let p2pdma = |name, model, capability| {
         fine(name, P2PDMA, all([gpu(model, capability), vec![put("files/proc/driver/nvidia/params", KEYS)]]))
     };
-    let fabric = |text: &'static str| vec![put("files/sys/class/nvme/nvme0/transport", "rdma\n"), config(text)];
     vec![
         p2pdma("P2PDMA on an L4", "NVIDIA L4", "8.9"),
         p2pdma("P2PDMA on an A40", "NVIDIA A40", "8.6"),
@@ -29,21 +28,6 @@ pub(crate) fn variations() -> Vec<Variant> {
             all([gpu("NVIDIA RTX 6000 Ada Generation", "8.9"), vec![put("files/proc/driver/nvidia/params", KEYS)]]),
         ),
         slowed("P2PDMA and proprietary modules", P2PDMA, &["driver-flavour"], vec![proprietary("580.95.05")]),
-        fine(
-            "P2PDMA of NVMe over RDMA, with its own key",
-            P2PDMA,
-            fabric(
-                "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"nvmeof\": { \"use_pci_p2pdma\": true } } }",
-            ),
-        ),
-        slowed(
-            "P2PDMA of NVMe over RDMA, with the key of local disks",
-            P2PDMA,
-            &["cfg-p2p-both"],
-            fabric(
-                "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
-            ),
-        ),
         fine(
             "the keys in two files",
             P2PDMA,
