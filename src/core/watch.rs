@@ -74,6 +74,8 @@ pub enum NotLoaded {
     Static,
     /// The linker of the program is not that of glibc.
     OtherLibc,
+    /// The file with the recorded calls became shorter, so it is not known whether the library was loaded.
+    Truncated,
 }
 
 /// The procfs counters of all observed processes.

@@ -148,7 +148,7 @@ impl Watched {
             });
             self.still_running = self.reader.running(&self.library.words, self.child.id());
             self.finish();
-            return Ok(false);
+            return if self.library.words.is_cut() { Err(WatchError::Cut) } else { Ok(false) };
         }
         std::thread::sleep(DRAIN_EVERY);
         Ok(true)
@@ -192,7 +192,8 @@ impl Watched {
             self.tally.take(&group);
         }
         if self.library.words.load(header::PROCESSES) == 0 {
-            self.not_loaded = not_loaded::reason(&self.program);
+            let is_cut = self.library.words.is_cut();
+            self.not_loaded = if is_cut { Some(NotLoaded::Truncated) } else { not_loaded::reason(&self.program) };
         }
     }
 

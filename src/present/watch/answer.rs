@@ -90,6 +90,9 @@ const fn not_loaded(reason: Option<NotLoaded>) -> &'static str {
             "It has the set-user-ID bit or capabilities, so the linker ignores LD_AUDIT. Use 'sudo gds-top watch --pid'."
         }
         Some(NotLoaded::Static) => "It is statically linked, so no dynamic linker loads the recording library.",
+        Some(NotLoaded::Truncated) => {
+            "The file with the recorded calls became shorter: the program truncated it, or its file system is full."
+        }
         Some(NotLoaded::OtherLibc) => "It uses another libc than glibc, whose linker does not support LD_AUDIT.",
         None => "The dynamic linker did not load the recording library.",
     }
