@@ -76,9 +76,9 @@ pub use span_columns::SpanColumns;
 pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, PlainReads,
-    ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedCall,
-    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    AttachedFile, AttachedProcess, BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded,
+    OpenCall, PlainReads, ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport,
+    WatchedCall, WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
     BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,

@@ -150,6 +150,14 @@ impl PrivateFolder {
         self.id
     }
 
+    /// Lets other users open files in the folder whose names they know. They cannot list or change the folder.
+    ///
+    /// # Errors
+    /// Fails if the permissions cannot be changed.
+    pub fn let_others_enter(&self) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.folder, Mode::from_raw_mode(0o711))?)
+    }
+
     /// Creates a file in the folder for writing. Only this user can read it.
     ///
     /// # Errors

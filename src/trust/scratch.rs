@@ -56,6 +56,14 @@ impl Scratch {
         self.0.as_ref().map_or(Path::new(""), PrivateFolder::path)
     }
 
+    /// Lets other users open files in the folder whose names they know. They cannot list the folder.
+    ///
+    /// # Errors
+    /// Fails if the permissions cannot be changed.
+    pub fn let_others_enter(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), PrivateFolder::let_others_enter)
+    }
+
     /// Removes the folder and its content.
     ///
     /// # Errors
