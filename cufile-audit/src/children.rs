@@ -62,7 +62,7 @@ pub(crate) fn errno() -> i32 {
 }
 
 unsafe fn remember_environ(map: &LinkMap) {
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let address = unsafe { linker::symbol(map, c"environ").or_else(|| linker::symbol(map, c"__environ")) };
     let _ = ENVIRON.compare_exchange(0, address.unwrap_or(0), Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -231,7 +231,7 @@ unsafe fn each<'a>(variables: Variables) -> impl Iterator<Item = (*const c_char,
 
 /// The value of the variable with this start, for example `LD_AUDIT=`.
 unsafe fn value<'a>(variables: Variables, start: &[u8]) -> Option<&'a [u8]> {
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     unsafe { each(variables) }.find_map(|(_, text)| text.strip_prefix(start))
 }
 
@@ -252,7 +252,7 @@ unsafe fn is_missing(variables: Variables) -> bool {
     if library.is_empty() {
         return false;
     }
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let (audit, file) = unsafe { (value(variables, AUDIT), value(variables, &FILE)) };
     let has_library = audit.is_some_and(|libraries| libraries.split(|byte| *byte == b':').any(|path| path == library));
     match file {
@@ -265,7 +265,7 @@ unsafe fn is_missing(variables: Variables) -> bool {
 /// Writes the environment with the added variables. Returns false if it is too large.
 unsafe fn add(variables: Variables, room: &mut Room) -> bool {
     let library = rings::library_path();
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let others = unsafe { value(variables, AUDIT) }.filter(|others| !others.is_empty());
     let has_library = others.is_some_and(|others| others.split(|byte| *byte == b':').any(|path| path == library));
     let audit = match others {

@@ -24,6 +24,7 @@ pub mod median;
 pub mod model;
 mod nixl_plugin;
 mod note;
+mod nvfs_stats;
 mod packed;
 pub mod phase;
 pub mod race_plan;
@@ -62,6 +63,7 @@ pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use nixl_plugin::NixlPlugin;
 pub use note::{NotCold, Note, Unused};
+pub use nvfs_stats::{NVFS_STATS, nvfs_reads};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
@@ -81,7 +83,7 @@ pub use watch::{
     WatchedCall, WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
-    BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
+    ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,
 };
 pub use workload_lane::{KvPath, KvSystem, WorkloadLane, WorkloadLaneError};
