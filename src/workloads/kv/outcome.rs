@@ -7,8 +7,8 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{
-    ConcurrentWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, RouteCounts,
-    Span, Unchecked, WorkloadResult, units,
+    ConcurrentWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute,
+    RouteCounts, Span, Unchecked, WorkloadResult, units,
 };
 use std::sync::atomic::Ordering;
 
