@@ -38,6 +38,7 @@ fn commands<'a>(place: &'a str, model: &'a str, names: &'a [String; 6]) -> Vec<V
         [&grid.split(' ').collect::<Vec<_>>()[..], &[place]].concat(),
         vec!["bench-kv", "ucm", place, "--target", "host", "--tokens", "128", "--yes"],
         vec!["watch", "--record", record, "--", "true"],
+        vec!["fix", "memlock", "--yes", "--root", place],
     ]
 }
 
