@@ -53,10 +53,10 @@ pub(super) fn list_open(report: &Report, root: Option<&Path>) {
         Some(_) => return,
     };
     fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
-    note_open(&fixes::take_up(report, &place));
+    tell(&fixes::take_up(report, &place));
 }
 
-fn note_open(open: &[OpenPlan]) {
+fn tell(open: &[OpenPlan]) {
     open.iter().filter(|plan| !plan.verified).flat_map(OpenPlan::lines).for_each(|line| note(&line));
 }
 
@@ -151,7 +151,7 @@ impl Work<'_> {
             return print_coloured(&fixes::text::list(&plans, &applied, &open, colour), colour);
         }
         if !output.json && !order.stream {
-            note_open(&open);
+            tell(&open);
         }
         let chosen = match self.choose(plans, &report) {
             Ok(chosen) => chosen,

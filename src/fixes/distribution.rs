@@ -1,9 +1,10 @@
 //! The distribution and its release, which determine packages and kernels.
 
-use super::parts::run;
+use super::parts::{line_in, run};
 use crate::core::Change;
 pub(super) use crate::machine::packages::{dnf, headers, id, release};
-use crate::machine::{Root, os_release};
+use crate::machine::{Root, is_aarch64, modprobe, os_release};
+use std::path::PathBuf;
 
 /// Distributions that use the version numbers of RHEL.
 const NUMBERED_AS_RHEL: &[&str] =
@@ -84,4 +85,63 @@ pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
             ]
         }
     }
+}
+
+/// The change that adds Debian's component contrib, from which NVIDIA's packages need others (Driver Installation
+/// Guide, Debian). `None` if a file configures it, and on other distributions.
+pub(super) fn contrib(root: &Root) -> Option<Change> {
+    const FOLDER: &str = "/etc/apt/sources.list.d";
+    let codename = os_release(root, "VERSION_CODENAME").filter(|_| id(root) == "debian")?;
+    let names = root.entries(FOLDER).unwrap_or_default().into_iter().map(|name| format!("{FOLDER}/{name}"));
+    let files = ["/etc/apt/sources.list".to_owned()].into_iter().chain(names);
+    let texts: Vec<String> = files.filter_map(|file| root.read_text(file).ok()).collect();
+    let lines = || texts.iter().flat_map(|text| text.lines()).map(str::trim).filter(|line| !line.starts_with('#'));
+    let has_contrib = |line: &str| {
+        ["deb ", "Components:"].iter().any(|start| line.starts_with(start))
+            && line.split_whitespace().any(|word| word == "contrib")
+    };
+    if lines().any(has_contrib) {
+        return None;
+    }
+    // The mirror that the machine uses already: `URIs: ADDRESS`, or `deb ADDRESS SUITE main`.
+    let is_mirror = |word: &&str| word.contains("://") && word.trim_end_matches('/').ends_with("/debian");
+    let mirror = lines().flat_map(str::split_whitespace).find(is_mirror).unwrap_or("http://deb.debian.org/debian");
+    line_in(
+        root,
+        &format!("{FOLDER}/contrib.list"),
+        &format!("deb {} {codename} contrib", mirror.trim_end_matches('/')),
+    )
+}
+
+/// Whether it is SUSE Linux Enterprise Server, also in its edition for SAP.
+pub(super) fn is_sles(root: &Root) -> bool {
+    id(root).starts_with("sles")
+}
+
+/// The command that adds the Package Hub of SLES, which has DKMS. `None` if it is registered, and on other
+/// distributions.
+pub(super) fn package_hub(root: &Root) -> Option<Change> {
+    let version = os_release(root, "VERSION_ID").filter(|_| is_sles(root))?;
+    let is_hub = |name: &String| name.to_ascii_lowercase().replace('_', "").contains("packagehub");
+    let is_registered = |folder: &str| root.entries(folder).is_ok_and(|names| names.iter().any(is_hub));
+    if ["/etc/zypp/services.d", "/etc/zypp/repos.d"].into_iter().any(is_registered) {
+        return None;
+    }
+    let arch = if is_aarch64(root) { "aarch64" } else { "x86_64" };
+    Some(run(&format!("sudo SUSEConnect --product PackageHub/{version}/{arch}")))
+}
+
+/// The change with which SLES loads modules that SUSE does not support, such as those that DKMS builds. `None` if it
+/// loads them, and on other distributions.
+pub(super) fn unsupported_modules(root: &Root) -> Option<Change> {
+    const PATH: &str = "/etc/modprobe.d/10-unsupported-modules.conf";
+    if !is_sles(root) || modprobe::unsupported_modules(root) == Some(true) {
+        return None;
+    }
+    let before = root.read_text(PATH).ok();
+    let is_switch = |line: &str| line.split_whitespace().next() == Some(modprobe::UNSUPPORTED);
+    let kept = before.iter().flat_map(|text| text.lines()).filter(|line| !is_switch(line));
+    let after: String =
+        kept.map(|line| format!("{line}\n")).chain([format!("{} 1\n", modprobe::UNSUPPORTED)]).collect();
+    Some(Change::WriteFile { path: PathBuf::from(PATH), before, after, mode: 0o644 })
 }

@@ -41,6 +41,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
         changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
+        changes.extend(distribution::unsupported_modules(root));
         changes.extend([replaced(), run(initramfs(root, family))]);
         changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
         changes.push(run("sudo reboot"));
@@ -185,6 +186,7 @@ fn repository(root: &Root, family: Family) -> Result<Option<Repository>, String>
         Some("noble") => Some((24, 4)),
         _ => None,
     };
+    // From 26.04 on, Ubuntu has DOCA-OFED in its archive too (doca-ofed-generic). Both cannot be combined.
     if let Some((year @ 22.., _)) = ubuntu.filter(|_| family == Family::Debian) {
         return known(format!("ubuntu{year}.04"), year < 26);
     }

@@ -1,8 +1,8 @@
 //! The NVIDIA driver for a machine: the kernel modules that its GPUs support, and the branch of a working driver.
 
-use super::packages::{built_again, compiler, install};
+use super::packages::{built_again, compiler, install, license};
 use super::parts::{Family, empty, run};
-use super::{distribution, fabric, secure_boot};
+use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
@@ -164,10 +164,17 @@ fn plan(
     obstacle: Option<String>,
 ) -> FixPlan {
     let mut changes = Vec::new();
+    // If the repository is configured, its plan is not part of the guide.
+    if repository::configured(root, family).is_ok() {
+        let contrib = distribution::contrib(root).map(|change| [change, run("sudo apt-get update")]);
+        changes.extend(contrib.into_iter().flatten());
+        changes.extend(distribution::package_hub(root));
+    }
     // DKMS builds modules only for kernels with installed headers. Without headers, the next boot has no driver.
     if let Some(kernel) = kernel_release(root) {
         changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
     }
+    changes.extend(distribution::unsupported_modules(root));
     let module = match flavour {
         Flavour::Open => secure_boot::Module::OpenDriver,
         Flavour::Proprietary => secure_boot::Module::ProprietaryDriver,
@@ -194,7 +201,13 @@ fn plan(
     };
     FixPlan {
         why: format!(
-            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}{}",
+            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}{}{}{}",
+            license(family),
+            if family == Family::Suse {
+                " Users of the GPU must be in the group video (sudo usermod -a -G video USER). SUSE's own signed modules are an alternative: nvidia-open-driver-G06-signed-cuda-kmp-default."
+            } else {
+                ""
+            },
             compiler(kernel_release(root).as_deref()),
             if has_switches { fabric::why(root, family) } else { String::new() },
             signing.map_or_else(String::new, |signing| signing.why),
@@ -226,7 +239,7 @@ fn packages(
             // zypper installs the newest version below the next branch.
             let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
             let package = branch.map_or_else(|| name.to_owned(), |branch| format!("{name}<{}", branch + 1));
-            (vec![run(&format!("sudo zypper --non-interactive install {package}"))], branch.is_some())
+            (vec![run(&install(root, family, &package))], branch.is_some())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Plans that install nvidia-fs and libcufile, and that build nvidia-fs.
 
-use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, remove};
+use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, license, remove};
 use super::parts::{Family, empty, run};
 use super::toolkit::toolkit;
 use super::{distribution, driver, repository, secure_boot};
@@ -15,6 +15,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     changes.push(run(&install(root, family, &package)));
+    changes.extend(distribution::unsupported_modules(root));
     let kernel = crate::machine::kernel_release(root);
     changes.extend(built_again(kernel.as_deref()));
     // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
@@ -56,7 +57,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
             },
             repository::hint(root, family),
             signing.map_or_else(String::new, |signing| signing.why),
-            distribution::not_confirmed(root, &package) + &compiler(kernel.as_deref())
+            distribution::not_confirmed(root, &package) + &compiler(kernel.as_deref()) + license(family)
         ),
         changes,
         verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),

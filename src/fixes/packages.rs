@@ -10,7 +10,9 @@ pub(super) fn install(root: &Root, family: Family, package: &str) -> String {
     match family {
         Family::Debian => format!("sudo apt-get install -y {package}"),
         Family::RedHat => format!("sudo {} install -y {package}", distribution::dnf(root)),
-        Family::Suse => format!("sudo zypper --non-interactive install {package}"),
+        // zypper rejects a license if it cannot ask. The kernel's packages have none.
+        Family::Suse if package.starts_with("kernel-") => format!("sudo zypper --non-interactive install {package}"),
+        Family::Suse => format!("sudo zypper --non-interactive install --auto-agree-with-licenses {package}"),
     }
 }
 
@@ -22,6 +24,15 @@ pub(super) fn remove(root: &Root, family: Family, package: &str) -> String {
         (Family::RedHat, "tdnf") => format!("sudo tdnf remove --noautoremove {package}"),
         (Family::RedHat, dnf) => format!("sudo {dnf} remove --setopt=clean_requirements_on_remove=False {package}"),
         (Family::Suse, _) => format!("sudo zypper remove {package}"),
+    }
+}
+
+/// A sentence about the license of NVIDIA's packages. It starts with a space, and is empty if the command does not
+/// accept it.
+pub(super) const fn license(family: Family) -> &'static str {
+    match family {
+        Family::Suse => " zypper accepts NVIDIA's license for you (--auto-agree-with-licenses).",
+        _ => "",
     }
 }
 

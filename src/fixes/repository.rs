@@ -94,11 +94,14 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     let arch = if arm { "sbsa" } else { "x86_64" };
     let base = format!("https://{SERVER}/compute/cuda/repos/{name}/{arch}");
     let changes = match family {
-        Family::Debian => vec![
-            run(&format!("wget {base}/cuda-keyring_1.1-1_all.deb")),
-            run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
-            run("sudo apt-get update"),
-        ],
+        Family::Debian => distribution::contrib(root)
+            .into_iter()
+            .chain([
+                run(&format!("wget {base}/cuda-keyring_1.1-1_all.deb")),
+                run("sudo dpkg -i cuda-keyring_1.1-1_all.deb"),
+                run("sudo apt-get update"),
+            ])
+            .collect(),
         // dnf5 (Fedora 41 and later) does not support --add-repo.
         Family::RedHat if distribution::fedora(root).is_some_and(|release| release >= 41) => {
             vec![run(&format!("sudo dnf config-manager addrepo --from-repofile={base}/cuda-{name}.repo"))]
@@ -113,10 +116,13 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             changes.push(run(&format!("sudo dnf config-manager --add-repo {base}/cuda-{name}.repo")));
             changes
         }
-        Family::Suse => vec![
-            run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")),
-            run("sudo zypper --gpg-auto-import-keys refresh"),
-        ],
+        Family::Suse => distribution::package_hub(root)
+            .into_iter()
+            .chain([
+                run(&format!("sudo zypper addrepo {base}/cuda-{name}.repo")),
+                run("sudo zypper --gpg-auto-import-keys refresh"),
+            ])
+            .collect(),
     };
     FixPlan {
         why: format!(
@@ -129,6 +135,10 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
             },
             if family == Family::RedHat && distribution::rhel(root).is_some() {
                 " On RHEL and its rebuilds DKMS, which builds the modules, is in EPEL, so EPEL is added first."
+            } else if distribution::is_sles(root) {
+                " On SLES DKMS, which builds the modules, is in the Package Hub, so that is added first."
+            } else if family == Family::Debian && os_release(root, "ID").as_deref() == Some("debian") {
+                " On Debian its packages need others from the component contrib."
             } else {
                 ""
             }

@@ -91,6 +91,16 @@ const CUFILE_JSON: &[&str] = &["/etc/cufile.json", "*.json", "$CUFILE_ENV_PATH_J
 
 /// The file for ib_umad, which Fabric Manager needs on boards with NVLink 5.
 const IB_UMAD: &[&str] = &["/etc/modules-load.d/ib_umad.conf"];
+/// The file for Debian's component contrib.
+const CONTRIB: &[&str] = &["/etc/apt/sources.list.d/contrib.list"];
+/// The file with which SLES loads modules that SUSE does not support.
+const UNSUPPORTED: &[&str] = &["/etc/modprobe.d/10-unsupported-modules.conf"];
+/// The files for a driver: those above.
+const DRIVER: &[&str] = &[
+    "/etc/modules-load.d/ib_umad.conf",
+    "/etc/apt/sources.list.d/contrib.list",
+    "/etc/modprobe.d/10-unsupported-modules.conf",
+];
 const PACKAGES: &str = "installed packages, their dependencies and modules that DKMS built";
 
 /// The specification of a fix.
@@ -118,7 +128,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: false,
             systems: Systems::Families,
             note: "NVIDIA's signing key is trusted for packages on this machine.",
-            edits: &[],
+            edits: CONTRIB,
         },
         FixId::NvidiaDriverOpen => Spec {
             title: "Install the open kernel modules of the NVIDIA driver",
@@ -129,7 +139,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: IB_UMAD,
+            edits: DRIVER,
         },
         FixId::NvidiaDriverProprietary => Spec {
             title: "Install the proprietary NVIDIA driver",
@@ -140,7 +150,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: IB_UMAD,
+            edits: DRIVER,
         },
         FixId::NvidiaFabricmanager => Spec {
             title: "Install Fabric Manager for the NVSwitches",
@@ -162,7 +172,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: &[],
+            edits: UNSUPPORTED,
         },
         FixId::NvfsLoad => Spec {
             title: "Load nvidia-fs now and at every boot, after the drivers that it needs",
@@ -206,7 +216,11 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "It replaces the driver of the NVMe disks, possibly of the root disk.",
-            edits: &["/etc/apt/sources.list.d/doca.list", "/etc/yum.repos.d/doca.repo"],
+            edits: &[
+                "/etc/apt/sources.list.d/doca.list",
+                "/etc/yum.repos.d/doca.repo",
+                "/etc/modprobe.d/10-unsupported-modules.conf",
+            ],
         },
         FixId::IommuOff => Spec {
             title: "Boot with the IOMMU in pass-through mode",

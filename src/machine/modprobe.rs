@@ -10,6 +10,9 @@ pub const LOCAL: &str = "/etc/modprobe.d";
 pub const FOLDERS: [&str; 5] =
     [LOCAL, "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
 
+/// The word in modprobe.d with which SLES allows modules that SUSE does not support.
+pub const UNSUPPORTED: &str = "allow_unsupported_modules";
+
 /// A file that modprobe reads.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -31,6 +34,17 @@ impl File {
     pub fn is_local(&self) -> bool {
         self.path.starts_with(LOCAL)
     }
+}
+
+/// Whether modprobe of SUSE loads modules without support. The last statement counts. `None` without a statement.
+#[must_use]
+pub fn unsupported_modules(root: &Root) -> Option<bool> {
+    let files = files(root);
+    let values = files.iter().flat_map(|file| file.text.lines()).filter_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some(UNSUPPORTED)).then(|| words.next() == Some("1"))
+    });
+    values.last()
 }
 
 /// The files that modprobe reads, in its order: sorted by name, independent of their directory.

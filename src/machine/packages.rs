@@ -76,9 +76,11 @@ pub fn headers(root: &Root, family: Family, kernel: &str) -> String {
             format!("kernel-64k-devel-{} kernel-headers", kernel.trim_end_matches("+64k"))
         }
         // On Amazon Linux, the packages of later kernels contain the kernel version in their name: kernel6.12-devel.
-        Family::RedHat if id(root) == "amzn" && !kernel.starts_with("6.1.") => {
+        // The driver needs modules of the package modules-extra.
+        Family::RedHat if id(root) == "amzn" => {
             let branch: Vec<&str> = kernel.split('.').take(2).collect();
-            format!("kernel{}-devel-{kernel}", branch.join("."))
+            let name = if branch == ["6", "1"] { "kernel".to_owned() } else { format!("kernel{}", branch.join(".")) };
+            format!("{name}-devel-{kernel} {name}-headers-{kernel} {name}-modules-extra-{kernel}")
         }
         // The newer of the two kernels in Azure Linux 3 has its own packages.
         Family::RedHat if id(root) == "azurelinux" && release(root) == Some((3, 0)) && !kernel.starts_with("6.6.") => {

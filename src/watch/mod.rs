@@ -4,7 +4,6 @@
 //! [`WatchReport`]: crate::core::WatchReport
 
 mod attach;
-mod classes;
 mod error;
 mod files;
 mod kv_names;
@@ -12,7 +11,6 @@ mod launch;
 mod library;
 mod not_loaded;
 mod outside;
-mod paces;
 mod plain;
 mod probes;
 mod recent;

@@ -102,6 +102,7 @@ fn an_address_that_was_not_seen_is_called_not_confirmed_and_none_is_made_up() {
             "sudo rpm -Uvh 'doca-host-*.rpm'",
             "sudo zypper --gpg-auto-import-keys refresh",
             "sudo zypper --non-interactive install kernel-default-devel=6.4.0-150600.23.17 doca-ofed mlnx-nvme-dkms",
+            "/etc/modprobe.d/10-unsupported-modules.conf: allow_unsupported_modules 1",
             REPLACED,
             "sudo dracut -f",
             "sudo reboot",

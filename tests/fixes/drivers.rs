@@ -106,8 +106,8 @@ fn a_driver_of_cuda_12_stays_and_gets_the_packages_of_its_cuda() {
         (RHEL, "sudo dnf install -y libcufile-12-4", "sudo dnf install -y nvidia-gds-12-4"),
         (
             SLES,
-            "sudo zypper --non-interactive install libcufile-12-4",
-            "sudo zypper --non-interactive install nvidia-gds-12-4",
+            "sudo zypper --non-interactive install --auto-agree-with-licenses libcufile-12-4",
+            "sudo zypper --non-interactive install --auto-agree-with-licenses nvidia-gds-12-4",
         ),
     ] {
         let machine = Machine::new("cuda12-driver", release, Vec::new());
@@ -190,7 +190,7 @@ fn proprietary_modules_are_replaced_by_the_open_ones_of_the_same_branch() {
         ),
         (RHEL, vec![], "sudo dnf module install -y --allowerasing nvidia-driver:570-open"),
         (RHEL_10, vec![], "sudo dnf versionlock '*nvidia*570*'"),
-        (SLES, vec![], "sudo zypper --non-interactive install 'nvidia-open<571'"),
+        (SLES, vec![], "sudo zypper --non-interactive install --auto-agree-with-licenses 'nvidia-open<571'"),
     ] {
         let plan = plan(release, edits);
         assert!(has(&plan, wanted), "{release}: {:?}", lines(&plan));
@@ -205,7 +205,7 @@ fn a_driver_that_is_too_old_for_p2pdma_becomes_one_with_long_support() {
         (DEBIAN, "sudo apt-get install -y nvidia-driver-pinning-580"),
         (UBUNTU, "sudo apt-get install -y nvidia-open-580"),
         (RHEL, "sudo dnf module install -y --allowerasing nvidia-driver:580-open"),
-        (SLES, "sudo zypper --non-interactive install 'nvidia-open<581'"),
+        (SLES, "sudo zypper --non-interactive install --auto-agree-with-licenses 'nvidia-open<581'"),
     ] {
         let machine = Machine::new("p2pdma-two-steps", release, driver("550.163.01", "12.4"));
         assert_eq!(machine.report.verdicts[0].possible, Route::P2pdma);
@@ -319,7 +319,7 @@ fn gpus_before_turing_get_the_proprietary_driver_of_their_last_branch_by_their_p
                 "sudo dnf install -y --allowerasing kmod-nvidia-latest-dkms nvidia-driver nvidia-driver-cuda",
             ],
         ),
-        (SLES, vec!["sudo zypper --non-interactive install 'cuda-drivers<581'"]),
+        (SLES, vec!["sudo zypper --non-interactive install --auto-agree-with-licenses 'cuda-drivers<581'"]),
     ] {
         // V100, P100 and P4.
         for device in ["0x1db1", "0x15f8", "0x1bb3"] {
@@ -408,8 +408,8 @@ fn a_machine_with_nvswitches_gets_fabric_manager_with_its_driver() {
         (RHEL, "sudo dnf install -y nvidia-fabricmanager", "sudo dnf install -y nvidia-fabricmanager-580.95.05"),
         (
             SLES,
-            "sudo zypper --non-interactive install nvidia-fabricmanager",
-            "sudo zypper --non-interactive install nvidia-fabricmanager=580.95.05",
+            "sudo zypper --non-interactive install --auto-agree-with-licenses nvidia-fabricmanager",
+            "sudo zypper --non-interactive install --auto-agree-with-licenses nvidia-fabricmanager=580.95.05",
         ),
     ] {
         // The archive of Ubuntu contains a package for each branch.
@@ -440,7 +440,7 @@ fn a_board_with_nvlink_5_gets_its_subnet_manager_too() {
         (DEBIAN, "sudo apt-get install -y nvlsm infiniband-diags libibumad3"),
         (UBUNTU, "sudo apt-get install -y nvlsm infiniband-diags libibumad3 linux-modules-extra-6.14.0-37-generic"),
         (RHEL, "sudo dnf install -y nvlsm infiniband-diags libibumad"),
-        (SLES, "sudo zypper --non-interactive install nvlsm infiniband-diags libibumad3"),
+        (SLES, "sudo zypper --non-interactive install --auto-agree-with-licenses nvlsm infiniband-diags libibumad3"),
     ] {
         for device in ["0x2901", "0x3182"] {
             let plan = Machine::new("p2pdma-two-steps", release, no_driver(device)).plan("nvidia-driver-open");

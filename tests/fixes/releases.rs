@@ -241,12 +241,12 @@ fn the_driver_is_installed_with_the_headers_that_dkms_builds_it_against() {
         (
             AMAZON,
             "6.1.150-174.273.amzn2023.x86_64",
-            "sudo dnf install -y kernel-devel-6.1.150-174.273.amzn2023.x86_64 kernel-headers",
+            "sudo dnf install -y kernel-devel-6.1.150-174.273.amzn2023.x86_64 kernel-headers-6.1.150-174.273.amzn2023.x86_64 kernel-modules-extra-6.1.150-174.273.amzn2023.x86_64",
         ),
         (
             AMAZON,
             "6.12.46-66.121.amzn2023.x86_64",
-            "sudo dnf install -y kernel6.12-devel-6.12.46-66.121.amzn2023.x86_64",
+            "sudo dnf install -y kernel6.12-devel-6.12.46-66.121.amzn2023.x86_64 kernel6.12-headers-6.12.46-66.121.amzn2023.x86_64 kernel6.12-modules-extra-6.12.46-66.121.amzn2023.x86_64",
         ),
         (AZURE, "6.6.96.2-2.azl3", "sudo tdnf install -y kernel-devel-6.6.96.2-2.azl3 kernel-headers"),
         (
@@ -261,6 +261,45 @@ fn the_driver_is_installed_with_the_headers_that_dkms_builds_it_against() {
         let is_module = |line: &String| line.contains("dnf module");
         assert_eq!(lines(&plan).iter().any(is_module), [RHEL_9, ORACLE_9, AMAZON].contains(&release), "{release}");
     }
+}
+
+#[test]
+fn packages_of_debian_and_sles_come_with_what_they_depend_on() {
+    const CONTRIB: &str = "/etc/apt/sources.list.d/contrib.list: deb http://mirror.example/debian trixie contrib";
+    const SOURCES: &str = "files/etc/apt/sources.list.d/debian.sources";
+    let debian = |components: &str| {
+        let text =
+            format!("Types: deb\nURIs: http://mirror.example/debian/\nSuites: trixie\nComponents: {components}\n");
+        lines(&plan_with(DEBIAN_13, "nvidia-repository", vec![put(SOURCES, text)]))
+    };
+    assert_eq!(debian("main non-free-firmware")[0], CONTRIB);
+    assert!(debian("main contrib")[0].starts_with("wget "), "contrib is configured");
+    let ubuntu = lines(&plan(UBUNTU_24, "nvidia-repository"));
+    assert!(!ubuntu.iter().any(|line| line.contains("contrib")), "{ubuntu:?}");
+    // If the repository is configured, the plan of the driver adds what is missing.
+    let cuda = put("files/etc/apt/sources.list.d/cuda.list", "deb https://developer.download.nvidia.com/compute/ /\n");
+    let driver = lines(&plan_with(DEBIAN_13, "nvidia-driver-open", vec![cuda]));
+    assert!(driver[0].ends_with("trixie contrib") && driver[1] == "sudo apt-get update", "{driver:?}");
+
+    let hub = |edits| lines(&plan_with(SLES_15_6, "nvidia-repository", edits))[0].clone();
+    assert_eq!(hub(Vec::new()), "sudo SUSEConnect --product PackageHub/15.6/x86_64");
+    let service = put("files/etc/zypp/services.d/SUSE_Package_Hub_15_SP6_x86_64.service", "");
+    assert!(hub(vec![service]).starts_with("sudo zypper addrepo"));
+    assert!(lines(&plan(LEAP_15_5, "nvidia-repository"))[0].starts_with("sudo zypper addrepo"));
+}
+
+#[test]
+fn modules_of_dkms_are_allowed_on_sles_only() {
+    const FILE: &str = "/etc/modprobe.d/10-unsupported-modules.conf";
+    let change = |release, edits| {
+        let plan = plan_with(release, "nvfs-install", edits);
+        lines(&plan).into_iter().find(|line| line.starts_with(FILE))
+    };
+    assert_eq!(change(SLES_15_6, Vec::new()), Some(format!("{FILE}: allow_unsupported_modules 1")));
+    let denied = put(format!("files{FILE}"), "# ours\nallow_unsupported_modules 0\n");
+    assert_eq!(change(SLES_16, vec![denied]), Some(format!("{FILE}: # ours\nallow_unsupported_modules 1")));
+    assert_eq!(change(SLES_16, vec![put(format!("files{FILE}"), "allow_unsupported_modules 1\n")]), None);
+    assert_eq!([change(LEAP_15_5, Vec::new()), change(UBUNTU_24, Vec::new())], [None, None]);
 }
 
 #[test]

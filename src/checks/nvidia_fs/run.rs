@@ -88,6 +88,15 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
                 .text(format!(" for this boot, and remove that line from {file} for later ones."))
         });
     }
+    let is_sles = machine::packages::id(ctx.root).starts_with("sles");
+    if is_sles && installed.is_some() && machine::modprobe::unsupported_modules(ctx.root) == Some(false) {
+        const FILE: &str = "/etc/modprobe.d/10-unsupported-modules.conf";
+        judged.finding.summary = format!("{}: SLES loads no module that SUSE does not support", judged.finding.summary);
+        judged = judged.found("modprobe.d", format!("{} 0", machine::modprobe::UNSUPPORTED)).fixes(None).advice(
+            Advice::from(format!("Write `{} 1` into {FILE}, then run ", machine::modprobe::UNSUPPORTED))
+                .command("sudo modprobe nvidia-fs"),
+        );
+    }
     // A package that DKMS knows is installed. Its check names what is left to do.
     let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
     if is_known && earlier.iter().any(|j| j.id == CheckId::NvfsDkms && j.stops(Route::Nvfs)) {

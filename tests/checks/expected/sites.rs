@@ -2,7 +2,7 @@
 //! containers, and unusual storage. The advice is part of the expectation.
 
 use super::storage::rdma_host;
-use super::unusual::{disk, docker, no_driver};
+use super::unusual::{disk, docker, without_driver};
 use crate::machine::*;
 use gds_top::core::Route;
 use serde_json::json;
@@ -46,19 +46,6 @@ fn plain_kernel(release: &str) -> Vec<Edit> {
 
 fn site(machine: Variant, advice: &'static [(&'static str, &'static str, &'static str)]) -> Site {
     Site { machine, advice }
-}
-
-/// A machine without a driver, on this distribution.
-fn without_driver(name: &'static str, edits: Vec<Edit>) -> Variant {
-    bad(
-        name,
-        "p2pdma-healthy",
-        Route::None,
-        Route::P2pdma,
-        &["gpu-present"],
-        &["gpu-present", "lib-open-probe"],
-        all([no_driver(), edits]),
-    )
 }
 
 const TALOS: &str = "NAME=\"Talos\"\nPRETTY_NAME=\"Talos (v1.11.5)\"\nVERSION_ID=v1.11.5\n";
@@ -241,6 +228,30 @@ pub(crate) fn images() -> Vec<Site> {
             &[("gpu-fabric", "nvidia-driver-daemonset", "Install Fabric Manager")],
         ),
     ]
+}
+
+/// SLES with nvidia-fs built by DKMS, of which modprobe says that it is unsupported.
+fn sles() -> Site {
+    let module = "filename:       /lib/modules/6.4.0-150600.23.73-default/updates/nvidia-fs.ko\nversion:        2.26.6\nlicense:        GPL v2\n";
+    site(
+        slowed(
+            "SLES, which loads no unsupported modules",
+            NVFS,
+            &["nvfs-loaded"],
+            all([
+                no_nvidia_fs(),
+                vec![
+                    system("sles", "ID_LIKE=suse\nVERSION_ID=\"15.6\"\n"),
+                    command(&["modinfo", "nvidia_fs"], module),
+                    put(
+                        "files/usr/lib/modprobe.d/10-unsupported-modules.conf",
+                        "# default\nallow_unsupported_modules 0\n",
+                    ),
+                ],
+            ]),
+        ),
+        &[("nvfs-loaded", "allow_unsupported_modules 1", "nvidia-gds")],
+    )
 }
 
 /// Modules, services and fabrics of real reports.
@@ -428,7 +439,7 @@ pub(crate) fn stores() -> Vec<Site> {
 
 /// All of them.
 pub(crate) fn all_sites() -> Vec<Site> {
-    [fabrics(), images(), reports(), stores()].into_iter().flatten().collect()
+    [fabrics(), images(), vec![sles()], reports(), stores()].into_iter().flatten().collect()
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) fn docker() -> Vec<Edit> {
 }
 
 /// The driver is not loaded and not installed for the running kernel.
-pub(crate) fn no_driver() -> Vec<Edit> {
+fn no_driver() -> Vec<Edit> {
     all([
         vec![
             without("files/proc/driver"),
@@ -38,6 +38,19 @@ pub(crate) fn no_driver() -> Vec<Edit> {
         ],
         no_nvml("Driver Not Loaded"),
     ])
+}
+
+/// A machine whose driver is not loaded.
+pub(crate) fn without_driver(name: &'static str, edits: Vec<Edit>) -> Variant {
+    bad(
+        name,
+        "p2pdma-healthy",
+        Route::None,
+        Route::P2pdma,
+        &["gpu-present"],
+        &["gpu-present", "lib-open-probe"],
+        all([no_driver(), edits]),
+    )
 }
 
 /// Another device under the path, with its record of udev.
@@ -227,28 +240,16 @@ pub(crate) fn modules() -> Vec<Variant> {
                 params("PowerMizerEnable=0x1"),
             ]),
         ),
-        bad(
+        without_driver(
             "Ubuntu's built driver, for the kernel before",
-            "p2pdma-healthy",
-            Route::None,
-            Route::P2pdma,
-            &["gpu-present"],
-            &["gpu-present", "lib-open-probe"],
             all([
-                no_driver(),
                 kernel("6.8.0-90-generic"),
                 vec![put("files/lib/modules/6.8.0-88-generic/kernel/nvidia-580srv-open/nvidia.ko.zst", "")],
             ]),
         ),
-        bad(
+        without_driver(
             "Proxmox VE without the headers of its kernel",
-            "p2pdma-healthy",
-            Route::None,
-            Route::P2pdma,
-            &["gpu-present"],
-            &["gpu-present", "lib-open-probe"],
             all([
-                no_driver(),
                 kernel("6.8.12-15-pve"),
                 vec![
                     put("files/etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 12\"\nVERSION_ID=\"12\"\nID=debian\n"),
