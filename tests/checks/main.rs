@@ -15,6 +15,7 @@ mod fixtures;
 mod folder;
 mod gds_diag;
 mod healthy;
+mod incomplete;
 mod live;
 mod machine;
 #[path = "../program/mod.rs"]

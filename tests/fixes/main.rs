@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod consent;
 mod copies;
+mod cuts;
 mod doca;
 mod docs;
 mod drivers;

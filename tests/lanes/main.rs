@@ -11,7 +11,6 @@ mod standins;
 
 mod changes;
 mod gpu;
-mod gpu_failures;
 mod harness;
 mod host;
 mod matrix;

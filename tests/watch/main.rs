@@ -16,4 +16,3 @@ mod plain;
 mod programs;
 mod real;
 mod routes;
-mod wheels;

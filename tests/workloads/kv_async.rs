@@ -253,6 +253,17 @@ fn chunks_are_moved_asynchronously_through_places_in_the_slab() {
     }
 }
 
+/// Each of the six layers of a read was loaded before it was computed.
+fn layers_are_computed_after_they_were_loaded(run: &Value) {
+    let layers = run["workload"]["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 6);
+    let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
+    for layer in layers {
+        let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
+        assert!(loaded <= time(layer, "compute_start_ns"), "computed before it was there: {layer}");
+    }
+}
+
 #[test]
 fn staged_layers_are_read_asynchronously_and_computed_after_they_were_scattered() {
     let Some(place) = Place::gpu() else { return };
@@ -263,13 +274,7 @@ fn staged_layers_are_read_asynchronously_and_computed_after_they_were_scattered(
         for route in [ON_STREAM, COMPAT] {
             let (report, status) = place.report("lmcache", &[&more[..], &set].concat(), &[route]);
             assert_eq!(status, 0, "{report:#}");
-            let layers = run(&report, "lmcache/gds-registered/read")["workload"]["layers"].as_array().unwrap();
-            assert_eq!(layers.len(), 6);
-            let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
-            for layer in layers {
-                let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
-                assert!(loaded <= time(layer, "compute_start_ns"), "computed before it was there: {layer}");
-            }
+            layers_are_computed_after_they_were_loaded(run(&report, "lmcache/gds-registered/read"));
         }
     }
 }
@@ -305,13 +310,7 @@ fn layers_are_waited_for_by_their_callbacks() {
     for route in [ON_STREAM, COMPAT] {
         let (report, status) = ucm(&place, &more, &[route, ("STANDIN_CUFILE_SHORT", "1")]);
         assert_eq!(status, 0, "{report:#}");
-        let layers = run(&report, "ucm/gds/read")["workload"]["layers"].as_array().unwrap();
-        assert_eq!(layers.len(), 6);
-        let time = |layer: &Value, name: &str| layer[name].as_u64().unwrap();
-        for layer in layers {
-            let loaded = time(layer, "load_start_ns") + time(layer, "load_ns");
-            assert!(loaded <= time(layer, "compute_start_ns"), "computed before it was there: {layer}");
-        }
+        layers_are_computed_after_they_were_loaded(run(&report, "ucm/gds/read"));
     }
 }
 

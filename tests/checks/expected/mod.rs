@@ -146,83 +146,38 @@ fn storage_that_looks_like_other_storage() {
     judge(unusual::stores());
 }
 
+/// A machine, a check, a part of its advice, and a part that must be absent. The result of gds-nvidia-fs#87: the cause
+/// is the driver of DOCA 26.01 and not nvidia-fs.
+const ADVICE: &str = "\
+Oracle's bare metal with DOCA 26.01 and xfs on raid0 | nvfs-nvme-symbol | Update DOCA to 3.4.1 | Install nvidia-fs
+Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver | nvfs-nvme-symbol | DOCA with mlnx-nvme-dkms | Ubuntu
+an H20 with a tainted nvidia-fs and the stock NVMe driver | nvfs-nvme-symbol | Use P2PDMA | but another kernel
+a model in an image that is mounted by loop | dm-lvm | Copy the model out of that file | md raid0
+a download that broke off behind fallocate | sparse-or-delalloc | download the file again | cp --sparse
+Apptainer without the host's udev | udev-database | --bind /run/udev | -v /run/udev
+a systemd unit that denies the devices of nvidia-fs | nvfs-devnodes | DeviceAllow=/dev/nvidia-fs0 | chmod
+SELinux denies a container the devices of nvidia-fs | nvfs-devnodes | label=disable | --device
+a systemd unit with PrivateDevices | gpu-present | PrivateDevices=no | NVSwitch
+a driver that allows its devices to one group | gpu-present | usermod -aG video | 0666
+a node whose driver runs in a container of the GPU Operator | gpu-present | in a pod | nvidia-smi
+a container to which only nvidia-smi was given | lib-open-probe | compute,utility | check -v
+the stub of libcuda in LD_LIBRARY_PATH | lib-open-probe | lib64/stubs | check -v
+a GPU that the driver reports as to be reset | gpu-ecc | --gpu-reset -i 0000:be:00.0 | nvidia-modprobe
+the registry keys of P2PDMA in one file, and another list in a later one | gpu-static-bar1 | in /etc/modprobe.d/zz-cluster.conf | fix initramfs
+the registry keys of P2PDMA in a file, and another list on the kernel command line | gpu-static-bar1 | boot loader | fix initramfs
+Ubuntu's built driver, for the kernel before | gpu-present | linux-modules-nvidia-580-server-open-6.8.0-90-generic | nvidia-open
+Proxmox VE without the headers of its kernel | gpu-present | proxmox-headers-6.8.12-15-pve | linux-headers
+OpenShift without the registry keys of P2PDMA | gpu-static-bar1 | driver.kernelModuleConfig | /etc/modprobe.d
+OpenShift without the registry keys of P2PDMA | nvme-multipath | MachineConfig | /etc/modprobe.d
+an ext4 that the kernel reports as damaged, and an error of another disk | nvme-state | sudo umount /data && sudo e2fsck -f /dev/nvme0n1p1 | sdb
+an NFS server that does not know the handle any more | odirect-open | sudo umount -l /data | bench";
+
 #[test]
 fn what_is_advised_is_what_helps_there() {
-    for (name, id, part, not) in [
-        // The result of gds-nvidia-fs#87: the cause is the driver of DOCA 26.01 and not nvidia-fs.
-        (
-            "Oracle's bare metal with DOCA 26.01 and xfs on raid0",
-            "nvfs-nvme-symbol",
-            "Update DOCA to 3.4.1",
-            "Install nvidia-fs",
-        ),
-        (
-            "Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver",
-            "nvfs-nvme-symbol",
-            "DOCA with mlnx-nvme-dkms",
-            "Ubuntu",
-        ),
-        (
-            "an H20 with a tainted nvidia-fs and the stock NVMe driver",
-            "nvfs-nvme-symbol",
-            "Use P2PDMA",
-            "but another kernel",
-        ),
-        ("a model in an image that is mounted by loop", "dm-lvm", "Copy the model out of that file", "md raid0"),
-        ("a download that broke off behind fallocate", "sparse-or-delalloc", "download the file again", "cp --sparse"),
-        ("Apptainer without the host's udev", "udev-database", "--bind /run/udev", "-v /run/udev"),
-        (
-            "a systemd unit that denies the devices of nvidia-fs",
-            "nvfs-devnodes",
-            "DeviceAllow=/dev/nvidia-fs0",
-            "chmod",
-        ),
-        ("SELinux denies a container the devices of nvidia-fs", "nvfs-devnodes", "label=disable", "--device"),
-        ("a systemd unit with PrivateDevices", "gpu-present", "PrivateDevices=no", "NVSwitch"),
-        ("a driver that allows its devices to one group", "gpu-present", "usermod -aG video", "0666"),
-        ("a node whose driver runs in a container of the GPU Operator", "gpu-present", "in a pod", "nvidia-smi"),
-        ("a container to which only nvidia-smi was given", "lib-open-probe", "compute,utility", "check -v"),
-        ("the stub of libcuda in LD_LIBRARY_PATH", "lib-open-probe", "lib64/stubs", "check -v"),
-        ("a GPU that the driver reports as to be reset", "gpu-ecc", "--gpu-reset -i 0000:be:00.0", "nvidia-modprobe"),
-        (
-            "the registry keys of P2PDMA in one file, and another list in a later one",
-            "gpu-static-bar1",
-            "in /etc/modprobe.d/zz-cluster.conf",
-            "fix initramfs",
-        ),
-        (
-            "the registry keys of P2PDMA in a file, and another list on the kernel command line",
-            "gpu-static-bar1",
-            "boot loader",
-            "fix initramfs",
-        ),
-        (
-            "Ubuntu's built driver, for the kernel before",
-            "gpu-present",
-            "linux-modules-nvidia-580-server-open-6.8.0-90-generic",
-            "nvidia-open",
-        ),
-        (
-            "Proxmox VE without the headers of its kernel",
-            "gpu-present",
-            "proxmox-headers-6.8.12-15-pve",
-            "linux-headers",
-        ),
-        (
-            "OpenShift without the registry keys of P2PDMA",
-            "gpu-static-bar1",
-            "driver.kernelModuleConfig",
-            "/etc/modprobe.d",
-        ),
-        ("OpenShift without the registry keys of P2PDMA", "nvme-multipath", "MachineConfig", "/etc/modprobe.d"),
-        (
-            "an ext4 that the kernel reports as damaged, and an error of another disk",
-            "nvme-state",
-            "sudo umount /data && sudo e2fsck -f /dev/nvme0n1p1",
-            "sdb",
-        ),
-        ("an NFS server that does not know the handle any more", "odirect-open", "sudo umount -l /data", "bench"),
-    ] {
+    for line in ADVICE.lines() {
+        let Ok([name, id, part, not]) = <[&str; 4]>::try_from(line.split(" | ").collect::<Vec<_>>()) else {
+            panic!("{line}");
+        };
         let report = check(machine(name).path());
         let advice = report.finding(id).unwrap().advice.clone().unwrap_or_else(|| panic!("{name}: {id} has none"));
         assert!(advice.contains(part) && !advice.contains(not), "{name}: {advice}");
