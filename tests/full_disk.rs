@@ -25,6 +25,7 @@ TMPDIR="$place/tmp" "$@"
 status=$?
 echo "== left" >&2
 cd "$place" && find . -mindepth 1 ! -path ./tmp | sort >&2
+find . -mindepth 1 -type d -empty ! -path ./tmp -printf 'EMPTY %p\n' >&2
 [ ! -f c.tar.zst ] || TMPDIR=/tmp "$1" check --no-probe --root c.tar.zst >/dev/null 2>&1 || [ $? = 1 ] || echo "BROKEN c.tar.zst" >&2
 [ ! -f r.gdsrec ] || TMPDIR=/tmp "$1" report r.gdsrec >/dev/null 2>&1 || [ $? != 2 ] || echo "BROKEN r.gdsrec" >&2
 [ ! -d made ] || "$1" inspect made >/dev/null 2>&1 || echo "BROKEN made" >&2
@@ -102,12 +103,15 @@ fn wrong(output: &Output, may_stay: &[&str]) -> Option<String> {
     if status != 0 && sentences.is_empty() && output.stdout.is_empty() {
         return Some(format!("status {status} without a sentence"));
     }
-    // An export can leave some of its files, each of them complete. A requested folder can remain if it is empty.
+    // An export into an existing folder can leave some of its files, each of them complete. No empty folder remains.
     let strange: Vec<&str> = left
         .lines()
         .filter(|line| {
             let name = line.trim_start_matches("./").split('/').next().unwrap_or(line);
-            !may_stay.contains(&name) || line.contains(".gds-top") || line.starts_with("BROKEN")
+            !may_stay.contains(&name)
+                || line.contains(".gds-top")
+                || line.starts_with("BROKEN")
+                || line.starts_with("EMPTY")
         })
         .collect();
     (!strange.is_empty()).then(|| format!("status {status}, left: {strange:?}: {said}"))

@@ -18,12 +18,18 @@ struct Limit {
     values: [u64; 10],
 }
 
-const LIMITS: [Limit; 8] = [
+const LIMITS: [Limit; 9] = [
     // In KiB. The debug build alone maps 60 MiB.
     Limit {
         name: "AS",
         option: 'v',
         values: [50_000, 70_000, 90_000, 120_000, 150_000, 200_000, 300_000, 500_000, 1_000_000, 4_000_000],
+    },
+    // In KiB. Writable private memory counts.
+    Limit {
+        name: "DATA",
+        option: 'd',
+        values: [3_000, 5_000, 7_000, 9_000, 10_000, 12_000, 15_000, 20_000, 50_000, 1_000_000],
     },
     // In blocks of 512 bytes in sh.
     Limit { name: "FSIZE", option: 'f', values: [0, 1, 2, 8, 16, 64, 256, 2_000, 20_000, 200_000] },
@@ -121,6 +127,14 @@ fn wrong(output: &Output) -> Option<String> {
     silent.then(|| format!("status {status} without a word"))
 }
 
+/// The temporary folders and files of ended commands. Results have other names.
+fn left_in(folders: &[&Path]) -> Vec<PathBuf> {
+    let is_temporary =
+        |name: &str| name.starts_with(".gds-top") || (name.starts_with("gds-top-") && !name.starts_with("gds-top-kv-"));
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+    entries.filter(|entry| is_temporary(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect()
+}
+
 #[test]
 fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
     let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
@@ -150,6 +164,12 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
             for (name, words) in commands(folder.path(), model.path()) {
                 let output = limited(limit, *value, &words, temporary.path());
                 all += 1;
+                let left = left_in(&[temporary.path(), folder.path()]);
+                // The kernel kills a process at a hard limit of CPU time.
+                if !left.is_empty() && output.status.code().is_some() {
+                    problems.push(format!("{} {value}, {name}: {left:?} is left", limit.name));
+                    left.iter().for_each(|path| drop(std::fs::remove_dir_all(path)));
+                }
                 match wrong(&output) {
                     Some(what) => problems.push(format!("{} {value}, {name}: {what}", limit.name)),
                     None if output.status.success() => fine += 1,

@@ -158,8 +158,8 @@ fn workload_cell(state: &State) -> String {
         for fall in &seen.fallbacks {
             let _ = write!(text, ", {} of {} by staging: {}", fall.operations, seen.operations, fall.reason);
         }
-        if let Some(beside) = seen.beside {
-            let (before, all) = (beside.before_last_read_operations, beside.operations);
+        if let Some(writes) = seen.concurrent_writes {
+            let (before, all) = (writes.before_last_read_operations, writes.operations);
             let _ = write!(text, ", {before} of {all} writes ended before the last read");
         }
         if let Some(on) = seen.on_streams {

@@ -1,7 +1,7 @@
 //! The functions that the program calls in place of libcufile's functions. Each calls the original function and
 //! records the call.
 
-use crate::capture::{self, Before};
+use crate::capture;
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
 use crate::originals::{REAL, real};
 use crate::{children, lists, mappings, names, plain, statistics, system};
@@ -102,7 +102,7 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
     if F == Function::DriverClose as usize || F == Function::DriverCloseV2 as usize {
         statistics::read(L, 0);
     }
-    let before = Before { start_ns: system::now_ns(), transferred: 0 };
+    let before = capture::begin::<F>(0);
     // SAFETY: `redirect` stored the original function of this name before it returned this function. It has at most
     // six arguments in registers.
     let result = unsafe {
@@ -137,7 +137,7 @@ unsafe extern "C" fn seven<const L: usize, const F: usize>(
     let real = REAL[L][F].load(Ordering::Relaxed);
     // SAFETY: the sixth argument is the `ssize_t *` of the result. It must be valid until the transfer has ended.
     let transferred = unsafe { capture::read_word(f) };
-    let before = Before { start_ns: system::now_ns(), transferred };
+    let before = capture::begin::<F>(transferred);
     // SAFETY: as in `six`, with seven arguments.
     let result = unsafe {
         let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> usize =

@@ -57,6 +57,15 @@ const fn failed(function: usize, result: usize) -> bool {
     }
 }
 
+/// Marks a call that begins, so that it is known if it never returns.
+pub(crate) fn begin<const F: usize>(transferred: u64) -> Before {
+    let start_ns = system::now_ns();
+    if let Some(writer) = Writer::take_uncounted() {
+        writer.begin(F, start_ns);
+    }
+    Before { start_ns, transferred }
+}
+
 /// Records a call that has returned.
 ///
 /// # Safety
@@ -69,6 +78,7 @@ pub(crate) unsafe fn record<const F: usize>(
     end_ns: u64,
 ) {
     let Some(mut writer) = Writer::take() else { return };
+    writer.end();
     let [a, b, c, d, e, f, g] = *arguments;
     let failed = failed(F, result);
     let mut record = Record {

@@ -3,9 +3,10 @@
 //! The dynamic linker loads this library only if the environment has `LD_AUDIT`. If a program passes an environment
 //! without it, the two variables of this library are added.
 
-use crate::layout::{ENV_FILE, Function};
+use crate::layout::{ENV_FILE, Function, Record, kind};
 use crate::linker::{self, LinkMap};
-use crate::rings;
+use crate::rings::{self, Writer};
+use crate::system;
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -61,7 +62,7 @@ pub(crate) fn errno() -> i32 {
 }
 
 unsafe fn remember_environ(map: &LinkMap) {
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let address = unsafe { linker::symbol(map, c"environ").or_else(|| linker::symbol(map, c"__environ")) };
     let _ = ENVIRON.compare_exchange(0, address.unwrap_or(0), Ordering::Relaxed, Ordering::Relaxed);
 }
@@ -78,16 +79,41 @@ struct Room {
 /// # Safety
 /// `real` must be the original function `F`, and the arguments those of a call.
 pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -> usize {
-    let [_, _, c, _, _, f] = arguments;
+    let [a, b, c, _, _, f] = arguments;
     let is = |function: Function| F == function as usize;
     let uses_environ = is(Function::LibcExecv) || is(Function::LibcExecvp);
     let is_spawn = is(Function::LibcSpawn) || is(Function::LibcSpawnp);
     let variables = if uses_environ { environ() } else { Some(if is_spawn { f } else { c } as Variables) };
+    if !is(Function::LibcFexecve) {
+        // SAFETY: the second argument of `posix_spawn` and the first one of the other functions is a path.
+        unsafe { name_if_lost((if is_spawn { b } else { a }) as *const c_char, variables) };
+    }
     // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
     unsafe {
         match variables.filter(|variables| is_missing(*variables)) {
             Some(variables) => start_changed::<F>(real, arguments, variables),
             None => call(real, arguments),
+        }
+    }
+}
+
+/// Records the path of a program whose calls are not recorded: it gets other rights, or another session records it.
+/// The rights of names that are searched for in PATH are not examined.
+unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
+    // SAFETY: by the condition of the callers, `path` is a C string or null.
+    unsafe {
+        if path.is_null() {
+            return;
+        }
+        let bytes = CStr::from_ptr(path).to_bytes();
+        let other = variables.and_then(|variables| value(variables, &FILE));
+        let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
+        if (is_others || (bytes.iter().any(|byte| *byte == b'/') && system::elevates(path)))
+            && let Some(mut writer) = Writer::take_uncounted()
+        {
+            let now = system::now_ns();
+            let record = Record { start_ns: now, end_ns: now, ..Record::default() };
+            writer.write_with_text(kind::NOT_RECORDED, 0, record, bytes);
         }
     }
 }
@@ -111,6 +137,8 @@ pub(crate) unsafe fn start_list<const F: usize>(real: usize, argument: impl Fn(u
     let Some(end) = (1..VARIABLES).find(|number| argument(*number) == 0) else { return real };
     let has_environment = F == Function::LibcExecle as usize;
     let variables = if has_environment { Some(argument(end + 1) as Variables) } else { environ() };
+    // SAFETY: the first argument is a path.
+    unsafe { name_if_lost(argument(0) as *const c_char, variables) };
     // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
     match variables.filter(|variables| unsafe { is_missing(*variables) }) {
         // SAFETY: as above.
@@ -203,7 +231,7 @@ unsafe fn each<'a>(variables: Variables) -> impl Iterator<Item = (*const c_char,
 
 /// The value of the variable with this start, for example `LD_AUDIT=`.
 unsafe fn value<'a>(variables: Variables, start: &[u8]) -> Option<&'a [u8]> {
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     unsafe { each(variables) }.find_map(|(_, text)| text.strip_prefix(start))
 }
 
@@ -224,7 +252,7 @@ unsafe fn is_missing(variables: Variables) -> bool {
     if library.is_empty() {
         return false;
     }
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let (audit, file) = unsafe { (value(variables, AUDIT), value(variables, &FILE)) };
     let has_library = audit.is_some_and(|libraries| libraries.split(|byte| *byte == b':').any(|path| path == library));
     match file {
@@ -237,7 +265,7 @@ unsafe fn is_missing(variables: Variables) -> bool {
 /// Writes the environment with the added variables. Returns false if it is too large.
 unsafe fn add(variables: Variables, room: &mut Room) -> bool {
     let library = rings::library_path();
-    // SAFETY: by the condition of the callers.
+    // SAFETY: the callers guarantee it.
     let others = unsafe { value(variables, AUDIT) }.filter(|others| !others.is_empty());
     let has_library = others.is_some_and(|others| others.split(|byte| *byte == b':').any(|path| path == library));
     let audit = match others {

@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 16_384;
@@ -35,7 +35,7 @@ pub mod header {
     /// The number of calls that were not recorded because no ring was free.
     pub const WITHOUT_RING: usize = 2;
     /// The number of programs that loaded the library.
-    pub const PROCESSES: usize = 3;
+    pub const PROGRAMS: usize = 3;
     /// The number of copies of libcufile in one process beyond [`super::LIBRARIES`]. Their calls are not recorded.
     pub const LIBRARIES_LEFT_OUT: usize = 4;
     /// The bits of [`super::options`]. They are set before the program starts.
@@ -69,6 +69,11 @@ pub mod ring {
     pub const WRITTEN: usize = 8;
     /// The number of calls that were lost because the ring was full. Only the writer changes it.
     pub const LOST: usize = 9;
+    /// The number of a [`super::Function`] of cuFile, plus 1, that has not returned. 0 if there is none. Only the
+    /// writer changes it.
+    pub const OPEN: usize = 10;
+    /// The start of this call in nanoseconds of CLOCK_MONOTONIC.
+    pub const OPEN_SINCE: usize = 11;
     /// The number of records read so far. Only the reader changes it.
     pub const READ: usize = 16;
     /// The first word of the totals, with [`WORDS_OF_TOTAL`] words per function.
@@ -287,6 +292,9 @@ pub mod kind {
     /// The pages of a mapped file in the page tables, before it is unmapped. There is one record for each range, with
     /// its offset in the file and its size.
     pub const TOUCHED: u16 = 1007;
+    /// The program starts another one that is not recorded: one with elevated rights, for which the dynamic linker
+    /// ignores this library, or one of another session. The path of that program follows.
+    pub const NOT_RECORDED: u16 = 1008;
 }
 
 /// The index in [`Record::extra`] of the `errno` of a transfer that returned -1. 0 if it is unknown.

@@ -112,7 +112,7 @@ pub(crate) fn open() -> bool {
         PROCESS_PAGE.store(page, Ordering::Relaxed);
     }
     FILE.store(file, Ordering::Release);
-    word(file, header::PROCESSES).fetch_add(1, Ordering::Relaxed);
+    word(file, header::PROGRAMS).fetch_add(1, Ordering::Relaxed);
     true
 }
 
@@ -168,13 +168,22 @@ impl Writer {
     /// counts missing rings.
     pub(crate) fn take() -> Option<Self> {
         let file = FILE.load(Ordering::Acquire);
+        let writer = Self::take_uncounted();
+        if writer.is_none() && !file.is_null() {
+            word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
+        }
+        writer
+    }
+
+    /// Like [`Writer::take`], without counting missing rings.
+    pub(crate) fn take_uncounted() -> Option<Self> {
+        let file = FILE.load(Ordering::Acquire);
         if file.is_null() {
             return None;
         }
         let process = process();
         let thread = system::thread_state();
         if thread.busy.get() != 0 && thread.process.get() == process {
-            word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
             return None;
         }
         thread.busy.set(1);
@@ -188,7 +197,6 @@ impl Writer {
         let first = thread.ring.get();
         if first == 0 {
             thread.busy.set(0);
-            word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let written = word(file, first + ring::WRITTEN).load(Ordering::Relaxed);
@@ -209,6 +217,17 @@ impl Writer {
         let now = system::now_ns();
         let record = Record { start_ns: now, end_ns: now, ..Record::default() };
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
+    }
+
+    /// Marks the start of a call. In a signal handler, another call can replace this mark.
+    pub(crate) fn begin(&self, function: usize, start_ns: u64) {
+        word(self.file, self.first + ring::OPEN_SINCE).store(start_ns, Ordering::Relaxed);
+        word(self.file, self.first + ring::OPEN).store(function as u64 + 1, Ordering::Release);
+    }
+
+    /// Removes the mark of [`Writer::begin`].
+    pub(crate) fn end(&self) {
+        word(self.file, self.first + ring::OPEN).store(0, Ordering::Relaxed);
     }
 
     /// The process id of the writer.

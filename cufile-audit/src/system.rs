@@ -20,6 +20,14 @@ const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
 const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
 const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
+/// The number of the `newfstatat` call, and the position of the owner in `struct stat` in half words. The group is
+/// next.
+const SYS_NEWFSTATAT: c_long = if cfg!(target_arch = "x86_64") { 262 } else { 79 };
+const STAT_OWNER: usize = if cfg!(target_arch = "x86_64") { 7 } else { 6 };
+const AT_FDCWD: c_long = -100;
+/// The set-user-ID bit, and the set-group-ID bit together with the permission to execute.
+const SET_USER: u32 = 0o4000;
+const SET_GROUP: u32 = 0o2010;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 /// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
@@ -68,6 +76,8 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
+    fn getegid() -> u32;
+    fn geteuid() -> u32;
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
     fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
@@ -228,6 +238,36 @@ pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
     let answer = unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) };
     let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
     (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
+}
+
+/// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn exists(path: *const c_char) -> bool {
+    let mut room = [0_u64; 32];
+    // SAFETY: the path is a C string. The call writes at most 144 bytes.
+    unsafe {
+        let name = core::ffi::CStr::from_ptr(path).to_bytes();
+        !name.iter().any(|byte| *byte == b'/')
+            || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
+    }
+}
+
+/// Whether a program gets the rights of another user or group, so that the dynamic linker ignores this library.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn elevates(path: *const c_char) -> bool {
+    let mut room = [0_u64; 32];
+    // SAFETY: the path is a C string. The call writes at most 144 bytes.
+    let answer = unsafe { syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) };
+    let half = |at: usize| room.get(at / 2).map_or(0, |word| (word >> (32 * (at % 2))) as u32);
+    let (mode, owner, group) = (half(STAT_MODE), half(STAT_OWNER), half(STAT_OWNER + 1));
+    // SAFETY: these functions have no conditions.
+    let (user_id, group_id) = unsafe { (geteuid(), getegid()) };
+    let other_user = mode & SET_USER != 0 && owner != user_id;
+    answer == 0 && (other_user || (mode & SET_GROUP == SET_GROUP && group != group_id))
 }
 
 /// The current position of a descriptor.

@@ -170,10 +170,10 @@ const SINGLE_RUN_NOISE: f64 = 0.15;
 /// Engines without a successful run in the baseline, and engines that are in only one set, are left out.
 #[must_use]
 pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<Against> {
-    let mut told: Vec<Against> = Vec::new();
+    let mut compared: Vec<Against> = Vec::new();
     for run in now {
         let Some(model) = &run.model else { continue };
-        if told
+        if compared
             .iter()
             .any(|t| t.engine == run.engine && t.cache == run.cache && t.model == *model && t.target == run.target)
         {
@@ -193,7 +193,7 @@ pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<A
             Some(side) if before.is_slower_than(&side, allowed) => Change::Faster,
             Some(_) => Change::Same,
         };
-        told.push(Against {
+        compared.push(Against {
             engine: run.engine.clone(),
             cache: run.cache,
             model: model.clone(),
@@ -204,7 +204,7 @@ pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<A
             change,
         });
     }
-    told
+    compared
 }
 
 #[cfg(test)]
@@ -255,8 +255,8 @@ mod tests {
         let mut failed = runs(&Engine::Pread, &[50]);
         failed[0].error = Some("disk gone".into());
         for now in [wrong, failed] {
-            let told = against(&before, &now, LEAST_NOISE);
-            assert!(told[0].change == Change::Broken && told[0].change.is_regression(), "{told:?}");
+            let compared = against(&before, &now, LEAST_NOISE);
+            assert!(compared[0].change == Change::Broken && compared[0].change.is_regression(), "{compared:?}");
         }
     }
 

@@ -114,7 +114,7 @@ fn rank(runs: &[&RunResult], like: &RunResult) -> Vec<RankedEngine> {
 #[must_use]
 pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
     // Engines of this program always load the complete model, so their size is the expected one.
-    let whole = runs.iter().filter(|r| r.outside.is_none() && r.is_good()).map(|r| r.bytes).max().unwrap_or(0);
+    let most_bytes = runs.iter().filter(|r| r.outside.is_none() && r.is_good()).map(|r| r.bytes).max().unwrap_or(0);
     let mut engines: Vec<RankedEngine> = Vec::new();
     for run in runs {
         if engines.iter().any(|known| known.engine == run.engine) {
@@ -140,7 +140,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
             setup_ns: median_u64(&setups).unwrap_or(0),
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
-            in_doubt: good.iter().any(|r| r.in_doubt(whole)),
+            in_doubt: good.iter().any(|r| r.in_doubt(most_bytes)),
             in_page_cache: good.iter().any(|r| r.workload.as_ref().is_some_and(|w| w.in_page_cache)),
             auto_chose: good
                 .first()
@@ -180,9 +180,9 @@ pub(super) mod tests {
             [90, 100, 500].iter().enumerate().map(|(i, t)| run(Engine::Mmap, CacheState::Hot, i as u32, *t)).collect();
         runs.extend([210, 190, 200].iter().map(|t| run(Engine::Pread, CacheState::Hot, 0, *t)));
         runs.push(run(Engine::Pread, CacheState::Cold, 0, 900));
-        let told = compare(&runs.iter().collect::<Vec<_>>());
-        assert_eq!(told.iter().map(|c| c.cache).collect::<Vec<_>>(), [CacheState::Hot, CacheState::Cold]);
-        let hot = &told[0].engines;
+        let groups = compare(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(groups.iter().map(|c| c.cache).collect::<Vec<_>>(), [CacheState::Hot, CacheState::Cold]);
+        let hot = &groups[0].engines;
         assert_eq!((hot[0].engine.clone(), hot[0].wall_ns, hot[0].wall_range_ns), (Engine::Mmap, 100, (90, 500)));
         assert_eq!((hot[1].ratio_to_fastest, hot[1].runs, hot[1].verified), (2.0, 3, Some(true)));
     }
@@ -194,15 +194,15 @@ pub(super) mod tests {
         let mut broken = run(Engine::Mmap, CacheState::Hot, 1, 2);
         broken.error = Some("disk gone".into());
         let fine = run(Engine::Mmap, CacheState::Hot, 0, 100);
-        let told = compare(&[&wrong, &broken, &fine]);
-        assert_eq!(told[0].engines.len(), 1);
-        assert_eq!((told[0].engines[0].wall_ns, told[0].engines[0].failed), (100, 1));
+        let groups = compare(&[&wrong, &broken, &fine]);
+        assert_eq!(groups[0].engines.len(), 1);
+        assert_eq!((groups[0].engines[0].wall_ns, groups[0].engines[0].failed), (100, 1));
         assert!(compare(&[&wrong]).is_empty());
     }
 
     #[test]
     fn a_command_that_shows_no_load_wins_nothing() {
-        let told = |bytes, verified| {
+        let groups = |bytes, verified| {
             let outside = crate::core::Outside {
                 program: None,
                 exit: "status 0".into(),
@@ -220,11 +220,11 @@ pub(super) mod tests {
             RunResult { bytes, verified, outside: Some(outside), ..run }
         };
         let own = run(Engine::Pread, CacheState::Hot, 0, 100);
-        let nothing = told(90, None);
+        let nothing = groups(90, None);
         let hot = &compare(&[&nothing, &own])[0];
         assert_eq!((&hot.engines[0].engine, hot.engines[0].ratio_to_fastest), (&Engine::Pread, 1.0));
         assert!(hot.engines[1].in_doubt);
-        let (read_it, compared_it) = (told(900, None), told(90, Some(true)));
+        let (read_it, compared_it) = (groups(900, None), groups(90, Some(true)));
         let first = |outside: &RunResult| compare(&[outside, &own])[0].engines[0].clone();
         assert_eq!((first(&read_it).in_doubt, first(&read_it).verified), (false, None));
         assert_eq!((first(&compared_it).in_doubt, first(&compared_it).verified), (false, Some(true)));

@@ -138,8 +138,8 @@ pub fn crossover(first: &CostModel, second: &CostModel) -> Option<Crossover> {
     let ((ea1, eb1), (ea2, eb2)) = (error(first), error(second));
     let differ = (a1 - a2).abs() > 2.0 * (ea1 * ea1 + ea2 * ea2).sqrt()
         && (b1 - b2).abs() > 2.0 * (eb1 * eb1 + eb2 * eb2).sqrt();
-    let told = first.fit.tells_the_load() && second.fit.tells_the_load();
-    if !differ || !told || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
+    let are_explained = first.fit.explains_the_load() && second.fit.explains_the_load();
+    if !differ || !are_explained || first.fit.r2.min(second.fit.r2) < LEAST_R2 {
         return None;
     }
     let bytes = (a1 - a2) / (b2 - b1);
@@ -273,7 +273,7 @@ mod tests {
             };
             let models = [model(first), model(second)];
             for m in models.iter().flatten() {
-                let figures = [m.per_tensor_ns(), m.bytes_per_s(), m.fit.r2, m.fit.time_told, m.fit.relative_error, m.parallelism, m.fit.errors().0];
+                let figures = [m.per_tensor_ns(), m.bytes_per_s(), m.fit.r2, m.fit.explained_share, m.fit.relative_error, m.parallelism, m.fit.errors().0];
                 prop_assert!(figures.iter().all(|f| f.is_finite()), "{m:?}");
                 prop_assert!(m.per_tensor_ns() >= 0.0 && m.bytes_per_s() > 0.0 && m.fit.r2 <= 1.0, "{m:?}");
             }
@@ -322,7 +322,7 @@ mod tests {
             let (a, b, c) = (modelled(rows.0, &[]), modelled(turned, &[]), modelled(twice, &[]));
             prop_assert_eq!(&a.fit, &b.fit);
             prop_assert!(near(a.per_tensor_ns(), c.per_tensor_ns()) && near(a.bytes_per_s(), c.bytes_per_s()), "{a:?} {c:?}");
-            prop_assert!(near(a.fit.r2, c.fit.r2) && near(a.fit.time_told, c.fit.time_told), "{a:?} {c:?}");
+            prop_assert!(near(a.fit.r2, c.fit.r2) && near(a.fit.explained_share, c.fit.explained_share), "{a:?} {c:?}");
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let sizes: Vec<u64> = (0..200).map(|i| 64 + i % 50 * 80).collect();
         let line = |overhead: u64, per_byte: u64| sizes.iter().map(|b| row(*b, overhead, b * per_byte)).collect();
         let (dear, cheap) = (modelled(line(900, 1), &[]), modelled(line(20, 3), &[]));
-        assert!(dear.fit.tells_the_load() && !dear.has_overhead() && !cheap.has_overhead(), "{:?}", dear.fit);
+        assert!(dear.fit.explains_the_load() && !dear.has_overhead() && !cheap.has_overhead(), "{:?}", dear.fit);
         assert_eq!(crossover(&dear, &cheap), None);
         assert_eq!(crossover(&modelled(line(2000, 1), &[]), &cheap).map(|c| c.bytes), Some(990));
     }

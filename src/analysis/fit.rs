@@ -24,7 +24,7 @@ pub struct Fit {
     pub sizes_bytes: (u64, u64),
     /// The predicted time of all tensors divided by their measured time. Tensors that were left out are included. If
     /// the value is far below 1, the left-out tensors take most of the time, and the line does not describe the load.
-    pub time_told: f64,
+    pub explained_share: f64,
     /// The typical deviation of a tensor's time from the line, as a share of that time.
     pub relative_error: f64,
     /// The variances of the overhead (ns²) and of the time per byte (ns²).
@@ -46,8 +46,8 @@ impl Fit {
 
     /// Whether the line predicts the time of the load within 20 %. It is used for single sizes only if it does.
     #[must_use]
-    pub fn tells_the_load(&self) -> bool {
-        (self.time_told - 1.0).abs() <= MOST_OFF
+    pub fn explains_the_load(&self) -> bool {
+        (self.explained_share - 1.0).abs() <= MOST_OFF
     }
 
     /// The standard errors of the overhead (ns) and of the time per byte (ns).
@@ -101,9 +101,9 @@ pub fn fit(rows: &[TensorRow]) -> Option<Fit> {
     if line.1 <= 0.0 || !line.1.is_finite() {
         return None;
     }
-    let told: f64 = points.iter().map(|(bytes, _)| line.0 + line.1 * bytes).sum();
+    let explained: f64 = points.iter().map(|(bytes, _)| line.0 + line.1 * bytes).sum();
     let taken: f64 = points.iter().map(|(_, ns)| ns).sum();
-    Some(Fit { time_told: told / taken, ..describe(&used, line, points.len() - used.len()) })
+    Some(Fit { explained_share: explained / taken, ..describe(&used, line, points.len() - used.len()) })
 }
 
 fn theil_sen(points: &[(f64, f64)]) -> Option<(f64, f64)> {
@@ -179,7 +179,7 @@ fn describe(points: &[(f64, f64, f64)], (overhead_ns, ns_per_byte): (f64, f64), 
         used: points.len(),
         rejected,
         sizes_bytes: sizes,
-        time_told: 1.0,
+        explained_share: 1.0,
         relative_error: variance.sqrt(),
         variances: [va, vb],
     }
@@ -257,9 +257,9 @@ pub(super) mod tests {
             (0..200).map(|i| (i, 4096 * (1 + i as u64 % 50))).map(|(i, b)| row(b, 1000, time(i, b))).collect()
         };
         let (calm, storms) = (fit(&rows(0)).unwrap(), fit(&rows(20)).unwrap());
-        assert!(calm.tells_the_load() && calm.r2 > 0.9, "{calm:?}");
+        assert!(calm.explains_the_load() && calm.r2 > 0.9, "{calm:?}");
         assert!(storms.r2 > 0.9 && storms.rejected >= 10, "{storms:?}");
-        assert!(storms.time_told < 0.4 && !storms.tells_the_load(), "{storms:?}");
+        assert!(storms.explained_share < 0.4 && !storms.explains_the_load(), "{storms:?}");
     }
 
     #[test]

@@ -31,8 +31,10 @@ pub use profiling::{ProfilingMode, ProfilingOverhead};
 pub use rows::{TensorRow, tensor_rows};
 pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
 pub use timing::{Timing, Timings, timing};
-pub use watch::{WatchAdvice, is_proven_direct, watch_advice};
-pub use watch_compare::{CallChange, WATCH_THRESHOLD, WatchComparison, WatchRegression, compare_watched};
+pub use watch::{WatchAdvice, is_proven_direct, not_returned, watch_advice};
+pub use watch_compare::{
+    CallChange, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression, compare_watched,
+};
 pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64, of_median_time};

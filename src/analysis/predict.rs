@@ -313,13 +313,17 @@ mod tests {
             } else {
                 shape(&[measured.bytes])
             };
-            let told = predict(std::slice::from_ref(&measured), &own).unwrap();
+            let predicted = predict(std::slice::from_ref(&measured), &own).unwrap();
             assert!(
-                (told.wall_ns as f64 / measured.wall_ns as f64 - 1.0).abs() < 1e-6,
-                "{told:?} {}",
+                (predicted.wall_ns as f64 / measured.wall_ns as f64 - 1.0).abs() < 1e-6,
+                "{predicted:?} {}",
                 measured.wall_ns
             );
-            assert!(told.low_ns < told.wall_ns && told.wall_ns < told.high_ns && !told.extrapolated);
+            assert!(
+                predicted.low_ns < predicted.wall_ns
+                    && predicted.wall_ns < predicted.high_ns
+                    && !predicted.extrapolated
+            );
         }
     }
 
@@ -328,9 +332,9 @@ mod tests {
         let measured = serial(&sizes(), 2_700_000, 7);
         let large: Vec<u64> = (0..339).map(|i| if i % 2 == 0 { 7168 } else { 89_000_000 }).collect();
         let truth = serial(&large, 2_700_000, 7).wall_ns;
-        let told = predict(&[measured], &shape(&large)).unwrap();
-        assert!((told.wall_ns as f64 / truth as f64 - 1.0).abs() < 0.01, "{told:?} {truth}");
-        assert!((told.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01, "{told:?}");
+        let predicted = predict(&[measured], &shape(&large)).unwrap();
+        assert!((predicted.wall_ns as f64 / truth as f64 - 1.0).abs() < 0.01, "{predicted:?} {truth}");
+        assert!((predicted.overhead_ns as f64 / 339.0 / 2.7e6 - 1.0).abs() < 0.01, "{predicted:?}");
     }
 
     /// Registers and reads tensor after tensor. Each item is (bytes, time around the transfer, time of the transfer).
@@ -362,9 +366,13 @@ mod tests {
         let (small, large) = (load(300_000_000), load(1_000_000_000));
         let mut sizes = vec![1_000_000_000; 2];
         sizes.extend((0..100).map(|i| 4_000_000 + i));
-        let told = predict(&[small], &shape(&sizes)).unwrap();
-        assert!((told.wall_ns as f64 / large.wall_ns as f64 - 1.0).abs() < 0.01, "{told:?} {}", large.wall_ns);
-        assert!(!told.untold);
+        let predicted = predict(&[small], &shape(&sizes)).unwrap();
+        assert!(
+            (predicted.wall_ns as f64 / large.wall_ns as f64 - 1.0).abs() < 0.01,
+            "{predicted:?} {}",
+            large.wall_ns
+        );
+        assert!(!predicted.untold);
     }
 
     #[test]
@@ -376,15 +384,17 @@ mod tests {
         };
         let sizes = vec![100_000_000; 100];
         // The second tensor takes as long as the first. This may be its normal time or an effect of the first calls.
-        let told = predict(&[small(16_000_000), small(16_000_000)], &shape(&sizes)).unwrap();
+        let predicted = predict(&[small(16_000_000), small(16_000_000)], &shape(&sizes)).unwrap();
         assert!(
-            told.untold && told.low_ns < 1_000_000_000 + 80_000_000 && told.high_ns > 1_000_000_000 + 1_600_000_000,
-            "{told:?}"
+            predicted.untold
+                && predicted.low_ns < 1_000_000_000 + 80_000_000
+                && predicted.high_ns > 1_000_000_000 + 1_600_000_000,
+            "{predicted:?}"
         );
         // The second tensor takes as long as the third one would, so its time is known. The time of a model without
         // such tensors is known too.
         let known = predict(&[small(3_000_000), small(3_000_000)], &shape(&sizes)).unwrap();
-        assert!(!known.untold && known.high_ns - known.low_ns < told.high_ns - told.low_ns, "{known:?}");
+        assert!(!known.untold && known.high_ns - known.low_ns < predicted.high_ns - predicted.low_ns, "{known:?}");
         assert!(!predict(&[small(16_000_000)], &shape(&[4_000_000; 100])).unwrap().untold);
     }
 
@@ -392,17 +402,17 @@ mod tests {
     fn a_cost_that_leaps_at_the_size_of_a_piece_is_not_carried_over_it() {
         let mut tensors: Vec<(u64, u64, u64)> = (0..50).map(|i| (6_000_000 + i, 700_000, 600_000)).collect();
         tensors.extend((0..50).map(|i| (300_000_000 + i, 3_000_000, 30_000_000)));
-        let told = predict(&[registered(&tensors)], &shape(&[20_000_000; 10])).unwrap();
+        let predicted = predict(&[registered(&tensors)], &shape(&[20_000_000; 10])).unwrap();
         // This size is nearer to 6 MB by ratio, but it is registered in more than one piece.
-        assert!(told.overhead_ns >= 30_000_000, "{told:?}");
+        assert!(predicted.overhead_ns >= 30_000_000, "{predicted:?}");
     }
 
     #[test]
     fn what_starts_once_is_paid_once_whichever_model_was_measured() {
         let (small, large) = (blocks(160, 0), blocks(4000, 0));
         for (from, to) in [(&small, &large), (&large, &small)] {
-            let told = predict(std::slice::from_ref(from), &shape(&[to.bytes])).unwrap();
-            assert!((told.wall_ns as f64 / to.wall_ns as f64 - 1.0).abs() < 0.02, "{told:?} {}", to.wall_ns);
+            let predicted = predict(std::slice::from_ref(from), &shape(&[to.bytes])).unwrap();
+            assert!((predicted.wall_ns as f64 / to.wall_ns as f64 - 1.0).abs() < 0.02, "{predicted:?} {}", to.wall_ns);
         }
     }
 
@@ -420,7 +430,7 @@ mod tests {
     fn more_threads_go_on_at_their_own_pace_up_to_the_ceiling() {
         // 8 × 4 MiB in one millisecond is 33.6 GB/s.
         let (small, large) = (blocks(160, 0), blocks(4000, 0));
-        let told = |times, ceiling_bytes_per_s| {
+        let predicted = |times, ceiling_bytes_per_s| {
             let threads = Some(Threads { times, ceiling_bytes_per_s });
             predict(std::slice::from_ref(&small), &Shape { threads, ..shape(&[large.bytes]) }).unwrap()
         };
@@ -428,11 +438,15 @@ mod tests {
         let more = (large.bytes - small.bytes) as f64;
         let faster = |p: &Prediction| (plain.wall_ns as f64 - p.wall_ns as f64) / more;
         let pace = 1.0 / 33.554_432;
-        assert!((faster(&told(1.5, 90e9)) - pace / 3.0).abs() < 1e-4, "half as many again, far below the ceiling");
-        assert!((faster(&told(1.5, 40e9)) - (pace - 1.0 / 40.0)).abs() < 1e-4, "bounded by the ceiling");
-        assert_eq!(told(1.5, 20e9).wall_ns, plain.wall_ns, "a ceiling below what was measured makes nothing slower");
-        assert_eq!(told(0.5, 90e9), plain);
-        let more = told(1.5, 40e9);
+        assert!((faster(&predicted(1.5, 90e9)) - pace / 3.0).abs() < 1e-4, "half as many again, far below the ceiling");
+        assert!((faster(&predicted(1.5, 40e9)) - (pace - 1.0 / 40.0)).abs() < 1e-4, "bounded by the ceiling");
+        assert_eq!(
+            predicted(1.5, 20e9).wall_ns,
+            plain.wall_ns,
+            "a ceiling below what was measured makes nothing slower"
+        );
+        assert_eq!(predicted(0.5, 90e9), plain);
+        let more = predicted(1.5, 40e9);
         assert!(
             more.high_ns > plain.wall_ns && more.low_ns < more.wall_ns,
             "the measured pace stays possible: {more:?}"
@@ -476,8 +490,8 @@ mod tests {
     #[test]
     fn one_tensor_and_tensors_of_one_size_tell_a_rate() {
         for measured in [serial(&[1 << 30], 1_000_000, 10), serial(&[1 << 24; 64], 1_000_000, 10)] {
-            let told = predict(std::slice::from_ref(&measured), &shape(&[measured.bytes])).unwrap();
-            assert!(told.wall_ns > measured.bytes / 20 && told.wall_ns < measured.bytes, "{told:?}");
+            let predicted = predict(std::slice::from_ref(&measured), &shape(&[measured.bytes])).unwrap();
+            assert!(predicted.wall_ns > measured.bytes / 20 && predicted.wall_ns < measured.bytes, "{predicted:?}");
         }
     }
 }

@@ -144,11 +144,11 @@ impl Image {
             let (head, tail) = (self.overlap(from, span), if last > from { self.overlap(last, span) } else { 0 });
             let inner =
                 if last > from + 1 { self.bytes_before[last].saturating_sub(self.bytes_before[from + 1]) } else { 0 };
-            let whole = head as f64 + tail as f64 + inner as f64;
-            if whole <= 0.0 {
+            let covered = head as f64 + tail as f64 + inner as f64;
+            if covered <= 0.0 {
                 continue;
             }
-            let (phase, per_byte) = (span.phase as usize, span.duration_ns() as f64 / whole);
+            let (phase, per_byte) = (span.phase as usize, span.duration_ns() as f64 / covered);
             edge[from][phase] += per_byte * head as f64;
             if last > from {
                 edge[last][phase] += per_byte * tail as f64;
@@ -293,8 +293,8 @@ pub(super) mod tests {
                 prop_assert_eq!(row.start_ns, mine.iter().map(|s| s.start_ns).min());
                 prop_assert_eq!(row.end_ns, mine.iter().map(|s| s.end_ns).max());
                 let expected: f64 = mine.iter().map(|s| {
-                    let whole: u64 = model.tensors.iter().map(|t| overlap(t, s)).sum();
-                    s.duration_ns() as f64 * overlap(tensor, s) as f64 / whole as f64
+                    let covered: u64 = model.tensors.iter().map(|t| overlap(t, s)).sum();
+                    s.duration_ns() as f64 * overlap(tensor, s) as f64 / covered as f64
                 }).sum();
                 prop_assert!((row.busy_ns() as f64 - expected).abs() <= 1.0, "{} {}", row.busy_ns(), expected);
             }

@@ -127,7 +127,7 @@ impl Pace {
     /// have the steady ratio.
     pub(super) fn factor(&self, bytes: f64) -> f64 {
         match self.so_far.last() {
-            Some((all, whole)) if bytes > *all => (whole * all + self.under_way * (bytes - all)) / bytes,
+            Some((all, total)) if bytes > *all => (total * all + self.under_way * (bytes - all)) / bytes,
             Some(_) => along(&self.so_far, bytes),
             None => 1.0,
         }
@@ -201,14 +201,14 @@ fn blocks(spans: &[Span], wall_ns: u64, bytes: u64) -> Option<Parts> {
     let begun = landing.iter().map(|s| s.start_ns).min()? as f64;
     let ended = landing.last()?.end_ns.min(wall_ns) as f64;
     // Blocks also hold headers and padding, but the curve counts only the bytes of tensors.
-    let whole: f64 = landing.iter().map(|s| s.bytes as f64).sum();
+    let total: f64 = landing.iter().map(|s| s.bytes as f64).sum();
     let step = landing.len().div_ceil(POINTS).max(1);
     let mut landed = vec![(0.0, begun)];
     let mut sum = 0.0;
     for (i, span) in landing.iter().enumerate() {
         sum += span.bytes as f64;
         if i == 0 || (i + 1) % step == 0 || i + 1 == landing.len() {
-            landed.push((sum / whole * bytes as f64, (span.end_ns.min(wall_ns) as f64).max(begun)));
+            landed.push((sum / total * bytes as f64, (span.end_ns.min(wall_ns) as f64).max(begun)));
         }
     }
     let under_way: Vec<(f64, f64)> = landed.iter().copied().filter(|p| p.0 >= UNDER_WAY * bytes as f64).collect();
@@ -257,7 +257,7 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
     let touch_ns_per_byte = if touched { excess / first.bytes as f64 } else { 0.0 };
     let warm_up = (around_of(first) - nearest(&around, first.bytes)).max(0.0) + if touched { 0.0 } else { excess };
     let factor = pace.as_ref().map_or(1.0, |pace| pace.factor(bytes as f64));
-    let told: f64 = rows.iter().map(|r| moving.ns(r.bytes) * factor + nearest(&around, r.bytes)).sum();
+    let explained: f64 = rows.iter().map(|r| moving.ns(r.bytes) * factor + nearest(&around, r.bytes)).sum();
     let busy: f64 = rows.iter().map(|r| r.busy_ns() as f64).sum();
     let own = (busy - warm_up - touch_ns_per_byte * largest as f64).max(0.0);
     // The time to remove a mapping grows with its pages. The time to close files does not.
@@ -266,7 +266,7 @@ fn tensors(rows: &[TensorRow], spans: &[Span], run: &RunResult, bytes: u64) -> O
         once_ns: (run.wall_ns as f64 - busy - unmap).max(0.0) + warm_up,
         unmap_ns_per_byte: unmap / bytes as f64,
         touch_ns_per_byte,
-        scale: if told > 0.0 { own / told } else { 1.0 },
+        scale: if explained > 0.0 { own / explained } else { 1.0 },
         moving,
         pace,
         around,
@@ -288,17 +288,17 @@ fn pace(rows: &[&TensorRow], moving: &Law, bytes: u64) -> Pace {
     let step = rows.len().div_ceil(POINTS).max(1);
     let (mut so_far, mut before, mut late) = (Vec::new(), (0.0, 0.0, 0.0), (0.0, 0.0));
     for (i, row) in rows.iter().enumerate() {
-        let (took, told) = (moved(row), moving.ns(row.bytes));
+        let (took, explained) = (moved(row), moving.ns(row.bytes));
         if before.0 >= UNDER_WAY * bytes as f64 {
-            late = (late.0 + took, late.1 + told);
+            late = (late.0 + took, late.1 + explained);
         }
-        before = (before.0 + row.bytes as f64, before.1 + took, before.2 + told);
+        before = (before.0 + row.bytes as f64, before.1 + took, before.2 + explained);
         if (i % step == 0 || i + 1 == rows.len()) && before.2 > 0.0 {
             so_far.push((before.0, before.1 / before.2));
         }
     }
-    let whole = so_far.last().map_or(1.0, |(_, factor)| *factor);
-    Pace { so_far, under_way: if late.1 > 0.0 { late.0 / late.1 } else { whole } }
+    let total = so_far.last().map_or(1.0, |(_, factor)| *factor);
+    Pace { so_far, under_way: if late.1 > 0.0 { late.0 / late.1 } else { total } }
 }
 
 /// Replaces the time of each class that this load does not determine by the geometric mean of its bounds.

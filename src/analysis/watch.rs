@@ -1,6 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use crate::core::{ProgramEnd, RouteProof, WatchReport, WatchedFailure, units};
+use crate::core::{OpenCall, ProgramEnd, RouteProof, WatchReport, WatchedFailure, units};
 
 /// With fewer transfers than this there is no pattern.
 const HABIT: u64 = 16;
@@ -27,6 +27,22 @@ pub enum WatchAdvice {
         transfers: u64,
         /// The time to register and deregister, in nanoseconds.
         total_ns: u64,
+    },
+    /// The recording began after the start of the process, so a part of its calls is not known.
+    BeganLate {
+        /// The number of transfers whose memory may have been registered before.
+        maybe_registered: u64,
+        /// The number of all transfers.
+        of: u64,
+    },
+    /// Calls that never returned.
+    NotReturned {
+        /// The function of the first of these calls.
+        function: String,
+        /// Its process.
+        process: u32,
+        /// The number of these calls.
+        count: u64,
     },
     /// Transfers use buffers that are not registered.
     Unregistered {
@@ -74,12 +90,12 @@ pub enum WatchAdvice {
     NotByCuFile {
         /// Whether it called any function of cuFile.
         called: bool,
-        /// The bytes of read calls and touched mappings.
+        /// The bytes of read calls.
         plain_bytes: u64,
+        /// The touched bytes of mappings.
+        mapped_bytes: u64,
         /// The bytes that cuFile transferred.
         cufile_bytes: u64,
-        /// Whether most of the `plain_bytes` were read through mappings.
-        mapped: bool,
     },
     /// The route of the transfers is unknown.
     RouteUnknown,
@@ -107,6 +123,8 @@ impl WatchAdvice {
         match self {
             Self::Failed { .. } => "failed-calls",
             Self::RegistersPerCall { .. } => "registration-per-call",
+            Self::BeganLate { .. } => "began-late",
+            Self::NotReturned { .. } => "calls-not-returned",
             Self::Unregistered { .. } => "unregistered-buffers",
             Self::Unaligned { .. } => "unaligned-transfers",
             Self::SmallReads { .. } => "small-reads",
@@ -129,7 +147,17 @@ impl WatchAdvice {
 pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let ignored = report.ended == Some(ProgramEnd::Status(0));
     let failed = |failure: &WatchedFailure| WatchAdvice::Failed { failure: failure.clone(), ignored };
-    let mut advice: Vec<WatchAdvice> = report.failures.iter().map(failed).collect();
+    let mut advice = Vec::new();
+    // If calls were lost, all numbers below are affected.
+    if report.lost_events > 0 {
+        advice.push(WatchAdvice::Lost { count: report.lost_events, uncounted: report.uncounted });
+    }
+    let stuck = not_returned(report);
+    if let Some(first) = stuck.first() {
+        let (function, process, count) = (first.function.clone(), first.process, stuck.len() as u64);
+        advice.push(WatchAdvice::NotReturned { function, process, count });
+    }
+    advice.extend(report.failures.iter().map(failed));
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
     let transfers: u64 = units::sum(all().map(|t| t.count));
     let plain: u64 = units::sum(report.files.iter().map(|file| file.plain.bytes));
@@ -139,7 +167,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     // A program may read files with cuFile and once more without it, for example to verify them.
     if !report.libraries.is_empty() && without >= MUCH_PLAIN && without / 2 > cufile_bytes {
         let called = !report.calls.is_empty();
-        advice.push(WatchAdvice::NotByCuFile { called, plain_bytes: without, cufile_bytes, mapped: mapped > plain });
+        advice.push(WatchAdvice::NotByCuFile { called, plain_bytes: plain, mapped_bytes: mapped, cufile_bytes });
     }
     if report.unfinished > 0 {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
@@ -187,8 +215,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         let of = report.files.iter().filter(|file| file.registrations > 0).count() as u64;
         advice.push(WatchAdvice::NoODirect { files: buffered, of });
     }
-    if report.lost_events > 0 {
-        advice.push(WatchAdvice::Lost { count: report.lost_events, uncounted: report.uncounted });
+    if report.attached.as_ref().is_some_and(|process| process.recorded) {
+        let maybe_registered = units::sum(all().map(|t| t.maybe_registered));
+        advice.push(WatchAdvice::BeganLate { maybe_registered, of: transfers });
     }
     if !report.unrecorded.is_empty() {
         advice.push(WatchAdvice::Unrecorded(report.unrecorded.clone()));
@@ -202,6 +231,16 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     advice
 }
 
+/// A call of this age is not just in progress, in nanoseconds.
+const LONG_CALL_NS: u64 = 10_000_000_000;
+
+/// The calls that never returned: those of a program that has ended, and those that take very long.
+#[must_use]
+pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
+    let is_over = report.ended.is_some();
+    report.open_calls.iter().filter(|call| is_over || call.age_ns >= LONG_CALL_NS).collect()
+}
+
 /// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
@@ -210,6 +249,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
     let is_complete = report.lost_events == 0
         && report.libraries_left_out == 0
         && report.unrecorded.is_empty()
+        && report.open_calls.is_empty()
         && report.still_running == 0;
     Some(is_complete && used.all(|file| file.proven && file.route.is_direct()))
 }
@@ -262,7 +302,23 @@ mod tests {
         assert_eq!(ids(&fallen_back), Vec::<&str>::new());
         fallen_back.files[0].plain.touched_bytes = 2;
         assert_eq!(ids(&fallen_back), ["not-by-cufile"]);
+        let split = watch_advice(&fallen_back);
+        let [WatchAdvice::NotByCuFile { plain_bytes, mapped_bytes, .. }] = split.as_slice() else {
+            unreachable!("one piece of advice")
+        };
+        assert_eq!((*plain_bytes, *mapped_bytes), (fallen_back.files[0].plain.bytes, 2));
         assert_eq!(ids(&WatchReport { lost_events: 1, ..report.clone() }), ["lost-events"]);
+        // It affects all other numbers.
+        fallen_back.lost_events = 1;
+        assert_eq!(ids(&fallen_back), ["lost-events", "not-by-cufile"]);
+        let open = |age_ns| OpenCall { function: "cuFileRead".to_owned(), age_ns, ..OpenCall::default() };
+        for (ended, age_ns, is_stuck) in
+            [(None, 1_000_000, false), (None, LONG_CALL_NS, true), (Some(ProgramEnd::Signal(9)), 1_000_000, true)]
+        {
+            let stuck = WatchReport { ended, open_calls: vec![open(age_ns)], ..report.clone() };
+            assert_eq!(ids(&stuck).contains(&"calls-not-returned"), is_stuck, "{ended:?} {age_ns}");
+            assert_eq!(is_proven_direct(&stuck), Some(false));
+        }
         for (incomplete, id) in [
             (WatchReport { unrecorded: vec!["/bin/x".to_owned()], ..report.clone() }, "programs-not-recorded"),
             (WatchReport { still_running: 2, ..report }, "still-running"),

@@ -1,14 +1,18 @@
 //! Compares two recordings of a watched program.
 
-use crate::core::{CallTotal, WatchReport};
+use crate::core::{CallPace, CallTotal, WatchReport};
+use serde::Serialize;
+use std::collections::HashSet;
 
-/// With fewer calls there is no typical duration.
-const LEAST_CALLS: u64 = 16;
+/// With fewer parts of the time there is no noise to compare a difference with.
+const LEAST_PARTS: usize = 5;
+/// A difference of ranks beyond this many standard deviations is not noise: 0.5 percent of equal programs exceed it.
+const CLEAR: f64 = 2.576;
 /// The default share by which calls may be slower. Single programs vary more than repeated loads.
 pub const WATCH_THRESHOLD: f64 = 0.2;
 
 /// The calls of a function in both recordings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallChange {
     /// The function.
     pub function: String,
@@ -18,13 +22,60 @@ pub struct CallChange {
     pub now: CallTotal,
 }
 
+/// The calls of a function with similar sizes in one recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PaceSide {
+    /// The number of calls.
+    pub count: u64,
+    /// The requested bytes.
+    pub bytes: u64,
+    /// The mean duration in nanoseconds. 0 without calls.
+    pub mean_ns: u64,
+    /// The calls per second of the program's time. 0 if the time is unknown.
+    pub calls_per_s: f64,
+}
+
+/// The result of the comparison of durations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PaceResult {
+    /// One of the recordings has no such call.
+    OnlyOnce,
+    /// The means differ by less than the threshold.
+    Same,
+    /// The calls are slower in most parts of the time.
+    Slower,
+    /// The calls are faster in most parts of the time.
+    Faster,
+    /// The means differ by more than the threshold, but the recordings are too short or vary too much.
+    Unclear,
+}
+
+/// The calls of a function with similar sizes in both recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PaceChange {
+    /// The function.
+    pub function: String,
+    /// The upper bound of the size class in bytes. 0 for functions without a size.
+    pub up_to_bytes: u64,
+    /// The earlier recording.
+    pub before: PaceSide,
+    /// The later recording.
+    pub now: PaceSide,
+    /// The result.
+    pub result: PaceResult,
+}
+
 /// A result that is worse than in the earlier recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WatchRegression {
-    /// The calls of a function take longer on average.
+    /// The calls of a function with similar sizes take longer.
     Slower {
         /// The function.
         function: String,
+        /// The upper bound of the size class in bytes. 0 for functions without a size.
+        up_to_bytes: u64,
         /// The earlier mean duration in nanoseconds.
         before_ns: u64,
         /// The later mean duration in nanoseconds.
@@ -44,10 +95,12 @@ pub enum WatchRegression {
 }
 
 /// The result of the comparison.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WatchComparison {
     /// Each function that was called in at least one of the recordings.
     pub calls: Vec<CallChange>,
+    /// The durations by function and size.
+    pub paces: Vec<PaceChange>,
     /// The results that are worse.
     pub regressions: Vec<WatchRegression>,
 }
@@ -55,26 +108,29 @@ pub struct WatchComparison {
 /// Compares `now` with `before`. `threshold` is the share by which calls may be slower.
 #[must_use]
 pub fn compare_watched(before: &WatchReport, now: &WatchReport, threshold: f64) -> WatchComparison {
+    let mut comparison = WatchComparison { paces: paces(before, now, threshold), ..WatchComparison::default() };
+    let slower = comparison.paces.iter().filter(|pace| pace.result == PaceResult::Slower);
+    comparison.regressions = slower
+        .map(|pace| WatchRegression::Slower {
+            function: pace.function.clone(),
+            up_to_bytes: pace.up_to_bytes,
+            before_ns: pace.before.mean_ns,
+            now_ns: pace.now.mean_ns,
+        })
+        .collect();
     let all =
         |report: &WatchReport| -> Vec<CallTotal> { report.calls.iter().chain(&report.other_calls).cloned().collect() };
     let (old, new) = (all(before), all(now));
     let mut names: Vec<&str> = old.iter().chain(&new).map(|call| call.function.as_str()).collect();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     names.retain(|name| seen.insert(*name));
     let of = |list: &[CallTotal], name: &str| {
         let none = CallTotal { function: name.to_owned(), ..CallTotal::default() };
         list.iter().find(|call| call.function == name).cloned().unwrap_or(none)
     };
-    let mut comparison = WatchComparison::default();
     for name in names {
         let (before, now) = (of(&old, name), of(&new, name));
-        let mean = |call: &CallTotal| call.total_ns / call.count.max(1);
-        let (before_ns, now_ns) = (mean(&before), mean(&now));
-        let many = before.count >= LEAST_CALLS && now.count >= LEAST_CALLS;
         let function = || name.to_owned();
-        if many && now_ns as f64 > before_ns as f64 * (1.0 + threshold) {
-            comparison.regressions.push(WatchRegression::Slower { function: function(), before_ns, now_ns });
-        }
         if now.errors > before.errors {
             let (before, now) = (before.errors, now.errors);
             comparison.regressions.push(WatchRegression::MoreErrors { function: function(), before, now });
@@ -90,27 +146,123 @@ pub fn compare_watched(before: &WatchReport, now: &WatchReport, threshold: f64) 
     comparison
 }
 
+/// The durations in both recordings by function and size.
+fn paces(before: &WatchReport, now: &WatchReport, threshold: f64) -> Vec<PaceChange> {
+    let mut kinds: Vec<(&str, u64)> =
+        before.paces.iter().chain(&now.paces).map(|pace| (pace.function.as_str(), pace.up_to_bytes)).collect();
+    let mut seen = HashSet::new();
+    kinds.retain(|kind| seen.insert(*kind));
+    let of = |report: &WatchReport, (function, up_to_bytes): (&str, u64)| {
+        let found = report.paces.iter().find(|pace| pace.function == function && pace.up_to_bytes == up_to_bytes);
+        found.cloned().unwrap_or_default()
+    };
+    let change = |kind: (&str, u64)| {
+        let (old, new) = (of(before, kind), of(now, kind));
+        PaceChange {
+            function: kind.0.to_owned(),
+            up_to_bytes: kind.1,
+            before: side(&old, before.wall_ns),
+            now: side(&new, now.wall_ns),
+            result: result(&old, &new, threshold),
+        }
+    };
+    kinds.into_iter().map(change).collect()
+}
+
+fn side(pace: &CallPace, wall_ns: u64) -> PaceSide {
+    let count = pace.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.0));
+    let total_ns = pace.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.1));
+    PaceSide {
+        count,
+        bytes: pace.bytes,
+        mean_ns: total_ns / count.max(1),
+        calls_per_s: if wall_ns > 0 { count as f64 * 1e9 / wall_ns as f64 } else { 0.0 },
+    }
+}
+
+/// The mean duration of each part.
+fn means(pace: &CallPace) -> Vec<f64> {
+    pace.parts.iter().filter(|part| part.0 > 0).map(|part| part.1 as f64 / part.0 as f64).collect()
+}
+
+fn result(before: &CallPace, now: &CallPace, threshold: f64) -> PaceResult {
+    let (old, new) = (means(before), means(now));
+    if old.is_empty() || new.is_empty() {
+        return PaceResult::OnlyOnce;
+    }
+    let (before_ns, now_ns) = (side(before, 0).mean_ns as f64, side(now, 0).mean_ns as f64);
+    let slower = now_ns > before_ns * (1.0 + threshold);
+    if !slower && before_ns <= now_ns * (1.0 + threshold) {
+        return PaceResult::Same;
+    }
+    let clear = deviation(&old, &new);
+    match (slower, old.len().min(new.len()) >= LEAST_PARTS) {
+        (true, true) if clear > CLEAR => PaceResult::Slower,
+        (false, true) if clear < -CLEAR => PaceResult::Faster,
+        _ => PaceResult::Unclear,
+    }
+}
+
+/// How much larger the values of `now` are by rank, in standard deviations (Mann-Whitney U test). A few slow calls
+/// change the mean, but not this.
+fn deviation(before: &[f64], now: &[f64]) -> f64 {
+    let won = |new: &f64| -> f64 {
+        before.iter().map(|old| if new > old { 1.0 } else { f64::from(u8::from(new >= old)) / 2.0 }).sum()
+    };
+    let u: f64 = now.iter().map(won).sum();
+    let (m, n) = (before.len() as f64, now.len() as f64);
+    (u - m * n / 2.0) / (m * n * (m + n + 1.0) / 12.0).sqrt()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn report(count: u64, errors: u64, total_ns: u64) -> WatchReport {
-        let call = CallTotal { function: "cuFileRead".to_owned(), count, errors, bytes: 1, total_ns };
-        WatchReport { calls: vec![call], ..WatchReport::default() }
+    /// A program that reads 4 KiB 100 times in each part, with these mean durations.
+    fn paced(means_ns: &[u64]) -> WatchReport {
+        let parts = means_ns.iter().map(|mean| (100, 100 * mean)).collect();
+        let pace = CallPace { function: "cuFileRead".to_owned(), up_to_bytes: 4096, bytes: 4096, parts };
+        WatchReport { paces: vec![pace], wall_ns: 1_000_000_000, ..WatchReport::default() }
+    }
+
+    fn compared(before: &[u64], now: &[u64]) -> PaceResult {
+        let comparison = compare_watched(&paced(before), &paced(now), WATCH_THRESHOLD);
+        let [pace] = comparison.paces.as_slice() else { unreachable!("one kind of calls") };
+        assert_eq!(comparison.regressions.len(), usize::from(pace.result == PaceResult::Slower));
+        pace.result
     }
 
     #[test]
-    fn slower_calls_and_more_errors_are_regressions_and_noise_is_not() {
-        let before = report(100, 1, 100_000);
-        let worse = |now: &WatchReport| compare_watched(&before, now, WATCH_THRESHOLD).regressions;
-        assert_eq!(worse(&report(50, 1, 59_000)), []);
-        let function = || "cuFileRead".to_owned();
-        let slower = WatchRegression::Slower { function: function(), before_ns: 1000, now_ns: 1300 };
-        assert_eq!(worse(&report(100, 0, 130_000)), [slower]);
-        assert_eq!(worse(&report(2, 0, 130_000)), []);
-        let errors = WatchRegression::MoreErrors { function: function(), before: 1, now: 2 };
-        assert_eq!(worse(&report(100, 2, 100_000)), [errors]);
-        let gone = compare_watched(&before, &WatchReport::default(), WATCH_THRESHOLD);
+    fn a_difference_must_exceed_the_noise_inside_both_recordings() {
+        let steady = [1000, 1010, 990, 1005, 995, 1000, 1002, 998];
+        let slower = steady.map(|mean| mean * 13 / 10);
+        assert_eq!(compared(&steady, &slower), PaceResult::Slower);
+        assert_eq!(compared(&slower, &steady), PaceResult::Faster);
+        assert_eq!(compared(&steady, &steady.map(|mean| mean * 11 / 10)), PaceResult::Same);
+        // One part with a pause raises the mean.
+        let mut paused = steady;
+        paused[3] = 20_000;
+        assert_eq!(compared(&steady, &paused), PaceResult::Unclear);
+        // Too short.
+        assert_eq!(compared(&steady[..4], &slower[..4]), PaceResult::Unclear);
+        assert_eq!(compared(&[1000], &[9000]), PaceResult::Unclear);
+        assert_eq!(compared(&steady, &[]), PaceResult::OnlyOnce);
+        let sides = &compare_watched(&paced(&steady), &paced(&slower), WATCH_THRESHOLD).paces[0];
+        assert_eq!((sides.before.count, sides.before.mean_ns, sides.now.mean_ns), (800, 1000, 1299));
+        assert!((sides.now.calls_per_s - 800.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn more_errors_are_a_regression() {
+        let report = |errors| {
+            let call = CallTotal { function: "cuFileRead".to_owned(), count: 100, errors, bytes: 1, total_ns: 100_000 };
+            WatchReport { calls: vec![call], ..WatchReport::default() }
+        };
+        let worse = |errors| compare_watched(&report(1), &report(errors), WATCH_THRESHOLD).regressions;
+        assert_eq!(worse(1), []);
+        let errors = WatchRegression::MoreErrors { function: "cuFileRead".to_owned(), before: 1, now: 2 };
+        assert_eq!(worse(2), [errors]);
+        let gone = compare_watched(&report(1), &WatchReport::default(), WATCH_THRESHOLD);
         assert_eq!((gone.calls.len(), gone.calls[0].now.count, gone.regressions.len()), (1, 0, 0));
     }
 }

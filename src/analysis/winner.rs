@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// The name of the outcome and its engines.
-    fn told(engines: Vec<RankedEngine>) -> (&'static str, Vec<Engine>) {
+    fn winner_of(engines: Vec<RankedEngine>) -> (&'static str, Vec<Engine>) {
         let group = group(engines);
         match group.outcome().expect("engines") {
             Outcome::NothingMoved => ("nothing moved", vec![]),
@@ -160,16 +160,16 @@ mod tests {
     #[test]
     fn an_engine_wins_if_its_runs_do_not_overlap_with_the_next_and_both_were_repeated() {
         use Engine::{Mmap, Pread};
-        assert_eq!(told(vec![engine(Pread, 100, 105), engine(Mmap, 300, 310)]), ("winner", vec![Pread, Mmap]));
-        assert_eq!(told(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("tie", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![engine(Pread, 100, 105), engine(Mmap, 300, 310)]), ("winner", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("tie", vec![Pread, Mmap]));
         let once = |median| RankedEngine { runs: 1, wall_range_ns: (median, median), ..engine(Pread, median, median) };
         let other = |median| RankedEngine { engine: Mmap, ..once(median) };
-        assert_eq!(told(vec![once(100), other(300)]), ("too few runs", vec![Pread, Mmap]));
-        assert_eq!(told(vec![once(100), other(102)]).0, "tie");
+        assert_eq!(winner_of(vec![once(100), other(300)]), ("too few runs", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![once(100), other(102)]).0, "tie");
         let twice = RankedEngine { runs: 2, ..engine(Pread, 100, 105) };
-        assert_eq!(told(vec![twice, engine(Mmap, 300, 310)]).0, "too few runs");
-        assert_eq!(told(vec![once(100), engine(Mmap, 300, 310)]).0, "too few runs");
-        assert_eq!(told(vec![engine(Mmap, 300, 310)]), ("alone", vec![Mmap]));
+        assert_eq!(winner_of(vec![twice, engine(Mmap, 300, 310)]).0, "too few runs");
+        assert_eq!(winner_of(vec![once(100), engine(Mmap, 300, 310)]).0, "too few runs");
+        assert_eq!(winner_of(vec![engine(Mmap, 300, 310)]), ("alone", vec![Mmap]));
         assert_eq!(group(vec![]).outcome(), None);
     }
 
@@ -178,41 +178,41 @@ mod tests {
         use Engine::{Auto, Mmap, Odirect, Pread};
         let mmap = || engine(Mmap, 300, 310);
         assert_eq!(
-            told(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130), mmap()]),
+            winner_of(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130), mmap()]),
             ("winner", vec![Auto, Mmap])
         );
         assert_eq!(
-            told(vec![engine(Odirect, 100, 125), auto(110, 130, Odirect), mmap()]),
+            winner_of(vec![engine(Odirect, 100, 125), auto(110, 130, Odirect), mmap()]),
             ("winner", vec![Odirect, Mmap])
         );
         assert_eq!(
-            told(vec![auto(100, 105, Odirect), engine(Odirect, 120, 130), mmap()]),
+            winner_of(vec![auto(100, 105, Odirect), engine(Odirect, 120, 130), mmap()]),
             ("noisy", vec![Auto, Odirect])
         );
         assert_eq!(
-            told(vec![auto(100, 105, Odirect), engine(Mmap, 110, 112), engine(Odirect, 120, 130)]),
+            winner_of(vec![auto(100, 105, Odirect), engine(Mmap, 110, 112), engine(Odirect, 120, 130)]),
             ("noisy", vec![Auto, Odirect]),
             "also with another engine between them"
         );
         assert_eq!(
-            told(vec![auto(100, 200, Odirect), engine(Odirect, 150, 160), mmap()]).0,
+            winner_of(vec![auto(100, 200, Odirect), engine(Odirect, 150, 160), mmap()]).0,
             "noisy",
             "far apart, although the runs overlap"
         );
         // The times do not overlap, but they differ by less than 5 %.
-        assert_eq!(told(vec![auto(118, 118, Odirect), engine(Odirect, 122, 123), mmap()]).1, [Auto, Mmap]);
+        assert_eq!(winner_of(vec![auto(118, 118, Odirect), engine(Odirect, 122, 123), mmap()]).1, [Auto, Mmap]);
         let mut once = vec![auto(100, 100, Odirect), engine(Odirect, 120, 120), mmap()];
         once[..2].iter_mut().for_each(|e| e.runs = 1);
-        assert_eq!(told(once), ("too few runs", vec![Auto, Mmap]));
-        assert_eq!(told(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130)]), ("alone", vec![Auto]));
-        assert_eq!(told(vec![auto(100, 125, Pread), engine(Odirect, 120, 130)]), ("tie", vec![Auto, Odirect]));
+        assert_eq!(winner_of(once), ("too few runs", vec![Auto, Mmap]));
+        assert_eq!(winner_of(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130)]), ("alone", vec![Auto]));
+        assert_eq!(winner_of(vec![auto(100, 125, Pread), engine(Odirect, 120, 130)]), ("tie", vec![Auto, Odirect]));
     }
 
     #[test]
     fn what_moved_nothing_or_is_in_doubt_wins_nothing() {
         let miss = RankedEngine { bytes_per_s: 0.0, ..engine(Engine::Mmap, 5, 7) };
-        assert_eq!(told(vec![miss]), ("nothing moved", vec![]));
+        assert_eq!(winner_of(vec![miss]), ("nothing moved", vec![]));
         let doubtful = RankedEngine { in_doubt: true, ..engine(Engine::Command("true".into()), 5, 7) };
-        assert_eq!(told(vec![engine(Engine::Mmap, 300, 310), doubtful]), ("alone", vec![Engine::Mmap]));
+        assert_eq!(winner_of(vec![engine(Engine::Mmap, 300, 310), doubtful]), ("alone", vec![Engine::Mmap]));
     }
 }

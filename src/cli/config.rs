@@ -10,7 +10,7 @@ use crate::core::KvSystem;
 use crate::machine::Root;
 use crate::models;
 use crate::text::{sanitise, sanitise_line};
-use crate::trust::{read_regular, unfinished_file};
+use crate::trust::{Destination, read_regular};
 use crate::workloads::kv;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -279,13 +279,13 @@ fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let bad = |error: &dyn std::fmt::Display| {
         format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
     };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = unfinished_file(folder).map_err(|e| bad(&e))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(|e| bad(&e))?;
+    let (folder, name) = Destination::of_file(path).map_err(|e| bad(&e))?;
+    let mut file = folder.unfinished_file().map_err(|e| bad(&e))?;
+    file.file_mut().write_all(text.as_bytes()).and_then(|()| file.file().sync_all()).map_err(|e| bad(&e))?;
     use std::os::unix::fs::PermissionsExt as _;
     // If a user cannot read the file, cuFile fails in all programs of that user.
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(|e| bad(&e))?;
-    file.persist_noclobber(path).map_err(|e| bad(&e.error))?;
+    file.file().set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(|e| bad(&e))?;
+    file.persist_new(name).map_err(|e| bad(&e))?;
     Ok(())
 }
 

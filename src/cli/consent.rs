@@ -3,6 +3,7 @@
 use super::outcome::note;
 use crate::core::units::{self, GIB};
 use crate::models::{self, Profile};
+use crate::trust::{Destination, Owners};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
 
@@ -52,7 +53,9 @@ pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
             return Err("nothing was written".to_owned());
         }
     }
-    std::fs::create_dir_all(dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))
+    Destination::make(dir, Owners::Any)
+        .map(Destination::keep)
+        .map_err(|error| format!("cannot create {}: {error}", dir.display()))
 }
 
 /// Asks before a synthetic model is written, unless it already exists.

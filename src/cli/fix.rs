@@ -53,10 +53,10 @@ pub(super) fn list_open(report: &Report, root: Option<&Path>) {
         Some(_) => return,
     };
     fixes::interrupted(&place).iter().for_each(|sentence| note(sentence));
-    tell(&fixes::take_up(report, &place));
+    note_open(&fixes::take_up(report, &place));
 }
 
-fn tell(open: &[OpenPlan]) {
+fn note_open(open: &[OpenPlan]) {
     open.iter().filter(|plan| !plan.verified).flat_map(OpenPlan::lines).for_each(|line| note(&line));
 }
 
@@ -151,7 +151,7 @@ impl Work<'_> {
             return print_coloured(&fixes::text::list(&plans, &applied, &open, colour), colour);
         }
         if !output.json && !order.stream {
-            tell(&open);
+            note_open(&open);
         }
         let chosen = match self.choose(plans, &report) {
             Ok(chosen) => chosen,

@@ -199,7 +199,7 @@ impl Run<'_> {
             SetUp::forget(&work.place);
             return FINE;
         }
-        note("the route is not proven; see the open steps above and the reasons in 'gds-top check'");
+        note(present::verdict::UNPROVEN);
         BAD_ANSWER
     }
 }

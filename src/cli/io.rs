@@ -7,6 +7,7 @@ use crate::core::units::{GIB, KIB, MIB, bytes};
 use crate::core::{Access, GridPlan, Pattern, Transfer};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, GridRequest, SessionConfig};
+use crate::trust::Destination;
 use crate::tui;
 use crate::workloads::io;
 use clap::Args;
@@ -114,7 +115,8 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
     }
     super::consent::to_create(&args.dir, args.yes)?;
     io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
-    let dir = args.dir.canonicalize().map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
+    let real = Destination::open(&args.dir).and_then(|folder| folder.real());
+    let dir = real.map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file is read and the other is written.
     super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
     config.checks = false;

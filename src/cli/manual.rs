@@ -3,7 +3,7 @@
 use super::commands::Cli;
 use super::exit;
 use super::outcome::{FINE, Ran, print};
-use crate::trust::{Scratch, unfinished_file};
+use crate::trust::{Destination, Owners, Scratch};
 use crate::tui;
 use clap::{Command, CommandFactory as _};
 use std::ffi::OsStr;
@@ -29,7 +29,7 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
         return Ok(print(&text));
     };
     let bad = |error: std::io::Error| format!("cannot write manual pages to {}: {error}", dir.display());
-    std::fs::create_dir_all(dir).map_err(bad)?;
+    let folder = Destination::make(dir, Owners::Any).map_err(bad)?;
     // The pages are first written to a private directory, because the target directory can contain links of another
     // user with their names.
     let made = Scratch::new("gds-top-man-").map_err(bad)?;
@@ -41,15 +41,15 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
         if page.file_name() == "gds-top.1" {
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
         }
-        put(dir, &page.file_name(), &text).map_err(bad)?;
+        put(&folder, &page.file_name(), &text).map_err(bad)?;
     }
     Ok(FINE)
 }
 
 /// Writes a file. It replaces an existing file or link.
-fn put(dir: &Path, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
-    let mut temporary = unfinished_file(dir)?;
-    temporary.write_all(text)?;
-    temporary.as_file().set_permissions(Permissions::from_mode(0o644))?;
-    temporary.persist(dir.join(name)).map(drop).map_err(|error| error.error)
+fn put(folder: &Destination, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
+    let mut temporary = folder.unfinished_file()?;
+    temporary.file_mut().write_all(text)?;
+    temporary.file().set_permissions(Permissions::from_mode(0o644))?;
+    temporary.persist(name)
 }

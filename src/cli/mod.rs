@@ -48,6 +48,7 @@ mod watch;
 use crate::device::endings;
 use crate::engines;
 use crate::text::sanitise;
+use crate::trust;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
@@ -60,6 +61,10 @@ use std::process::ExitCode;
 #[must_use]
 pub fn main() -> ExitCode {
     endings::report_file_size();
+    if std::env::args_os().nth(1).is_some_and(|command| command == endings::SWEEP) {
+        trust::remove_leftovers(std::env::args_os().skip(2));
+        return ExitCode::from(endings::STATUS);
+    }
     let call = match exit::documented(Cli::command()).try_get_matches() {
         Ok(call) => call,
         Err(error) => match misspelt(&error, std::env::args_os().skip(1)) {

@@ -251,7 +251,7 @@ fn result(path: &Path, mode: Mode) -> Result<(u64, u64), String> {
 fn to_json(overhead: &ProfilingOverhead) -> serde_json::Value {
     let modes = Mode::ALL.into_iter().map(|mode| {
         json!({
-            "way": mode.name(), "wall_ns": overhead.walls[mode as usize], "median_ns": overhead.median_ns(mode),
+            "mode": mode.name(), "wall_ns": overhead.walls[mode as usize], "median_ns": overhead.median_ns(mode),
             "ratio": overhead.ratio(mode),
         })
     });
@@ -313,10 +313,10 @@ mod tests {
         let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
         let load = LoadArgs { gpu: Some("host".into()), limit: Some(9), settings, ..LoadArgs::default() };
         let race = RaceArgs::from(load);
-        let told = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
-        let told: Vec<_> = told.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let arguments_of = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
+        let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
-            told.join(" "),
+            arguments_of.join(" "),
             "m --engine odirect --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify --yes"
         );
     }

@@ -299,7 +299,7 @@ mod tests {
             let (low, high) = walls(one).iter().fold((f64::MAX, 0.0_f64), |(l, h), ns| (l.min(*ns), h.max(*ns)));
             assert_eq!(p.repeats_apart.is_some(), high / low > 1.15, "{}", source.timings.engine);
             let words =
-                format!("{} ({}) {:.0} %", source.timings.engine, source.timings.cache, (high / low - 1.0) * 100.0);
+                format!("{} ({}) {}", source.timings.engine, source.timings.cache, units::percent(high / low - 1.0));
             assert_eq!(text.contains(&words), p.repeats_apart.is_some(), "{words}\n{text}");
         }
     }

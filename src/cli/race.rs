@@ -216,7 +216,7 @@ fn repeated(
 ) -> Result<Vec<Measured>, String> {
     let mut runs = Vec::new();
     for (engine, cache) in suspects {
-        note(&format!("{engine} ({cache}) was slower than in the baseline; it runs again"));
+        note(&crate::present::baseline::repeats(engine, *cache));
         let config = SessionConfig {
             engines: Some(vec![engine.clone()]),
             caches: vec![*cache],

@@ -6,9 +6,11 @@ use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
 use super::settings;
 use super::terminal::{columns, headless_options};
-use crate::analysis::{LEAST_NOISE, against};
+use crate::analysis::{LEAST_NOISE, WATCH_THRESHOLD, against, compare_watched};
+use crate::core::WatchReport;
 use crate::headless;
 use crate::present::baseline as present;
+use crate::present::watch_compare;
 use crate::report::lines;
 use crate::report::section::Section;
 use crate::session::{REAL_TIME, replay};
@@ -16,6 +18,7 @@ use crate::text::sanitise_line;
 use crate::tui::ScreenId;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A replay shortens longer pauses between events to this duration.
 const LONGEST_GAP_NS: u64 = 3_000_000_000;
@@ -65,6 +68,7 @@ pub(super) fn report(
     let earlier = baseline.map(|(path, threshold)| baseline::read(path, threshold)).transpose()?;
     let mut worst = FINE;
     let mut all: Vec<Baseline> = Vec::new();
+    let mut watched = Vec::new();
     for (number, recording) in recordings.iter().enumerate() {
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
         let feed = replay::start(recording, 0.0, options).map_err(|error| error.to_string())?;
@@ -94,30 +98,52 @@ pub(super) fn report(
         }
         let (runs, pressure) = (baseline::measured(&state), baseline::pressure(&state));
         all.push(Baseline { name: label, runs, threshold: LEAST_NOISE, pressure });
+        watched.push(state.watch);
     }
     if several {
-        worst = worst.max(together(&all, output));
+        worst = worst.max(together(&all, &watched, output));
     }
     Ok(worst)
 }
 
 /// Shows several recordings side by side, and compares each with the first one if it has the same loads.
-fn together(all: &[Baseline], output: &OutputArgs) -> u8 {
+fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
+    let calls: Vec<_> = watched
+        .iter()
+        .skip(1)
+        .map(|now| Some(compare_watched(watched.first()?.as_deref()?, now.as_deref()?, WATCH_THRESHOLD)))
+        .collect();
     let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();
     if output.json {
-        let list: Vec<_> = compared.iter().map(|(o, all)| baseline::to_json(&first.name, &o.name, all)).collect();
+        let list = compared.iter().zip(&calls).map(|((other, all), calls)| {
+            let mut one = baseline::to_json(&first.name, &other.name, all);
+            if let Some(calls) = calls {
+                one["watch"] = serde_json::json!(calls);
+            }
+            one
+        });
+        let list: Vec<_> = list.collect();
         return print_json(&serde_json::json!({ "comparisons": list }));
     }
     let runs: Vec<_> = all.iter().map(|one| (one.name.as_str(), one.runs.as_slice())).collect();
     let mut sections = vec![Section::new("Medians of the successful runs")];
     sections.extend(present::side_by_side(&runs).into_iter().map(Section::from));
-    let mut text = format!("\n{}", lines(&[], &sections, columns(), false));
+    let mut text = String::new();
+    if all.iter().any(|one| !one.runs.is_empty()) || calls.iter().all(Option::is_none) {
+        text = format!("\n{}", lines(&[], &sections, columns(), false));
+    }
     for (other, compared) in compared.iter().filter(|(_, compared)| !compared.is_empty()) {
         let head = format!("\n{}\n", sanitise_line(&other.name));
         text.push_str(&head);
         let sections = baseline::comparison(&first.name, LEAST_NOISE, compared);
         text.push_str(&lines(&present::answers(&first.name, compared), &sections, columns(), false));
+    }
+    for (other, calls) in others.iter().zip(&calls) {
+        let Some(calls) = calls else { continue };
+        let tables: Vec<Section> = watch_compare::tables(calls, &first.name).into_iter().map(Section::from).collect();
+        text.push_str(&format!("\n{}\n", sanitise_line(&other.name)));
+        text.push_str(&lines(&[watch_compare::answer(calls, &first.name)], &tables, columns(), false));
     }
     print(text.as_bytes())
 }

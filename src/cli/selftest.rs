@@ -9,9 +9,9 @@ use super::terminal::headless_options;
 use crate::core::{CacheState, EventBody, Note, RunResult, units};
 use crate::headless::Progress;
 use crate::models::{self, Profile, SynthOptions};
-use crate::present::notes;
+use crate::present::{notes, selftest};
 use crate::session::live::{self, SessionConfig};
-use crate::session::{Lane, LaneStatus, State};
+use crate::session::{Lane, State};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -61,7 +61,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         progress.clear(&mut std::io::stderr());
         states.push(state);
     }
-    Ok(tell(&states, output))
+    Ok(print_result(&states, output))
 }
 
 fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
@@ -88,10 +88,8 @@ impl Failed<'_> {
         self.lane.stderr_tail.as_deref().filter(|words| !words.is_empty())
     }
 
-    /// The notes of the engine. They can explain the failure.
     fn notes(&self) -> Vec<String> {
-        let notes = self.lane.result.iter().flat_map(|result| &result.notes).map(notes::sentence);
-        notes.filter(|note| *note != self.why).collect()
+        selftest::notes(self.lane, &self.why)
     }
 
     fn json(&self) -> serde_json::Value {
@@ -101,7 +99,7 @@ impl Failed<'_> {
             "cache": self.lane.cache,
             "model": self.model(),
             "target": self.lane.target.to_string(),
-            "expected": "every byte on the target equals the file",
+            "expected": selftest::EXPECTED,
             "found": self.why,
             "stderr_tail": self.stderr_tail(),
             "notes": self.notes(),
@@ -109,28 +107,10 @@ impl Failed<'_> {
     }
 }
 
-/// The number of cuFile reads of a run that failed and were repeated with pread.
-fn repeated(lane: &Lane) -> u64 {
-    lane.result.as_deref().and_then(|result| result.repeated_reads).unwrap_or(0)
-}
-
-fn tell(states: &[State], output: &OutputArgs) -> u8 {
+fn print_result(states: &[State], output: &OutputArgs) -> u8 {
     let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
-    let failed: Vec<Failed<'_>> = lanes()
-        .filter_map(|(state, lane)| {
-            let why = match &lane.status {
-                LaneStatus::Done if lane.result.as_deref().is_some_and(|r| r.verified != Some(true)) => {
-                    "the bytes were not compared with the file".to_owned()
-                }
-                LaneStatus::Done => return None,
-                LaneStatus::Failed(why) => why.to_string(),
-                LaneStatus::Cancelled => "it was stopped by the user".to_owned(),
-                LaneStatus::Waiting => "it never started".to_owned(),
-                LaneStatus::Running(_) => "it did not finish".to_owned(),
-            };
-            Some(Failed { state, lane, why })
-        })
-        .collect();
+    let failed: Vec<Failed<'_>> =
+        lanes().filter_map(|(state, lane)| Some(Failed { state, lane, why: selftest::failure(lane)? })).collect();
     let all = lanes().count();
     let good = all - failed.len();
     let status = match (good, all) {
@@ -138,7 +118,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         (good, all) if good == all => FINE,
         _ => BAD_ANSWER,
     };
-    let repeated: u64 = lanes().map(|(_, lane)| repeated(lane)).sum();
+    let repeated: u64 = lanes().map(|(_, lane)| selftest::repeated_reads(lane)).sum();
     if output.json {
         let mut runs: Vec<RunResult> = lanes().filter_map(|(_, l)| l.result.as_deref().cloned()).collect();
         for note in runs.iter_mut().flat_map(|run| &mut run.notes) {
@@ -164,14 +144,8 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
         let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
-        let reads = self::repeated(lane);
-        let repeated =
-            format!("every byte equals the file; {} failed and repeated by pread", units::plural(reads, "cuFile read"));
-        let (mark, word) = match failed {
-            Some(failed) => ('✖', failed.why.as_str()),
-            None if reads > 0 => ('▲', repeated.as_str()),
-            None => ('✔', "every byte equals the file"),
-        };
+        let (status, word) = selftest::outcome(lane);
+        let mark = status.mark();
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
         let Some(failed) = failed else { continue };
         for note in failed.notes() {
@@ -190,10 +164,7 @@ fn tell(states: &[State], output: &OutputArgs) -> u8 {
         let lane = failed.lane;
         let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);
     }
-    let _ = writeln!(text, "{good} of {all} runs loaded every byte correctly");
-    if repeated > 0 {
-        let _ = writeln!(text, "cuFile reads that failed and were repeated by pread: {repeated}");
-    }
+    text += &selftest::summary(good, all, repeated);
     print(text.as_bytes());
     status
 }

@@ -1,21 +1,25 @@
 //! A temporary file in a directory without files, so that checks can test O_DIRECT and the route there. The user
 //! agrees with `--test-file`.
 
-use std::fs::{self, File, OpenOptions};
+use crate::trust::{Destination, FileId};
+use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Size of the file in bytes.
 const BYTES: usize = 1 << 20;
 
-/// A temporary file, which is removed when its value is dropped.
+/// A temporary file in its open directory. It is removed when its value is dropped.
 #[derive(Debug)]
-pub(super) struct TestFile(PathBuf);
+pub(super) struct TestFile {
+    folder: Destination,
+    name: String,
+    id: FileId,
+}
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        self.folder.remove_same(&self.name, self.id);
     }
 }
 
@@ -34,15 +38,18 @@ fn is_without_files(path: &Path) -> bool {
 }
 
 fn in_directory(folder: &Path) -> Result<TestFile, String> {
-    let path = folder.join(format!(".gds-top-test-{}", std::process::id()));
+    let name = format!(".gds-top-test-{}", std::process::id());
+    let path = folder.join(&name);
     let failed = |error: std::io::Error| {
         format!(
             "--test-file: cannot write {}: {error}; leave the option out, or name a writable directory",
             path.display()
         )
     };
-    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-    let made = TestFile(path.clone());
+    let folder = Destination::open(folder).map_err(failed)?;
+    let opened = folder.create(&name, 0o600).map_err(failed)?;
+    let id = FileId::of(&opened).map_err(|errno| failed(errno.into()))?;
+    let made = TestFile { folder, name, id };
     written(opened).map_err(failed)?;
     Ok(made)
 }
@@ -64,7 +71,10 @@ mod tests {
         let used = tempfile::tempdir().unwrap();
         fs::write(used.path().join("model.safetensors"), "x").unwrap();
         let files = create(&[empty.path().to_owned(), used.path().to_owned(), "/nonexistent".into()]).unwrap();
-        assert_eq!((files.len(), fs::metadata(&files[0].0).unwrap().len()), (1, BYTES as u64));
+        assert_eq!(
+            (files.len(), fs::metadata(files[0].folder.shown(&files[0].name)).unwrap().len()),
+            (1, BYTES as u64)
+        );
         drop(files);
         assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
         assert_eq!(fs::read_dir(used.path()).unwrap().count(), 1);

@@ -3,7 +3,7 @@
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
 use super::{race, settings, terminal};
-use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched, is_proven_direct};
+use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched};
 use crate::core::WatchReport;
 use crate::present::{watch, watch_compare};
 use crate::report;
@@ -70,6 +70,10 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     if args.screens && !has_terminal() {
         return Err("--screens needs a terminal".to_owned());
     }
+    // The parser does not refuse this, because --pid conflicts with a command.
+    if args.seconds.is_some() && args.pid.is_none() {
+        return Err("--seconds needs --pid; a command is recorded until it ends".to_owned());
+    }
     let baseline = args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
@@ -92,14 +96,12 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, args.export.plan());
     }
     let outcome = race::follow_feed(&feed, &output, args.export.plan());
-    let met = match (args.require, outcome.state.watch.as_deref()) {
-        (Some(Require::Direct), Some(report)) => is_proven_direct(report) == Some(true),
-        (Some(_), None) => false,
-        (None, _) => true,
-    };
-    if !met {
-        note(watch::UNPROVEN);
+    let seen = outcome.state.watch.as_deref();
+    let unmet = args.require.and_then(|Require::Direct| watch::unmet(seen));
+    if let Some(unmet) = unmet {
+        note(unmet);
     }
+    let could_run = if seen.is_some_and(is_not_examined) { COULD_NOT_RUN } else { FINE };
     let worse = match (&baseline, outcome.state.watch.as_deref()) {
         (Some((name, before)), Some(now)) => {
             let threshold = args.threshold.map_or(WATCH_THRESHOLD, |percent| percent / 100.0);
@@ -107,7 +109,12 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         }
         _ => FINE,
     };
-    Ok(outcome.exit.max(if met { FINE } else { BAD_ANSWER }).max(worse))
+    Ok(outcome.exit.max(if unmet.is_none() { FINE } else { BAD_ANSWER }).max(worse).max(could_run))
+}
+
+/// Whether the process that was attached could not be examined at all.
+fn is_not_examined(report: &WatchReport) -> bool {
+    report.attached.as_ref().is_some_and(|process| !process.recorded && !process.readable)
 }
 
 fn name(path: &Path) -> String {
@@ -121,8 +128,8 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
         note(&answer.text());
     } else {
         let colour = terminal::headless_options(output, None).colour;
-        let table = watch_compare::table(comparison, baseline);
-        print_coloured(&report::top_text(&answer, vec![table], terminal::columns(), colour), colour);
+        let tables = watch_compare::tables(comparison, baseline);
+        print_coloured(&report::top_text(&answer, tables, terminal::columns(), colour), colour);
     }
     if comparison.regressions.is_empty() { FINE } else { BAD_ANSWER }
 }
@@ -148,6 +155,8 @@ fn earlier(path: &Path) -> Result<WatchReport, String> {
     let calls = report["watch"]["calls"].take();
     let files = report["program"]["transfers"].take();
     let other_calls = report["program"]["other_calls"].take();
+    let paces = report["program"]["paces"].take();
+    let wall_ns = report["program"]["wall_ns"].as_u64().unwrap_or(0);
     if calls.is_null() || files.is_null() {
         return Err(none());
     }
@@ -155,6 +164,8 @@ fn earlier(path: &Path) -> Result<WatchReport, String> {
         calls: serde_json::from_value(calls).map_err(wrong)?,
         files: serde_json::from_value(files).map_err(wrong)?,
         other_calls: Option::<_>::deserialize(other_calls).map_err(wrong)?.unwrap_or_default(),
+        paces: Option::<_>::deserialize(paces).map_err(wrong)?.unwrap_or_default(),
+        wall_ns,
         ..WatchReport::default()
     })
 }

@@ -189,8 +189,8 @@ fn ink(source: &Text<'_>, value: &Value<'_>, name: &str) -> Result<Ink, String> 
 
 fn colour(source: &Text<'_>, value: &Value<'_>, text: &str) -> Result<Ink, String> {
     if let Some(digits) = text.strip_prefix('#') {
-        let whole = digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        let rgb = u32::from_str_radix(digits, 16).ok().filter(|_| whole).ok_or_else(|| {
+        let is_complete = digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let rgb = u32::from_str_radix(digits, 16).ok().filter(|_| is_complete).ok_or_else(|| {
             source.wrong(&value.span(), &format!("'{text}' is not a colour: write # and six hexadecimal digits"))
         })?;
         return Ok(Ink { rgb, ansi: nearest_named(rgb) });

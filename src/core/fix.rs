@@ -148,7 +148,8 @@ pub struct AppliedFix {
     pub at_unix_s: u64,
     /// Whether at least one of its changes is still in effect. Changes in memory are lost at a reboot, and the fix
     /// can then be applied again.
-    pub stands: bool,
+    #[serde(alias = "stands")]
+    pub in_effect: bool,
 }
 
 /// The stage of a fix.

@@ -24,6 +24,7 @@ pub mod median;
 pub mod model;
 mod nixl_plugin;
 mod note;
+mod nvfs_stats;
 mod packed;
 pub mod phase;
 pub mod race_plan;
@@ -62,6 +63,7 @@ pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen
 pub use model::{ModelInfo, ShardInfo, TensorInfo};
 pub use nixl_plugin::NixlPlugin;
 pub use note::{NotCold, Note, Unused};
+pub use nvfs_stats::{NVFS_STATS, nvfs_reads};
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
@@ -76,12 +78,12 @@ pub use span_columns::SpanColumns;
 pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    AttachedFile, AttachedProcess, BufferUse, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, PlainReads,
-    ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedCall,
-    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    AttachedFile, AttachedProcess, BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded,
+    OpenCall, PlainReads, ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport,
+    WatchedCall, WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use workload::{
-    BesideWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
+    ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,
 };
 pub use workload_lane::{KvPath, KvSystem, WorkloadLane, WorkloadLaneError};

@@ -2,7 +2,7 @@
 
 use super::nixl_plugin::NixlPlugin;
 use super::spec::Setting;
-use super::workload::{BesideWrites, FallbackReason, OnStreams};
+use super::workload::{ConcurrentWrites, FallbackReason, OnStreams};
 use serde::{Deserialize, Serialize};
 
 /// The reason why a setting of the user has no effect.
@@ -98,7 +98,7 @@ pub enum Note {
     /// Each layer sleeps this time.
     ComputingSimulated { us: u64 },
     /// Files were written during the read.
-    ConcurrentWrites(BesideWrites),
+    ConcurrentWrites(ConcurrentWrites),
     /// Transfers were asynchronous. `in_call` is the share of the time that the workers spent inside the calls.
     OnStreams { seen: OnStreams, in_call: f64 },
     /// Offsets are off the 4 KiB grid on purpose.

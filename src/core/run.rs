@@ -312,7 +312,7 @@ impl RunResult {
     /// which less than half of `whole_bytes` was reported or counted. The command may have read from mappings, which
     /// are not counted, or not at all.
     #[must_use]
-    pub fn in_doubt(&self, whole_bytes: u64) -> bool {
-        self.outside.is_some() && self.verified.is_none() && self.bytes < whole_bytes / 2
+    pub fn in_doubt(&self, complete_bytes: u64) -> bool {
+        self.outside.is_some() && self.verified.is_none() && self.bytes < complete_bytes / 2
     }
 }

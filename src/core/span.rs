@@ -70,15 +70,15 @@ mod tests {
             of(1, Phase::Copy, 60, 90),
         ];
         let times = Span::phase_times(&spans, 100, 2);
-        let told: Vec<_> = times.iter().collect();
-        assert_eq!(told, [(Phase::Open, 5), (Phase::Transfer, 50), (Phase::Copy, 15), (Phase::Idle, 30)]);
+        let measured: Vec<_> = times.iter().collect();
+        assert_eq!(measured, [(Phase::Open, 5), (Phase::Transfer, 50), (Phase::Copy, 15), (Phase::Idle, 30)]);
     }
 
     #[test]
     fn spans_are_cut_at_the_wall_and_idle_spans_count_once() {
         let spans = [of(0, Phase::Transfer, 50, 150), of(0, Phase::Release, 150, 200), of(0, Phase::Idle, 0, 50)];
-        let told: Vec<_> = Span::phase_times(&spans, 100, 1).iter().collect();
-        assert_eq!(told, [(Phase::Transfer, 50), (Phase::Idle, 50)]);
+        let measured: Vec<_> = Span::phase_times(&spans, 100, 1).iter().collect();
+        assert_eq!(measured, [(Phase::Transfer, 50), (Phase::Idle, 50)]);
         // A run without spans or slots is idle for its complete time.
         assert_eq!(Span::phase_times(&[], 7, 0).iter().collect::<Vec<_>>(), [(Phase::Idle, 7)]);
     }
@@ -105,8 +105,8 @@ mod tests {
             let busy = |s: &Span| s.end_ns.min(wall_ns).saturating_sub(s.start_ns.min(wall_ns));
             let busy: u64 = spans.iter().map(busy).sum();
             let exact = busy / lanes.len() as u64;
-            let told = times.total_ns() - times.get(Phase::Idle);
-            prop_assert!(told <= exact && exact - told <= 11, "{} {}", told, exact);
+            let measured = times.total_ns() - times.get(Phase::Idle);
+            prop_assert!(measured <= exact && exact - measured <= 11, "{} {}", measured, exact);
         }
     }
 }

@@ -44,9 +44,9 @@ pub fn three_digits(value: f64) -> String {
 pub fn short(value: f64) -> String {
     let digits = three_digits(value);
     match digits.split_once('.') {
-        Some((whole, decimals)) => match decimals.trim_end_matches('0') {
-            "" => whole.to_owned(),
-            decimals => format!("{whole}.{decimals}"),
+        Some((integer, decimals)) => match decimals.trim_end_matches('0') {
+            "" => integer.to_owned(),
+            decimals => format!("{integer}.{decimals}"),
         },
         None => digits,
     }
@@ -160,6 +160,18 @@ pub fn plural(value: u64, thing: &str) -> String {
 #[must_use]
 pub fn plural_es(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
+}
+
+/// A share of 1 in percent, without decimals: `93 %`.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A share of 1 in percent, with one decimal: `15.0 %`.
+#[must_use]
+pub fn exact_percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// A sum that saturates, because recordings and watched programs can contain any numbers.

@@ -13,8 +13,10 @@ pub struct WatchReport {
     pub ended: Option<ProgramEnd>,
     /// The time since it started, in nanoseconds.
     pub wall_ns: u64,
-    /// The number of programs that were started with the recording library, including child processes.
-    pub processes: u64,
+    /// The number of programs that were started with the recording library. A process that starts another program in
+    /// its place counts twice, and a forked process without a new program does not count.
+    #[serde(alias = "processes")]
+    pub programs: u64,
     /// The copies of libcufile that were loaded.
     pub libraries: Vec<WatchedLibrary>,
     /// The cuFile functions that were called, in the order of cufile.h.
@@ -48,6 +50,10 @@ pub struct WatchReport {
     pub buffers: BufferUse,
     /// The number of stream transfers whose end was not recorded.
     pub unfinished: u64,
+    /// cuFile calls that had not returned at the time of this report, or when their process ended.
+    pub open_calls: Vec<OpenCall>,
+    /// The durations of cuFile calls by function and size.
+    pub paces: Vec<CallPace>,
     /// The level-3 statistics of libcufile for all processes, if they were on and could be read.
     pub statistics: Option<RouteStatistics>,
     /// The running process that was attached.
@@ -64,6 +70,33 @@ pub struct WatchReport {
     pub latencies: Vec<LatencyClass>,
 }
 
+/// A call that has not returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The function.
+    pub function: String,
+    /// The process id.
+    pub process: u32,
+    /// The thread id.
+    pub thread: u32,
+    /// The time since the start of the call in nanoseconds. For a process that has ended, until this report.
+    pub age_ns: u64,
+}
+
+/// The durations of the calls of a function with similar sizes, in parts of the program's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallPace {
+    /// The function. For entries of batches it is `batch entry`.
+    pub function: String,
+    /// The upper bound of the size class in bytes, as in [`SizeClass`]. 0 for functions without a size.
+    pub up_to_bytes: u64,
+    /// The requested bytes of all calls.
+    pub bytes: u64,
+    /// The count and the nanoseconds of the calls that ended in each part. All parts have the same length. Parts
+    /// without calls are left out.
+    pub parts: Vec<(u64, u64)>,
+}
+
 /// The reason why the dynamic linker did not load the recording library into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,6 +107,8 @@ pub enum NotLoaded {
     Static,
     /// The linker of the program is not that of glibc.
     OtherLibc,
+    /// The file with the recorded calls became shorter, so it is not known whether the library was loaded.
+    Truncated,
 }
 
 /// The procfs counters of all observed processes.
@@ -158,6 +193,8 @@ pub struct AttachedProcess {
     pub pid: u32,
     /// Whether kernel probes record its calls.
     pub recorded: bool,
+    /// The number of known processes that are the process or its descendants. 0 if they are not recorded.
+    pub processes: u64,
     /// The reason why its calls are not recorded.
     pub not_recorded: Option<String>,
     /// Whether its mappings and descriptors could be read.
@@ -242,6 +279,9 @@ pub struct Transfers {
     pub unaligned: u64,
     /// The number of transfers to or from unregistered memory.
     pub unregistered: u64,
+    /// The number of transfers whose memory may have been registered before the recording began.
+    #[serde(default)]
+    pub maybe_registered: u64,
     /// The number of transfers that were entries of a batch.
     pub batched: u64,
     /// The number of transfers on a stream.

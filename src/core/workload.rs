@@ -76,8 +76,8 @@ pub struct WorkloadResult {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_page_cache: bool,
     /// The writes during a read. `None` if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub beside: Option<BesideWrites>,
+    #[serde(alias = "beside", skip_serializing_if = "Option::is_none")]
+    pub concurrent_writes: Option<ConcurrentWrites>,
     /// The CUDA streams of the transfers. `None` if the transfers were synchronous.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_streams: Option<OnStreams>,
@@ -175,7 +175,7 @@ impl OnStreams {
 
 /// Writes that the threads of a read made during the read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BesideWrites {
+pub struct ConcurrentWrites {
     /// The number of files.
     pub files: u64,
     /// The number of transfers.

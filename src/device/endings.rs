@@ -2,13 +2,16 @@
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
 //! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only write a
-//! constant text and exit.
+//! constant text and replace the process by one that removes its temporary folders.
 
 use rustix::process::{Resource, getrlimit};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 /// The exit status of a process that cannot continue. Runs that are not possible have the same status.
-const STATUS: libc::c_int = 3;
+pub const STATUS: u8 = 3;
 /// The time before the CPU limit at which the process ends itself. At a hard limit, the kernel kills it without a
 /// message.
 const BEFORE_LIMIT_US: i64 = 200_000;
@@ -18,6 +21,35 @@ const ABORTED: &[u8] = b"gds-top: the process cannot continue: not enough memory
 const NO_CPU: &[u8] =
     b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
 
+/// The hidden command that removes the temporary folders of this process, which keeps its number and start time. Its
+/// arguments are those of this process, because some name folders.
+pub const SWEEP: &str = "__sweep";
+/// This program.
+const PROGRAM: &std::ffi::CStr = c"/proc/self/exe";
+/// The arguments of [`SWEEP`]. A handler cannot allocate memory.
+static ARGUMENTS: OnceLock<Arguments> = OnceLock::new();
+
+/// Arguments for `execv`: C strings, and pointers to them that end with a null pointer.
+struct Arguments {
+    pointers: Vec<*const libc::c_char>,
+    _texts: Vec<CString>,
+}
+
+// SAFETY: the pointers lead to the strings of the same value, and nothing is changed after its creation.
+unsafe impl Send for Arguments {}
+// SAFETY: as above.
+unsafe impl Sync for Arguments {}
+
+impl Arguments {
+    fn of_this_process() -> Self {
+        let own = std::env::args_os().skip(1).map(OsStringExt::into_vec);
+        let all = [b"gds-top".to_vec(), SWEEP.as_bytes().to_vec()].into_iter().chain(own);
+        let texts: Vec<CString> = all.filter_map(|text| CString::new(text).ok()).collect();
+        let pointers = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+        Self { pointers, _texts: texts }
+    }
+}
+
 /// The command line can need more stack than smaller limits allow. This is the usual size of a main thread.
 const LEAST_STACK_BYTES: u64 = 8 << 20;
 
@@ -26,7 +58,7 @@ pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     let is_small = getrlimit(Resource::Stack).current.is_some_and(|bytes| bytes < LEAST_STACK_BYTES);
     let thread = is_small.then(|| std::thread::Builder::new().stack_size(LEAST_STACK_BYTES as usize).spawn(run));
     match thread {
-        Some(Ok(thread)) => thread.join().unwrap_or(ExitCode::from(STATUS as u8)),
+        Some(Ok(thread)) => thread.join().unwrap_or(ExitCode::from(STATUS)),
         // If no thread can be started, the smaller stack may still be enough.
         _ => run(),
     }
@@ -34,6 +66,7 @@ pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
 
 /// Installs the handlers. Child processes of a session do not use them, because the session reports their signals.
 pub fn report() {
+    let _ = ARGUMENTS.set(Arguments::of_this_process());
     on(libc::SIGABRT, aborted);
     on(libc::SIGXCPU, no_cpu);
     if let Some(seconds) = getrlimit(Resource::Cpu).maximum.and_then(|most| i64::try_from(most).ok()) {
@@ -75,9 +108,13 @@ extern "C" fn no_cpu(_: libc::c_int) {
 extern "C" fn nothing(_: libc::c_int) {}
 
 fn end(text: &[u8]) -> ! {
-    // SAFETY: both calls are async-signal-safe, and the text is constant.
+    // SAFETY: the calls are async-signal-safe, the text is constant, and the arguments exist and end with a null
+    // pointer.
     unsafe {
         libc::write(2, text.as_ptr().cast(), text.len());
-        libc::_exit(STATUS)
+        if let Some(arguments) = ARGUMENTS.get() {
+            libc::execv(PROGRAM.as_ptr(), arguments.pointers.as_ptr());
+        }
+        libc::_exit(libc::c_int::from(STATUS))
     }
 }

@@ -48,7 +48,7 @@ pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError
         let mut flags = vec![0_u8; pages];
         // SAFETY: this is a new read-only mapping that is never read. mincore queries it, and then it is unmapped.
         // `flags` has one byte per page.
-        let told = unsafe {
+        let result = unsafe {
             let map = libc::mmap(
                 std::ptr::null_mut(),
                 len,
@@ -60,12 +60,12 @@ pub fn resident_bytes(file: &File, range: Range<u64>) -> Result<u64, DeviceError
             if map == libc::MAP_FAILED {
                 return Err(DeviceError::system(doing(), std::io::Error::last_os_error()));
             }
-            let told = libc::mincore(map, len, flags.as_mut_ptr());
+            let result = libc::mincore(map, len, flags.as_mut_ptr());
             let error = std::io::Error::last_os_error();
             libc::munmap(map, len);
-            if told == 0 { Ok(()) } else { Err(error) }
+            if result == 0 { Ok(()) } else { Err(error) }
         };
-        told.map_err(|e| DeviceError::system(doing(), e))?;
+        result.map_err(|e| DeviceError::system(doing(), e))?;
         resident += flags.iter().map(|f| u64::from(f & 1)).sum::<u64>() * 4096;
         start += len as u64;
     }

@@ -20,6 +20,7 @@ mod shared;
 mod staging;
 mod stream;
 mod target;
+mod truncated;
 mod uring;
 
 pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_cuda_devices};

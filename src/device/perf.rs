@@ -1,7 +1,7 @@
 //! Probes of user-space functions through perf_event_open(2). A hit contains the registers and a part of the stack of
 //! the thread.
 
-use super::perf_keeper::Keeper;
+use super::perf_keeper::{Keeper, NoRemoval};
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -9,8 +9,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const DEVICE: &str = "/sys/bus/event_source/devices/uprobe";
-/// The size of the sample ring of each CPU in bytes, without its header page. It must be a power of two of pages.
-const RING_BYTES: usize = 1 << 20;
+/// The size of the sample rings of all CPUs in bytes, and the bounds for the ring of one CPU, without its header page.
+/// The size of a ring must be a power of two of pages. A hit has up to 8 KiB.
+const ALL_RINGS_BYTES: usize = 128 << 20;
+const LEAST_RING_BYTES: usize = 1 << 20;
+const MOST_RING_BYTES: usize = 8 << 20;
 /// The size of `struct perf_event_attr` version 5 (Linux 4.1) in words.
 const ATTR_WORDS: usize = 14;
 /// Bits of `sample_type`: identifier, thread, time, user registers, user stack.
@@ -109,6 +112,7 @@ impl Probes {
         let return_bit: u32 = return_bit.trim().strip_prefix("config:").and_then(|bit| bit.parse().ok()).unwrap_or(0);
         let mut open =
             Self { rings: Vec::new(), events: Vec::new(), ids: std::collections::HashMap::new(), _keeper: None };
+        let no_removal = NoRemoval::new();
         for cpu in cpus {
             let mut leader: Option<i32> = None;
             for (number, probe) in probes.iter().enumerate() {
@@ -138,13 +142,14 @@ impl Probes {
                 match leader {
                     Some(leader) => share_ring(&event, leader)?,
                     None => {
-                        open.rings.push(Ring::map(&event)?);
+                        open.rings.push(Ring::map(&event, cpus.len())?);
                         leader = Some(event.as_raw_fd());
                     }
                 }
                 open.events.push(event);
             }
         }
+        drop(no_removal);
         open._keeper = Keeper::start(&open.events).ok();
         Ok(open)
     }
@@ -194,13 +199,16 @@ fn share_ring(event: &OwnedFd, leader: i32) -> io::Result<()> {
 struct Ring {
     map: memmap2::MmapRaw,
     page: usize,
+    bytes: usize,
 }
 
 impl Ring {
-    fn map(event: &OwnedFd) -> io::Result<Self> {
+    fn map(event: &OwnedFd, cpus: usize) -> io::Result<Self> {
         let page = rustix::param::page_size();
-        let map = memmap2::MmapOptions::new().len(page + RING_BYTES).map_raw(event)?;
-        Ok(Self { map, page })
+        let share = (ALL_RINGS_BYTES / cpus.max(1)).clamp(LEAST_RING_BYTES, MOST_RING_BYTES);
+        let bytes = if share.is_power_of_two() { share } else { share.next_power_of_two() / 2 };
+        let map = memmap2::MmapOptions::new().len(page + bytes).map_raw(event)?;
+        Ok(Self { map, page, bytes })
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -213,7 +221,7 @@ impl Ring {
     /// end.
     fn copy(&self, at: u64, out: &mut [u8]) {
         for (place, byte) in out.iter_mut().enumerate() {
-            let index = self.page + (at as usize).wrapping_add(place) % RING_BYTES;
+            let index = self.page + (at as usize).wrapping_add(place) % self.bytes;
             // SAFETY: the index is inside the mapping. The kernel does not write between tail and head.
             *byte = unsafe { self.map.as_mut_ptr().add(index).read_volatile() };
         }

@@ -1,14 +1,57 @@
 //! A process that removes probes after this one has ended.
 //!
-//! The kernel waits about 0.1 s when the last descriptor of a probe is closed, for one probe after another. With the
+//! The kernel waits up to 0.1 s when the last descriptor of a probe is closed, for one probe after another. With the
 //! probes of 16 CPUs, this takes a minute, in which a process cannot end. So a second process has copies of the
 //! descriptors. It closes them when this process has closed its own, or was killed.
+//!
+//! The kernel holds a lock while it removes a probe. To add one it needs the same lock, so without further measures
+//! each new probe would wait for one removal. So the second process pauses while another process adds probes.
 
+use rustix::fs::{FlockOperation, flock};
+use std::ffi::CString;
+use std::fs::File;
 use std::io::{self, PipeWriter, pipe};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// The request that stops a perf event (linux/perf_event.h).
 const DISABLE: libc::c_ulong = 0x2401;
+/// The file whose lock a process has while it adds or removes probes.
+pub(super) const LOCKED: &str = "/sys/bus/event_source/devices/uprobe/type";
+/// Time between two attempts to get the lock. A process that adds probes gets it first.
+const TRY_EVERY: Duration = Duration::from_micros(200);
+const REMOVER_TRIES_EVERY_US: libc::c_uint = 2000;
+/// Any user can lock this file. So the lock is only waited for this long.
+const ADDER_WAITS: Duration = Duration::from_secs(2);
+const REMOVER_TRIES: u32 = 500;
+
+/// Stops the removal of the probes of other sessions until it is dropped.
+#[derive(Debug)]
+pub(super) struct NoRemoval(Option<File>);
+
+impl NoRemoval {
+    /// Waits until no probe is being removed.
+    pub(super) fn new() -> Self {
+        let until = Instant::now() + ADDER_WAITS;
+        let Ok(file) = File::open(LOCKED) else { return Self(None) };
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() > until {
+                return Self(None);
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+        Self(Some(file))
+    }
+}
+
+impl Drop for NoRemoval {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            // A forked process may still have the file open, so closing it is not enough.
+            let _ = flock(file, FlockOperation::Unlock);
+        }
+    }
+}
 
 /// The connection to the second process, which ends when this is closed.
 #[derive(Debug)]
@@ -26,13 +69,14 @@ impl Keeper {
         let mut kept: Vec<i32> = events.iter().map(AsRawFd::as_raw_fd).collect();
         kept.push(reader.as_raw_fd());
         kept.sort_unstable();
+        let locked = CString::new(LOCKED)?;
         // SAFETY: the child only makes system calls until it ends, because other threads may hold locks.
         unsafe {
             match libc::fork() {
                 -1 => return Err(io::Error::last_os_error()),
                 // The grandchild belongs to the init process, which takes its exit status.
                 0 => match libc::fork() {
-                    0 => keep(&kept, reader.as_raw_fd()),
+                    0 => keep(&kept, reader.as_raw_fd(), &locked),
                     _ => libc::_exit(0),
                 },
                 child => _ = libc::waitpid(child, std::ptr::null_mut(), 0),
@@ -42,12 +86,12 @@ impl Keeper {
     }
 }
 
-/// Waits until the other end of the pipe is closed, and ends. This closes the descriptors.
+/// Waits until the other end of the pipe is closed, closes the descriptors, and ends.
 ///
 /// # Safety
 /// The process must be a forked child without other threads.
-unsafe fn keep(kept: &[i32], reader: i32) -> ! {
-    // SAFETY: only system calls with descriptors of this process and a buffer of one byte.
+unsafe fn keep(kept: &[i32], reader: i32, locked: &CString) -> ! {
+    // SAFETY: only system calls with descriptors of this process, a buffer of one byte and a path.
     unsafe {
         // A signal from the terminal must not end this process before the other one.
         libc::setsid();
@@ -65,6 +109,18 @@ unsafe fn keep(kept: &[i32], reader: i32) -> ! {
         while libc::read(reader, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
         for fd in kept.iter().filter(|fd| **fd != reader) {
             libc::ioctl(*fd, DISABLE as _, 0);
+        }
+        let lock = libc::open(locked.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        for fd in kept.iter().filter(|fd| **fd != reader) {
+            let mut tries = 0;
+            while lock >= 0 && tries < REMOVER_TRIES && libc::flock(lock, libc::LOCK_EX | libc::LOCK_NB) < 0 {
+                tries += 1;
+                libc::usleep(REMOVER_TRIES_EVERY_US);
+            }
+            libc::close(*fd);
+            libc::flock(lock, libc::LOCK_UN);
+            // Other processes can get the lock now.
+            libc::usleep(REMOVER_TRIES_EVERY_US);
         }
         libc::_exit(0)
     }

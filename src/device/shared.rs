@@ -1,5 +1,6 @@
 //! A file that several processes map and access as atomic words.
 
+use super::truncated::Guard;
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
@@ -8,13 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A shared mapping of a file. All access is atomic, because another process can write at any time.
 #[derive(Debug)]
 pub struct SharedWords {
+    /// Dropped before the mapping.
+    guard: Guard,
     map: MmapRaw,
     words: usize,
 }
 
 impl SharedWords {
-    /// Maps the first `bytes` of a file that is open for reading and writing. The file must not be truncated while it
-    /// is mapped.
+    /// Maps the first `bytes` of a file that is open for reading and writing. If another process truncates it, the
+    /// missing words are 0, see [`SharedWords::is_cut`].
     ///
     /// # Errors
     /// If the file is shorter than `bytes`, or if it cannot be mapped.
@@ -22,7 +25,16 @@ impl SharedWords {
         if file.metadata()?.len() < bytes as u64 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than the mapping"));
         }
-        Ok(Self { map: MmapOptions::new().len(bytes).map_raw(file)?, words: bytes / size_of::<u64>() })
+        let map = MmapOptions::new().len(bytes).map_raw(file)?;
+        let guard = Guard::new(map.as_ptr().addr(), bytes)?;
+        Ok(Self { guard, map, words: bytes / size_of::<u64>() })
+    }
+
+    /// Whether a word was accessed that the file no longer has, because another process truncated it or its file
+    /// system is full.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.guard.is_cut()
     }
 
     fn word(&self, index: usize) -> Option<&AtomicU64> {
@@ -61,5 +73,23 @@ mod tests {
         two.store(1 << 40, 1);
         assert_eq!(two.load(1 << 40), 0);
         assert!(SharedWords::map(&file, 8193).is_err());
+    }
+
+    #[test]
+    fn a_file_that_another_process_truncates_ends_nothing() {
+        let (file, other) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        file.set_len(1 << 20).unwrap();
+        other.set_len(1 << 20).unwrap();
+        let (words, others) = (SharedWords::map(&file, 1 << 20).unwrap(), SharedWords::map(&other, 1 << 20).unwrap());
+        words.store(100_000, 17);
+        others.store(100_000, 18);
+        file.set_len(0).unwrap();
+        assert!(!words.is_cut());
+        assert_eq!((words.load(0), words.load(100_000), words.load((1 << 17) - 1)), (0, 0, 0));
+        words.store(100_000, 19);
+        assert_eq!((words.load(100_000), others.load(100_000)), (19, 18));
+        assert!(words.is_cut() && !others.is_cut());
+        drop(words);
+        assert!(!SharedWords::map(&other, 8192).unwrap().is_cut());
     }
 }

@@ -276,7 +276,7 @@ fn without_statistics(direct_possible: bool, module: Option<u64>, why: &str) -> 
             Some(reads),
             format!(
                 "inferred: {} counted {} of all processes during the run; {why}",
-                super::nvfs::NVFS_STATS,
+                crate::core::NVFS_STATS,
                 units::plural(reads, "read")
             ),
             false,

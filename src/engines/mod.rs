@@ -47,7 +47,7 @@ pub use clock::record_spans;
 pub use context::{EngineContext, Loaded};
 pub use error::LoadError;
 pub use lane::run_lane;
-pub use nvfs::{NVFS_STATS, nvfs_reads};
+pub use nvfs::nvfs_reads;
 pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
 pub use route::Made;

@@ -5,6 +5,7 @@
 
 use super::causes::*;
 use crate::core::CheckId;
+use crate::text::contains_in_order;
 
 /// The parts of the line in order and in lower case, the meaning, and the causes.
 pub(super) type Row = (&'static [&'static str], &'static str, &'static [Cause]);
@@ -12,12 +13,7 @@ pub(super) type Row = (&'static [&'static str], &'static str, &'static [Cause]);
 /// The first row that matches a line.
 pub(super) fn of(line: &str) -> Option<&'static Row> {
     let line = line.to_lowercase();
-    LINES.iter().find(|(parts, ..)| fits(&line, parts))
-}
-
-fn fits(line: &str, parts: &[&str]) -> bool {
-    let mut rest = line;
-    parts.iter().all(|part| rest.find(part).map(|at| rest = &rest[at + part.len()..]).is_some())
+    LINES.iter().find(|(parts, ..)| contains_in_order(&line, parts))
 }
 
 /// The number of a GPU error (Xid) and its meaning.

@@ -44,10 +44,10 @@ fn every_cuda_code_is_found_by_number_and_both_names() {
 
 #[test]
 fn every_key_and_variable_has_an_entry_and_no_other_does() {
-    let told: BTreeSet<&str> = keys::KEYS.iter().map(|row| row.0).collect();
-    assert_eq!(told, cufile_json::key_names().collect::<BTreeSet<_>>());
-    let told: BTreeSet<&str> = keys::VARIABLES.iter().map(|row| row.0).collect();
-    assert_eq!(told, cufile_json::variable_names().collect::<BTreeSet<_>>());
+    let explained: BTreeSet<&str> = keys::KEYS.iter().map(|row| row.0).collect();
+    assert_eq!(explained, cufile_json::key_names().collect::<BTreeSet<_>>());
+    let explained: BTreeSet<&str> = keys::VARIABLES.iter().map(|row| row.0).collect();
+    assert_eq!(explained, cufile_json::variable_names().collect::<BTreeSet<_>>());
     for key in cufile_json::key_names() {
         assert_eq!(kinds(key), [(Kind::Key, None)], "{key}");
     }

@@ -3,9 +3,11 @@
 use super::error::FixError;
 use super::store::{Chain, Closed};
 use crate::core::{FixPlan, Needs};
+use crate::trust;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,21 +64,24 @@ impl Place {
     pub fn folder(folder: &Path) -> Result<Self, String> {
         let unopened = |e: Errno| format!("{} cannot be opened: {e}", folder.display());
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        // The path of the directory can contain links, because the user chose it. Paths below it cannot.
-        let top = match rustix::fs::open(folder, flags, Mode::empty()) {
-            Err(Errno::NOTDIR) => {
+        // The path of the directory can contain links of the user and of root. Paths below it cannot.
+        let (top, real) = match trust::Destination::open(folder) {
+            Err(error) if error.kind() == ErrorKind::NotADirectory => {
                 return Err(format!(
                     "{} is not a directory; fixes are written to a directory, so unpack an archive first (tar --zstd -xf)",
                     folder.display()
                 ));
             }
-            opened => opened.map_err(unopened)?,
+            Err(error) => return Err(format!("{} cannot be opened: {error}", folder.display())),
+            Ok(opened) => (
+                rustix::fs::openat(opened.held(), ".", flags, Mode::empty()).map_err(unopened)?,
+                opened.real().unwrap_or_else(|_| folder.to_owned()),
+            ),
         };
         let (this, machine) = (rustix::fs::fstat(&top).map_err(unopened)?, rustix::fs::stat("/").map_err(unopened)?);
         if (this.st_dev, this.st_ino) == (machine.st_dev, machine.st_ino) {
             return Err("/ is this machine: omit --root".to_owned());
         }
-        let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let kind = |name: &str| {
             let stat = rustix::fs::statat(&top, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             Some(FileType::from_raw_mode(stat.st_mode))

@@ -41,11 +41,11 @@ fn look(entry: &Entry, report: &Report, root: &OwnedFd, boot: Option<&str>) -> O
     let mut steps = Vec::new();
     let mut lost = None;
     for file in &entry.files {
-        let stands = files::has_text(root, &file.path, &file.after);
-        if !stands {
+        let is_written = files::has_text(root, &file.path, &file.after);
+        if !is_written {
             lost = Some(file.path.display().to_string());
         }
-        let state = if stands { StepState::Done } else { StepState::Open };
+        let state = if is_written { StepState::Done } else { StepState::Open };
         steps.push(OpenStep { text: format!("{} written", file.path.display()), state });
     }
     let mut by_hand = Vec::new();

@@ -25,7 +25,7 @@ pub fn undoable(place: &Place) -> Vec<AppliedFix> {
 }
 
 fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
-    let stands = entry.files.iter().any(|file| has_text(root, &file.path, &file.after));
+    let in_effect = entry.files.iter().any(|file| has_text(root, &file.path, &file.after));
     let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
     let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
     let needs = match entry.needs {
@@ -55,5 +55,5 @@ fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
         obstacle: None,
         id: entry.id,
     };
-    AppliedFix { plan, at_unix_s: entry.at_unix_s, stands }
+    AppliedFix { plan, at_unix_s: entry.at_unix_s, in_effect }
 }

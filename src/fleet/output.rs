@@ -6,6 +6,7 @@ use super::node::Node;
 use super::read::Fleet;
 use crate::core::{Route, Status, units};
 use crate::present::Answer;
+use crate::present::fleet::{self, FleetCounts};
 use crate::present::view::{number, text as column};
 use crate::report::section::{Block, Cells, Detail, Item, Section};
 use crate::text::{CsvRows, quoted};
@@ -56,41 +57,17 @@ fn status(cause: &Cause<'_>) -> Status {
 }
 
 fn answer(fleet: &Fleet) -> Answer {
-    let total = fleet.nodes.len();
     let count =
         |wanted: &dyn Fn(Route) -> bool| fleet.nodes.iter().filter(|node| node.route.is_some_and(wanted)).count();
-    let (direct, compat, broken) =
-        (count(&Route::is_direct), count(&|r| r == Route::Compat), count(&|r| r == Route::None));
-    let proven = fleet.nodes.iter().filter(|node| node.proven && node.route.is_some_and(Route::is_direct)).count();
-    let unchecked = total - direct - compat - broken;
-    let status = match () {
-        () if broken > 0 || !fleet.unread.is_empty() => Status::Fail,
-        () if proven == total => Status::Pass,
-        () => Status::Warn,
-    };
-    let headline = format!(
-        "{}: {direct} on a direct route ({proven} proven), {compat} on compat, {broken} without cuFile.",
-        units::plural(total as u64, "node")
-    );
-    let mut conditions = Vec::new();
-    if unchecked > 0 {
-        conditions.push(format!("{} no verdict.", has(unchecked, "node")));
-    }
-    if !fleet.unread.is_empty() {
-        conditions.push(format!("{} could not be read.", units::plural(fleet.unread.len() as u64, "file")));
-    }
-    if fleet.superseded > 0 {
-        conditions.push(format!("{} replaced by newer ones.", were(fleet.superseded, "older report")));
-    }
-    Answer::new(status, headline, conditions.join(" "))
-}
-
-fn has(count: usize, thing: &str) -> String {
-    format!("{} {}", units::plural(count as u64, thing), if count == 1 { "has" } else { "have" })
-}
-
-fn were(count: usize, thing: &str) -> String {
-    format!("{} {}", units::plural(count as u64, thing), if count == 1 { "was" } else { "were" })
+    fleet::answer(&FleetCounts {
+        nodes: fleet.nodes.len(),
+        direct: count(&Route::is_direct),
+        proven: fleet.nodes.iter().filter(|node| node.proven && node.route.is_some_and(Route::is_direct)).count(),
+        compat: count(&|route| route == Route::Compat),
+        broken: count(&|route| route == Route::None),
+        unread: fleet.unread.len(),
+        superseded: fleet.superseded,
+    })
 }
 
 /// Nodes that differ from their peers are listed first, because they need attention.

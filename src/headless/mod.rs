@@ -75,7 +75,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
             ),
         );
     }
-    match tell(&state, options, feed.replay, out) {
+    match print_result(&state, options, feed.replay, out) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             say(err, &format!("the result could not be written to standard output: {e}"));
             exit = exit.max(2);
@@ -101,7 +101,7 @@ fn say(err: &mut impl Write, text: &str) {
     let _ = writeln!(err, "{}", sanitise_line(text));
 }
 
-fn tell(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
+fn print_result(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |state: &State| match () {
         _ if options.quiet && !options.full => report::brief(state, options.width, options.colour),
         // A recording is often read on another machine, so the report includes the machine that it was made on.

@@ -6,7 +6,7 @@ use super::path_facts::PathFacts;
 use super::recording::Seen;
 use super::redact::Redactor;
 use super::root::Root;
-use crate::trust::{Scratch, unfinished_file};
+use crate::trust::{Destination, Scratch};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,10 +64,11 @@ impl Root {
         })?;
         let files = listing(&inside).map_err(failed)?;
         if is_archive {
-            let file = unfinished_file(parent).map_err(failed)?;
-            super::archive::pack(&inside, file.as_file()).map_err(failed)?;
-            file.as_file().sync_all().map_err(failed)?;
-            file.persist_noclobber(dest).map_err(|error| failed(error.error))?;
+            let (folder, name) = Destination::of_file(dest).map_err(failed)?;
+            let file = folder.unfinished_file().map_err(failed)?;
+            super::archive::pack(&inside, file.file()).map_err(failed)?;
+            file.file().sync_all().map_err(failed)?;
+            file.persist_new(name).map_err(failed)?;
         } else {
             fs::rename(&inside, dest).map_err(failed)?;
         }

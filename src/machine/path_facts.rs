@@ -410,8 +410,8 @@ mod tests {
     #[test]
     fn what_was_set_aside_and_not_written_is_found_where_the_file_system_says_it() {
         let folder = tempfile::tempdir().unwrap();
-        let (whole, part) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
-        let file = std::fs::File::create(&whole).unwrap();
+        let (complete, part) = (folder.path().join("a.safetensors"), folder.path().join("b.safetensors"));
+        let file = std::fs::File::create(&complete).unwrap();
         std::io::Write::write_all(&mut &file, &vec![7_u8; 1 << 20]).unwrap();
         file.sync_all().unwrap();
         let file = std::fs::File::create(&part).unwrap();

@@ -109,7 +109,7 @@ fn driver(root: &Root) -> Option<String> {
 pub fn nvidia_fs_version(root: &Root) -> Option<String> {
     let full = root.read_text("/sys/module/nvidia_fs/version").ok().map(|text| text.trim().to_owned());
     full.or_else(|| {
-        let stats = root.read_text("/proc/driver/nvidia-fs/stats").ok()?;
+        let stats = root.read_text(crate::core::NVFS_STATS).ok()?;
         Some(stats.split("NVFS Driver(version:").nth(1)?.split(')').next()?.trim().to_owned())
     })
     .or_else(|| {

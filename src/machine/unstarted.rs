@@ -113,14 +113,14 @@ mod tests {
     use std::collections::BTreeSet;
     use std::process::Command;
 
-    fn told(records: &[&str]) -> Option<String> {
+    fn line_of(records: &[&str]) -> Option<String> {
         let mut records = records.iter();
         messages(|| Ok(records.next().map(|record| (*record).to_owned())))
     }
 
     #[test]
     fn messages_of_the_kernel_are_kept_and_those_of_programs_left_out() {
-        let log = told(&[
+        let log = line_of(&[
             "5,0,0,-;Linux version 6.14.0\n",
             "30,1,100,-;systemd[1]: started\n",
             "3,2,200,-;NVRM: rejected\\x0atwice \\xzz\n SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_log_without_its_beginning_or_with_a_gap_is_not_used() {
-        assert_eq!(told(&["5,17,0,-;Linux version 6.14.0\n"]), None);
-        assert_eq!(told(&[]), None);
+        assert_eq!(line_of(&["5,17,0,-;Linux version 6.14.0\n"]), None);
+        assert_eq!(line_of(&[]), None);
         let mut first = true;
         let broken = messages(|| {
             if std::mem::take(&mut first) { Ok(Some("5,0,0,-;x\n".to_owned())) } else { Err(ErrorKind::BrokenPipe) }

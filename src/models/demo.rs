@@ -7,8 +7,9 @@ use super::layout::lay_out;
 use super::marker;
 use super::open::open;
 use super::profile::Profile;
-use super::synth::{SynthOptions, synthesize};
+use super::synth::{SynthOptions, synthesize_below};
 use crate::core::ModelInfo;
+use crate::trust::{Destination, Owners};
 use std::path::{Path, PathBuf};
 
 /// Profile of the demo model.
@@ -44,7 +45,7 @@ pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInf
 /// it is incomplete or has other options.
 ///
 /// # Errors
-/// See [`synthesize`].
+/// See [`super::synthesize`]. Fails also if root runs the program and another user can change the folder.
 pub fn profile_model(
     profile: &Profile,
     folder: &Path,
@@ -72,8 +73,9 @@ pub fn profile_model(
         }
     }
     // A damaged file may have lost its mark, but the name of the folder shows that gds-top wrote it. A link is not
-    // followed, because it could lead to another model.
-    if let Ok(Some(held)) = ModelFolder::open_unlinked(&dir) {
+    // followed here, because it could lead to another model.
+    let is_link = std::fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_symlink());
+    if !is_link && let Some(held) = ModelFolder::open(&dir, Owners::Own)? {
         for name in held.model_files()? {
             if layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
                 held.remove(&name).map_err(|source| WeightsError::Unwritable {
@@ -84,5 +86,17 @@ pub fn profile_model(
             }
         }
     }
-    synthesize(profile, &dir, options, progress)
+    synthesize_below(profile, &dir, Owners::Own, options, progress)
+}
+
+/// Creates the cache folder, so that the disk of the models can be examined. It is removed when the value is dropped,
+/// if no model was written.
+///
+/// # Errors
+/// Fails if the folder cannot be created, or if root runs the program and another user can change the folder.
+pub fn make_cache_folder() -> Result<(PathBuf, Destination), WeightsError> {
+    let folder = cache_folder()?;
+    let made = Destination::make(&folder, Owners::Own)
+        .map_err(|source| WeightsError::ForeignCache { path: folder.clone(), source })?;
+    Ok((folder, made))
 }

@@ -181,6 +181,17 @@ pub enum WeightsError {
         /// The error of the operating system.
         source: io::Error,
     },
+    /// Another user could change the cache folder of root.
+    #[error(
+        "root writes no model to {}: {source}; set XDG_CACHE_HOME to a folder of root, or pass a model",
+        path_text(path)
+    )]
+    ForeignCache {
+        /// Path of the folder.
+        path: PathBuf,
+        /// The folder or link that another user controls.
+        source: io::Error,
+    },
     /// There is neither a cache folder nor a home folder.
     #[error(
         "there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one of them, or pass a model"

@@ -1,11 +1,11 @@
-//! An open descriptor of a synthetic model's directory. With it, files are removed and renamed only in this
-//! directory, even if another directory gets its name.
+//! The open directory of a synthetic model. With it, files are removed and renamed only in this directory, even if
+//! another directory gets its name.
 
 use super::error::WeightsError;
 use super::marker;
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use crate::trust::{Destination, Owners};
+use rustix::fd::AsRawFd;
+use rustix::fs::AtFlags;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -13,29 +13,32 @@ use std::path::{Path, PathBuf};
 
 /// An open folder with the path that the user knows.
 pub(super) struct ModelFolder {
-    held: OwnedFd,
+    held: Destination,
     path: PathBuf,
 }
 
 impl ModelFolder {
-    /// Opens the folder; `None` if it does not exist.
-    pub(super) fn open(path: &Path) -> Result<Option<Self>, WeightsError> {
-        Self::open_with(path, OFlags::empty())
+    /// Opens the folder; `None` if it does not exist. Fails if `owners` forbids to write there.
+    pub(super) fn open(path: &Path, owners: Owners) -> Result<Option<Self>, WeightsError> {
+        match Destination::nearest(path, owners) {
+            Ok((held, false)) => Ok(Some(Self { held, path: path.to_owned() })),
+            Ok((_, true)) => Ok(None),
+            Err(source) => Err(Self::refused(path, "opened", owners, source)),
+        }
     }
 
-    /// Like [`Self::open`], but rejects a link like a file.
-    pub(super) fn open_unlinked(path: &Path) -> Result<Option<Self>, WeightsError> {
-        Self::open_with(path, OFlags::NOFOLLOW)
+    /// Opens the folder and creates it if it is missing. A created folder without files is removed on drop.
+    pub(super) fn make(path: &Path, owners: Owners) -> Result<Self, WeightsError> {
+        let held = Destination::make(path, owners).map_err(|source| Self::refused(path, "created", owners, source))?;
+        Ok(Self { held, path: path.to_owned() })
     }
 
-    fn open_with(path: &Path, flags: OFlags) -> Result<Option<Self>, WeightsError> {
-        let flags = flags | OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(held) => Ok(Some(Self { held, path: path.to_owned() })),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => {
-                Err(WeightsError::Unreadable { path: path.to_owned(), doing: "listed", source: errno.into() })
+    fn refused(path: &Path, doing: &'static str, owners: Owners, source: io::Error) -> WeightsError {
+        match owners {
+            Owners::Own if source.kind() == io::ErrorKind::PermissionDenied => {
+                WeightsError::ForeignCache { path: path.to_owned(), source }
             }
+            _ => WeightsError::Unwritable { path: path.to_owned(), doing, source },
         }
     }
 
@@ -46,7 +49,7 @@ impl ModelFolder {
 
     /// The path of this open folder below /proc, for functions that need a path.
     fn real(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.held.as_raw_fd()))
+        PathBuf::from(format!("/proc/self/fd/{}", self.held.held().as_raw_fd()))
     }
 
     /// The names of all entries.
@@ -71,31 +74,27 @@ impl ModelFolder {
 
     /// Size of a file in bytes; 0 if it does not exist.
     pub(super) fn bytes(&self, name: &OsStr) -> u64 {
-        let stat = rustix::fs::statat(&self.held, name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = rustix::fs::statat(self.held.held(), name, AtFlags::SYMLINK_NOFOLLOW);
         stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
     }
 
     /// Removes a file or a link. It is not an error if it does not exist.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
-        match rustix::fs::unlinkat(&self.held, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        self.held.remove(name)
     }
 
     /// Creates a file. Fails if it exists.
     pub(super) fn create(&self, name: &str) -> io::Result<File> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.held, name, flags, Mode::from_raw_mode(0o666))?))
+        self.held.create(name, 0o666)
     }
 
     /// Renames a file and replaces an existing file with the new name.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.held, from, &self.held, to)?)
+        self.held.rename(from, to)
     }
 
     /// Flushes the directory entries to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.held)?)
+        self.held.sync()
     }
 }

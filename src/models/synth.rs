@@ -7,6 +7,7 @@ use super::layout::{Layout, lay_out};
 use super::open::open;
 use super::profile::Profile;
 use crate::core::ModelInfo;
+use crate::trust::Owners;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ffi::OsString;
@@ -52,9 +53,20 @@ pub fn synthesize(
     options: &SynthOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ModelInfo, WeightsError> {
+    synthesize_below(profile, dir, Owners::Any, options, progress)
+}
+
+/// Like [`synthesize`], with the permitted owners of the folders in the path.
+pub(super) fn synthesize_below(
+    profile: &Profile,
+    dir: &Path,
+    owners: Owners,
+    options: &SynthOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<ModelInfo, WeightsError> {
     let layout = lay_out(profile, options.scale, options.seed)?;
     let total = layout.total_bytes();
-    let folder = match ModelFolder::open(dir)? {
+    let folder = match ModelFolder::open(dir, owners)? {
         Some(folder) => {
             let earlier = own_files(&folder)?;
             if !room(dir, total, earlier.iter().map(|name| folder.bytes(name)).sum())? {
@@ -65,9 +77,7 @@ pub fn synthesize(
         }
         None => {
             room(dir, total, 0)?;
-            std::fs::create_dir_all(dir).map_err(|source| fault(dir, "created", source))?;
-            let gone = || fault(dir, "created", io::ErrorKind::NotFound.into());
-            ModelFolder::open(dir)?.ok_or_else(gone)?
+            ModelFolder::make(dir, owners)?
         }
     };
     remove_dead_partials(&folder);

@@ -30,8 +30,8 @@ pub fn sentence(advice: &Advice) -> String {
             time(ns)
         ),
         Lesson::IdleWorkers { slots, fraction } => {
-            let share = fraction * 100.0;
-            format!("{name}: its {slots} workers idle {share:.0} % of the time. Try fewer threads or smaller blocks.")
+            let share = units::percent(*fraction);
+            format!("{name}: its {slots} workers idle {share} of the time. Try fewer threads or smaller blocks.")
         }
         Lesson::FirstReads { slots, ns } => format!(
             "{name}: the first read of its {slots} threads takes {} longer, of {wall}. Larger models and further loads do not pay this.",

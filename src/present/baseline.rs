@@ -2,7 +2,7 @@
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
 use crate::analysis::{Against, Change, Measured, median_u64};
-use crate::core::{CacheState, Status, TargetName, units};
+use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
 #[must_use]
@@ -14,18 +14,24 @@ pub fn title(before: &str) -> String {
 #[must_use]
 pub fn rule(threshold: f64) -> String {
     format!(
-        "An engine differs if its median changed by more than {:.0} % plus half the range of the repeats, and no runs overlap. A single run counts as a range of 15 %.",
-        threshold * 100.0
+        "An engine differs if its median changed by more than {} plus half the range of the repeats, and no runs overlap. A single run counts as a range of 15 %.",
+        units::percent(threshold)
     )
+}
+
+/// The message before an engine runs again, because it was slower.
+#[must_use]
+pub fn repeats(engine: &Engine, cache: CacheState) -> String {
+    format!("{engine} ({cache}) was slower than in the baseline; it runs again")
 }
 
 /// The sentence for a comparison on a machine whose CPUs were busy.
 #[must_use]
 pub fn busy(pressure: f64, threshold: f64) -> String {
     format!(
-        "Tasks of this machine waited for a CPU in {:.0} % of the time, so an engine may be {:.0} % slower.",
-        pressure * 100.0,
-        threshold * 100.0
+        "Tasks of this machine waited for a CPU in {} of the time, so an engine may be {} slower.",
+        units::percent(pressure),
+        units::percent(threshold)
     )
 }
 
@@ -42,7 +48,9 @@ pub fn not_comparable(before: &str) -> String {
 pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
     let regression = |one: &Against| {
         let change = match (one.change, one.difference()) {
-            (Change::Slower, Some(difference)) => format!("is {:.1} % slower than in {before}", difference * 100.0),
+            (Change::Slower, Some(difference)) => {
+                format!("is {} slower than in {before}", units::exact_percent(difference))
+            }
             _ => format!("does not load the model correctly; it did in {before}"),
         };
         let headline = format!("Regression: {} ({}, {}) {change}.", one.engine, one.cache, one.model);
@@ -61,7 +69,7 @@ pub fn tables(all: &[Against]) -> Vec<Table> {
             units::duration(one.before.wall_ns),
             or_gap(one.now.map(|side| units::duration(side.wall_ns))),
             or_gap(one.difference().map(|difference| format!("{:+.1} %", difference * 100.0))),
-            format!("{:.1} %", one.allowed * 100.0),
+            units::exact_percent(one.allowed),
             one.change.name().to_owned(),
         ]
     };

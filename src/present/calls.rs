@@ -135,10 +135,17 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
 /// The reason why there are no latencies.
 #[must_use]
 pub fn no_latencies(report: &WatchReport) -> &'static str {
-    match (&report.ended, report.files.iter().any(|file| file.reads.batched + file.reads.streamed > 0)) {
-        (_, true) => "The reads are on streams, or no batch has ended; their durations are not known.",
-        (None, false) => "No single read by cuFile yet.",
-        (Some(_), false) => "The program made no single read by cuFile.",
+    let reads = || report.files.iter().map(|file| &file.reads);
+    let has_batches = reads().any(|read| read.batched > 0);
+    // Without durations, entries that moved bytes are from a recording of an earlier version.
+    let ended = reads().any(|read| read.batched > 0 && read.bytes > 0 && read.streamed < read.count);
+    match (has_batches, ended, reads().any(|read| read.streamed > 0), report.ended.is_some()) {
+        (true, true, _, _) => "The recording has no durations of batch entries: an earlier version of gds-top made it.",
+        (true, false, _, false) => "No batch entry has ended yet.",
+        (true, false, _, true) => "No batch entry ended.",
+        (false, _, true, _) => "The reads are on streams; their durations are not known.",
+        (false, _, false, false) => "No single read by cuFile yet.",
+        (false, _, false, true) => "The program made no single read by cuFile.",
     }
 }
 
@@ -208,5 +215,25 @@ mod tests {
         assert_eq!(grid.durations.len(), 2);
         assert_eq!(grid.rows[0].1, [3, 1]);
         assert_eq!(grid.rows[1].1, [2, 0]);
+    }
+
+    #[test]
+    fn missing_durations_of_an_earlier_version_are_not_batches_without_end() {
+        use crate::core::{ProgramEnd, Transfers};
+        let why = |count, batched, streamed, bytes, ended: bool| {
+            let mut file = watch::answer::tests::file_without_route();
+            file.reads = Transfers { count, bytes, batched, streamed, ..Transfers::default() };
+            let ended = ended.then_some(ProgramEnd::Status(0));
+            no_latencies(&WatchReport { files: vec![file], ended, ..WatchReport::default() })
+        };
+        let reasons = [
+            why(4, 4, 0, 4096, true),
+            why(4, 4, 0, 0, true),
+            why(4, 4, 0, 0, false),
+            why(4, 0, 4, 4096, true),
+            why(0, 0, 0, 0, true),
+            why(0, 0, 0, 0, false),
+        ];
+        assert_eq!(reasons.iter().collect::<std::collections::BTreeSet<_>>().len(), reasons.len());
     }
 }

@@ -104,7 +104,7 @@ impl Repeats {
     fn sentence(&self, caveat: &str) -> Option<String> {
         let (bytes, walls): (Vec<u64>, Vec<u64>) = self.runs.iter().copied().unzip();
         let rate = units::bytes_per_s(median_u64(&bytes)?, median_u64(&walls)?)?;
-        let percent = |rate: f64| format!("{:.0} %", rate / self.bound_bytes_per_s * 100.0);
+        let percent = |rate: f64| units::percent(rate / self.bound_bytes_per_s);
         let shares = || self.runs.iter().filter_map(|(bytes, ns)| units::bytes_per_s(*bytes, *ns));
         let (low, high) = (percent(shares().reduce(f64::min)?), percent(shares().reduce(f64::max)?));
         let range = if low == high { String::new() } else { format!(" ({low} to {high})") };
@@ -151,14 +151,14 @@ impl ColdReads<'_> {
         // With only one round there is no range.
         let range = self.by_round().filter(|_| self.rates.len() > 1);
         let rounds = range.map_or_else(String::new, |(low, high)| {
-            format!(" Round by round: {:.0} % to {:.0} %.", low * 100.0, high * 100.0)
+            format!(" Round by round: {} to {}.", units::percent(low), units::percent(high))
         });
         format!(
-            "{} into {}: {}, {:.0} % of the {} of a plain O_DIRECT reader. Medians of {} and {}, alternating.{rounds}",
+            "{} into {}: {}, {} of the {} of a plain O_DIRECT reader. Medians of {} and {}, alternating.{rounds}",
             engine_in(self.engine, CacheState::Cold, model),
             self.target,
             units::rate(self.median_rate()),
-            self.median_rate() / self.ceiling.bytes_per_s * 100.0,
+            units::percent(self.median_rate() / self.ceiling.bytes_per_s),
             units::rate(self.ceiling.bytes_per_s),
             units::plural(self.rates.len() as u64, "load"),
             units::plural(self.ceiling.passes.len() as u64, "read"),
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn cold_loads_are_compared_with_the_reads_of_their_own_rounds() {
         let mut state = State::default();
-        let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
-        tell(EventBody::ModelOpened { model: ModelInfo { name: "m".into(), ..ModelInfo::default() } });
+        let mut reduce = |body| state.reduce(&Event { at_ns: 0, body });
+        reduce(EventBody::ModelOpened { model: ModelInfo { name: "m".into(), ..ModelInfo::default() } });
         // In the second round the disk is half as fast for both the loads and the reader. The plain read before the
         // fourth load failed.
         let rounds = [(1_900, Some(2e9)), (1_000, Some(1e9)), (1_960, Some(2e9)), (1_900, None)];
@@ -257,18 +257,18 @@ mod tests {
             reader: None,
             passes: passes.collect(),
         };
-        tell(EventBody::CeilingMeasured { ceiling });
+        reduce(EventBody::CeilingMeasured { ceiling });
         for (repeat, (megabytes, _)) in (0..).zip(rounds) {
             for (lane, cache) in [(2 * repeat, CacheState::Cold), (2 * repeat + 1, CacheState::Hot)] {
                 let (lane, engine, target) = (LaneId(lane), Engine::Odirect, Target::Host);
-                tell(EventBody::LanePlanned { lane, engine: engine.clone(), cache, target, repeat });
+                reduce(EventBody::LanePlanned { lane, engine: engine.clone(), cache, target, repeat });
                 let result: RunResult = serde_json::from_value(json!({
                     "engine": engine, "model": "m", "cache": cache, "target": "host memory", "repeat": repeat, "bytes": megabytes * 1_000_000,
                     "wall_ns": units::NS_PER_S, "setup_ns": 1, "bytes_per_s": 0.0, "phases": PhaseTimes::default(), "slots": 1, "settings": {},
                     "setup_parts_ns": {}, "notes": [],
                 }))
                 .unwrap();
-                tell(EventBody::LaneFinished { lane, result: Box::new(result) });
+                reduce(EventBody::LaneFinished { lane, result: Box::new(result) });
             }
         }
         let cold = cold_reads(&state);

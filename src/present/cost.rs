@@ -69,7 +69,7 @@ fn line(run: &AnalysedRun<'_>, cost: &CostModel) -> [String; 6] {
         if cost.has_overhead() { units::duration(cost.per_tensor_ns() as u64) } else { "none found".to_owned() },
         units::rate(cost.bytes_per_s()),
         if run.in_blocks { GAP.to_owned() } else { r2(cost.fit.r2) },
-        format!("{:.0} %", cost.fit.time_told * 100.0),
+        units::percent(cost.fit.explained_share),
         units::duration(cost.fixed_ns),
         format!("{} of {}", units::count(used), units::count(all)),
     ]
@@ -99,7 +99,7 @@ pub fn by_size(analysis: &SessionAnalysis<'_>) -> Option<Table> {
                 units::count(class.tensors),
                 units::bytes(class.bytes),
                 units::duration(class.median_ns),
-                class.overhead_fraction().map_or_else(|| GAP.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+                class.overhead_fraction().map_or_else(|| GAP.to_owned(), |share| units::percent(share)),
             ]);
             row.extend(shown.iter().map(each));
             row

@@ -86,7 +86,7 @@ impl Flow {
     #[must_use]
     pub fn bottleneck(&self) -> Option<String> {
         let hop = self.hops.iter().find(|hop| hop.limits)?;
-        Some(format!("Limited by {}: {:.0} % of its ceiling.", hop.from.name(), hop.share? * 100.0))
+        Some(format!("Limited by {}: {} of its ceiling.", hop.from.name(), units::percent(hop.share?)))
     }
 
     /// Marks the hop with the highest share of its ceiling, if that share is high enough.

@@ -193,7 +193,7 @@ pub fn details(grid: &Grid, key: &CellKey) -> Vec<String> {
             let cpu = result
                 .cpu_ns
                 .filter(|_| result.wall_ns > 0)
-                .map(|ns| format!("CPU {:.0} % of one", ns as f64 * 100.0 / result.wall_ns as f64));
+                .map(|ns| format!("CPU {} of one", units::percent(ns as f64 / result.wall_ns as f64)));
             let operations = units::plural(result.operations, "operation");
             let mut lines = vec![format!("{head}: {}, {operations}, {}", cell_result(result), verified(result))];
             lines.push(latency.into_iter().chain(cpu).collect::<Vec<_>>().join(" · "));

@@ -3,7 +3,7 @@
 
 use super::engine_rows::{EngineRow, row_groups};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
-use crate::core::units::duration;
+use crate::core::units::{duration, percent};
 use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
 use crate::session::State;
 use crate::session::shipped;
@@ -172,7 +172,7 @@ pub(crate) fn measured_here(state: &State, measured: Option<&ModelLoads>) -> Opt
         let number = state.lanes.iter().position(|l| l.id == lane.id).map_or(1, |at| at + 1);
         let total = state.bytes_of(lane);
         let done = match lane.clock_ns {
-            Some(_) if total > 0 => format!("{:.0} %", lane.landed_bytes() as f64 * 100.0 / total as f64),
+            Some(_) if total > 0 => percent(lane.landed_bytes() as f64 / total as f64),
             _ => "about to begin".to_owned(),
         };
         let (engine, cache, all) = (&lane.engine, lane.cache, state.lanes.len());

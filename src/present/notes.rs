@@ -76,8 +76,8 @@ pub fn sentence(note: &Note) -> String {
         Note::PageCacheDropped { cached } => {
             let rest = cached.map_or_else(String::new, |share| {
                 format!(
-                    "; {:.0} % of the model is still cached, because a process maps, locks or reads its files: this load is not completely cold",
-                    (share * 100.0).max(1.0)
+                    "; {} of the model is still cached, because a process maps, locks or reads its files: this load is not completely cold",
+                    units::percent(share.max(0.01))
                 )
             });
             format!(
@@ -85,8 +85,8 @@ pub fn sentence(note: &Note) -> String {
             )
         }
         Note::FilesCached { share } => format!(
-            "the files are not completely cold: {:.0} % of them stayed in the page cache after posix_fadvise",
-            share * 100.0
+            "the files are not completely cold: {} of them stayed in the page cache after posix_fadvise",
+            units::percent(*share)
         ),
         Note::FilesPrepared { files } => {
             format!("{files} files were written by plain writes before the clock, because no earlier run wrote them")
@@ -143,11 +143,11 @@ pub fn sentence(note: &Note) -> String {
             units::duration(writes.ended_ns)
         ),
         Note::OnStreams { seen, in_call } => format!(
-            "asynchronous on {} CUDA streams, with at most {} outstanding transfers per stream (async_depth is {}); the workers spent {:.0} % of their time inside the calls{}",
+            "asynchronous on {} CUDA streams, with at most {} outstanding transfers per stream (async_depth is {}); the workers spent {} of their time inside the calls{}",
             seen.streams,
             seen.most_under_way,
             seen.depth,
-            100.0 * in_call,
+            units::percent(*in_call),
             if *in_call > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
         ),
         Note::MisalignedOffsets { bytes } => format!("offsets are {bytes} bytes from multiples of 4 KiB, as ordered"),

@@ -95,7 +95,7 @@ pub fn remarks(model: &Model, all: &[Predicted<'_>], shipped: bool) -> Vec<Strin
     }
     let apart = all.iter().filter_map(|one| {
         let share = one.prediction.repeats_apart?;
-        Some(format!("{} ({}) {:.0} %", one.timings.engine, one.timings.cache, share * 100.0))
+        Some(format!("{} ({}) {}", one.timings.engine, one.timings.cache, units::percent(share)))
     });
     let apart: Vec<String> = apart.collect();
     if !apart.is_empty() {

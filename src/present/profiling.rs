@@ -55,7 +55,7 @@ fn explanation(overhead: &ProfilingOverhead) -> String {
         _ => "both ratios are outside this noise".to_owned(),
     };
     format!(
-        "Ratio: median time divided by that of the bare loads. The bare loads are within ±{:.1} % of their median: {result}.",
-        noise * 100.0
+        "Ratio: median time divided by that of the bare loads. The bare loads are within ±{} of their median: {result}.",
+        units::exact_percent(noise)
     )
 }

@@ -22,7 +22,7 @@ pub fn answer(state: &State, lane: &Lane, clock_ns: u64) -> Answer {
     let (landed, total) = (lane.landed_bytes(), state.bytes_of(lane));
     let so_far = match total {
         0 => units::bytes(landed),
-        _ => format!("{:.0} % of {}", landed as f64 * 100.0 / total as f64, units::bytes(total)),
+        _ => format!("{} of {}", units::percent(landed as f64 / total as f64), units::bytes(total)),
     };
     let speed = rate_now(lane).map_or_else(String::new, |rate| format!(" at {}", units::rate(rate)));
     let rival = rival(state, lane, clock_ns).unwrap_or_default();
@@ -38,8 +38,8 @@ fn together(state: &State, lane: &Lane) -> Answer {
     let speed: f64 = loading.clone().filter_map(|l| rate_now(l)).sum();
     let (n, name) = (lanes.len(), labels::engine(&lane.engine));
     let headline = if loading.count() > 0 {
-        let share = landed as f64 * 100.0 / total.max(1) as f64;
-        format!("{n} runs of {name} together: {share:.0} % of {} at {}.", units::bytes(total), units::rate(speed))
+        let share = units::percent(landed as f64 / total.max(1) as f64);
+        format!("{n} runs of {name} together: {share} of {} at {}.", units::bytes(total), units::rate(speed))
     } else if lanes.iter().any(|l| l.loaded_ns.is_some() || l.ended_ns.is_some()) {
         format!("{n} runs of {name} have loaded; their bytes are being verified.")
     } else {

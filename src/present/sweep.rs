@@ -55,13 +55,13 @@ pub fn reason(reason: &Reason) -> String {
             let (from, to) = (setting.text(*from), setting.text(*to));
             let cause = because(growth);
             let cause = if cause.is_empty() { cause } else { format!(" With {from},{cause}") };
-            format!("{setting} {to} instead of {from}: {:.0} % faster.{cause}", gain * 100.0)
+            format!("{setting} {to} instead of {from}: {} faster.{cause}", units::percent(*gain))
         }
         Reason::Kept { setting, value, next, slower, growth } => {
             let (value, next) = (setting.text(*value), setting.text(*next));
-            let difference = match slower * 100.0 {
-                percent if percent >= 0.0 => format!("{percent:.0} % slower.{}", because(growth)),
-                percent => format!("only {:.0} % faster.", -percent),
+            let difference = match *slower {
+                share if share >= 0.0 => format!("{} slower.{}", units::percent(share), because(growth)),
+                share => format!("only {} faster.", units::percent(-share)),
             };
             format!("{setting} stays {value}: the next best, {next}, is {difference}")
         }

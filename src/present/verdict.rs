@@ -106,6 +106,9 @@ fn distance(verdict: &Verdict) -> String {
     }
 }
 
+/// The end of a guided set-up whose route no read proved.
+pub const UNPROVEN: &str = "the route is not proven; see the open steps above and the reasons in 'gds-top check'";
+
 /// The sentence for a verdict that does not meet `--require LEVEL`; `None` if there is no verdict.
 #[must_use]
 pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {

@@ -1,36 +1,63 @@
-//! Compares a watched program with an earlier recording, as sentences and as a table.
+//! Compares a watched program with an earlier recording, as sentences and as tables.
 
-use super::view::{Answer, Table, number, text};
-use crate::analysis::{WatchComparison, WatchRegression};
+use super::view::{Answer, GAP, Table, number, text};
+use crate::analysis::{PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression};
 use crate::core::Status;
-use crate::core::units::{count, duration, plural};
+use crate::core::units::{bytes, count, duration, plural};
 
-/// The answer: the values that are worse, or that no value is worse.
+/// The answer: the values that are worse, that no value is worse, or that this cannot be decided.
 #[must_use]
 pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     let worse = comparison.regressions.len() as u64;
-    if worse == 0 {
+    if worse > 0 {
+        let sentences: Vec<String> = comparison.regressions.iter().map(sentence).collect();
+        return Answer::new(
+            Status::Fail,
+            format!("{} against {baseline}.", plural(worse, "regression")),
+            sentences.join(" "),
+        );
+    }
+    let unclear = |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
+    let unclear: Vec<String> = comparison
+        .paces
+        .iter()
+        .filter(unclear)
+        .map(|pace| slower(&name(&pace.function, pace.up_to_bytes), pace.before.mean_ns, pace.now.mean_ns))
+        .collect();
+    if unclear.is_empty() {
         return Answer::new(Status::Pass, format!("No regression against {baseline}."), "");
     }
-    let sentences: Vec<String> = comparison.regressions.iter().map(sentence).collect();
-    Answer::new(Status::Fail, format!("{} against {baseline}.", plural(worse, "regression")), sentences.join(" "))
+    let why = "The recordings are too short or vary too much to decide.";
+    Answer::new(Status::Info, format!("No regression is proven against {baseline}."), unclear.join(" ") + " " + why)
+}
+
+fn name(function: &str, up_to_bytes: u64) -> String {
+    match up_to_bytes {
+        0 => function.to_owned(),
+        u64::MAX => format!("{function} of large sizes"),
+        size => format!("{function} up to {}", bytes(size)),
+    }
+}
+
+fn slower(what: &str, before_ns: u64, now_ns: u64) -> String {
+    format!("{what} takes {} on average, {} before.", duration(now_ns), duration(before_ns))
 }
 
 fn sentence(regression: &WatchRegression) -> String {
     match regression {
-        WatchRegression::Slower { function, before_ns, now_ns } => {
-            format!("{function} takes {} on average, {} before.", duration(*now_ns), duration(*before_ns))
+        WatchRegression::Slower { function, up_to_bytes, before_ns, now_ns } => {
+            slower(&name(function, *up_to_bytes), *before_ns, *now_ns)
         }
         WatchRegression::MoreErrors { function, before, now } => {
-            format!("{function} failed {} times, {} before.", count(*now), count(*before))
+            format!("{} of {function} failed, {} before.", plural(*now, "call"), count(*before))
         }
         WatchRegression::RouteLost(path) => format!("{path} has no proven direct route any more."),
     }
 }
 
-/// A table with the calls of each function, before and now.
+/// Two tables: the calls of each function, and their durations by size, before and now.
 #[must_use]
-pub fn table(comparison: &WatchComparison, baseline: &str) -> Table {
+pub fn tables(comparison: &WatchComparison, baseline: &str) -> Vec<Table> {
     let heads = vec![
         text("function"),
         number("calls before"),
@@ -42,7 +69,7 @@ pub fn table(comparison: &WatchComparison, baseline: &str) -> Table {
     ];
     let rows = comparison.calls.iter().map(|change| {
         let mean = |call: &crate::core::CallTotal| match call.count {
-            0 => super::view::GAP.to_owned(),
+            0 => GAP.to_owned(),
             calls => duration(call.total_ns / calls),
         };
         vec![
@@ -55,6 +82,55 @@ pub fn table(comparison: &WatchComparison, baseline: &str) -> Table {
             count(change.now.errors),
         ]
     });
-    let note = format!("The times before are those of {baseline}.");
-    Table { title: "Calls compared".to_owned(), note, heads, rows: rows.collect() }
+    let note = format!("The numbers before are those of {baseline}.");
+    let calls = Table { title: "Calls compared".to_owned(), note, heads, rows: rows.collect() };
+    std::iter::once(calls).chain(by_size(comparison)).collect()
+}
+
+fn by_size(comparison: &WatchComparison) -> Option<Table> {
+    let heads = vec![
+        text("function"),
+        text("size up to"),
+        number("calls before"),
+        number("calls"),
+        number("mean before"),
+        number("mean"),
+        number("calls/s before"),
+        number("calls/s"),
+        text("result"),
+    ];
+    let number_of = |side: &PaceSide, value: String| if side.count == 0 { GAP.to_owned() } else { value };
+    let mean = |side: &PaceSide| number_of(side, duration(side.mean_ns));
+    let rate = |side: &PaceSide| match side.calls_per_s > 0.0 {
+        true => format!("{:.1}", side.calls_per_s),
+        false => GAP.to_owned(),
+    };
+    let rows: Vec<_> = (comparison.paces.iter())
+        .map(|pace| {
+            vec![
+                pace.function.clone(),
+                match pace.up_to_bytes {
+                    0 => String::new(),
+                    u64::MAX => "larger".to_owned(),
+                    size => bytes(size),
+                },
+                count(pace.before.count),
+                count(pace.now.count),
+                mean(&pace.before),
+                mean(&pace.now),
+                rate(&pace.before),
+                rate(&pace.now),
+                match pace.result {
+                    PaceResult::OnlyOnce => GAP,
+                    PaceResult::Same => "same",
+                    PaceResult::Slower => "slower",
+                    PaceResult::Faster => "faster",
+                    PaceResult::Unclear => "unclear",
+                }
+                .to_owned(),
+            ]
+        })
+        .collect();
+    let note = "A result needs a difference above the threshold and above the variation inside both recordings.";
+    (!rows.is_empty()).then(|| Table { title: "Calls by size".to_owned(), note: note.to_owned(), heads, rows })
 }

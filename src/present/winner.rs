@@ -224,9 +224,9 @@ mod tests {
             let engine = format!("ucm/{variant}/write").parse().unwrap();
             RankedEngine { in_page_cache, ..engine_of(engine, ms, 3) }
         };
-        let told = said(vec![writes("gds:misalign=512", 158, true), writes("gds:misalign=0", 523, false)]);
+        let answer = said(vec![writes("gds:misalign=512", 158, true), writes("gds:misalign=0", 523, false)]);
         let sentence = "Writes of gds:misalign=512 end in the page cache; --set fsync=1 waits for the disk.";
-        assert!(told.contains("gds:misalign=512 wins") && told.ends_with(sentence), "{told}");
+        assert!(answer.contains("gds:misalign=512 wins") && answer.ends_with(sentence), "{answer}");
         assert!(!said(vec![writes("gds", 158, false), writes("disk", 523, false)]).contains("page cache"));
     }
 

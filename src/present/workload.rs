@@ -68,7 +68,7 @@ pub fn tables(state: &State, brief: bool) -> Vec<Table> {
 }
 
 fn percent(fraction: Option<f64>) -> String {
-    or_gap(fraction.map(|f| format!("{:.0} %", f * 100.0)))
+    or_gap(fraction.map(|f| units::percent(f)))
 }
 
 fn name(run: &RunResult) -> String {
@@ -192,7 +192,7 @@ fn lost(state: &State) -> Option<Table> {
         .collect();
     (!rows.is_empty()).then(|| Table {
         title: "Results that were not checked".to_owned(),
-        note: "With check_results=0 a run ignores the results of its transfers, as LMCache does. Lost bytes were reported by cuFile as not moved.".to_owned(),
+        note: "With check_results=0 a run ignores the results of its transfers, as LMCache does. cuFile reported that the lost bytes were not moved.".to_owned(),
         heads: heads(&["run", "failed transfers", "lost"]),
         rows,
     })

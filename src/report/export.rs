@@ -1,11 +1,12 @@
-//! Writes the report into a directory. The directory is tested first, and each file is written to a temporary file
-//! and then renamed.
+//! Writes the report into a directory. The directory is tested first and opened once. Each file is written to a
+//! temporary file and then renamed.
 
 use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::sections::folder_name;
 use super::{csv, html, json, junit, markdown, prom, trace};
 use crate::session::State;
-use crate::trust::unfinished_file;
+use crate::trust::{Destination, Owners};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -93,18 +94,24 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
     move |source| ExportError { path: path.to_owned(), doing, source }
 }
 
-/// Checks that reports in these formats can be written into a folder, and creates the folder if it is missing. Call
-/// it before long work, so that an invalid path fails early.
+/// Checks that reports in these formats can be written into a folder. A missing folder is not created. Call it before
+/// long work, so that an invalid path fails early.
 ///
 /// # Errors
-/// Fails if the path is not a folder, cannot be created or is not writable, or if it contains one of the files and
-/// gds-top did not write that file.
+/// Fails if the path is not a folder, is behind a link of another user, cannot be created or is not writable, or if it
+/// contains one of the files and gds-top did not write that file.
 pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
-    fs::create_dir_all(folder).map_err(failed(folder, "creating the folder"))?;
+    let (there, missing) = Destination::nearest(folder, Owners::Any).map_err(failed(folder, "opening the folder"))?;
     // Only writing a file shows reliably whether the folder is writable.
-    unfinished_file(folder).map(drop).map_err(failed(folder, "writing into the folder"))?;
-    for path in formats.iter().flat_map(|format| format.files()).map(|name| folder.join(name)) {
-        may_replace(&path).map_err(failed(&path, "replacing it"))?;
+    let doing = if missing { "creating the folder" } else { "writing into the folder" };
+    there.unfinished_file().map(drop).map_err(failed(folder, doing))?;
+    if missing { Ok(()) } else { replaceable(&there, formats) }
+}
+
+/// Checks that the existing files with these names were written by gds-top.
+fn replaceable(folder: &Destination, formats: &[Format]) -> Result<(), ExportError> {
+    for name in formats.iter().flat_map(|format| format.files()) {
+        may_replace(folder, name).map_err(failed(&folder.shown(name), "replacing it"))?;
     }
     Ok(())
 }
@@ -117,17 +124,72 @@ pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
 ///
 /// # Errors
 /// Fails if the folder is not writable, the disk is full, or one of the files exists and gds-top did not write it.
-/// Each file is then either the old or the new one, and never incomplete.
+/// Each file is then either the old or the new one, and never incomplete. A folder that was created does not stay.
 pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
-    prepare(folder, formats)?;
-    let mut written = Vec::new();
-    for (number, page) in state.earlier.iter().enumerate() {
-        written.extend(export(page, &folder.join(folder_name(number, &page.race_title())), formats)?);
+    let folder = Destination::make(folder, Owners::Any).map_err(failed(folder, "creating the folder"))?;
+    let mut pages = Vec::new();
+    write_page_of(state, folder, formats, &mut pages)?;
+    Ok(pages.iter_mut().flat_map(Page::complete).collect())
+}
+
+/// The folder of one page. If the report fails, a folder that was created for it does not stay with a part of it.
+struct Page {
+    folder: Destination,
+    written: Vec<&'static str>,
+    is_complete: bool,
+}
+
+impl Page {
+    fn write(&mut self, state: &State, formats: &[Format], pages: &mut Vec<Self>) -> Result<(), ExportError> {
+        replaceable(&self.folder, formats)?;
+        for (number, page) in state.earlier.iter().enumerate() {
+            let name = folder_name(number, &page.race_title());
+            let inner = self.folder.inner(&name).map_err(failed(&self.folder.shown(&name), "creating the folder"))?;
+            write_page_of(page, inner, formats, pages)?;
+        }
+        write_files(state, &self.folder, formats, &mut self.written)
     }
-    let mut put = |name: &str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-        let path = folder.join(name);
-        write_complete(folder, &path, write)?;
-        written.push(path);
+
+    fn complete(&mut self) -> Vec<PathBuf> {
+        self.is_complete = true;
+        self.written.iter().map(|name| self.folder.shown(name)).collect()
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if !self.is_complete && self.folder.is_new() {
+            for name in &self.written {
+                let _ = self.folder.remove(name);
+            }
+        }
+    }
+}
+
+/// Writes a page and adds it to `pages` after its inner pages, also if it fails. The folders are then removed in that
+/// order.
+fn write_page_of(
+    state: &State,
+    folder: Destination,
+    formats: &[Format],
+    pages: &mut Vec<Page>,
+) -> Result<(), ExportError> {
+    let mut page = Page { folder, written: Vec::new(), is_complete: false };
+    let result = page.write(state, formats, pages);
+    pages.push(page);
+    result
+}
+
+/// Writes the files of one page and adds their names to `written`.
+fn write_files(
+    state: &State,
+    folder: &Destination,
+    formats: &[Format],
+    written: &mut Vec<&'static str>,
+) -> Result<(), ExportError> {
+    let mut put = |name: &'static str, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
+        write_complete(folder, OsStr::new(name), write)?;
+        written.push(name);
         Ok(())
     };
     for format in formats {
@@ -157,7 +219,7 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
             Format::Junit => put("junit.xml", &|out| junit::write(state, out))?,
         }
     }
-    Ok(written)
+    Ok(())
 }
 
 /// Writes an HTML page that contains [`PAGE_MARK`] to a file, completely or not at all. Another page of gds-top is
@@ -166,22 +228,23 @@ pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<Pa
 /// # Errors
 /// Fails if the file cannot be written, or if it exists and gds-top did not write it.
 pub fn write_page(path: &Path, page: &str) -> Result<(), ExportError> {
-    may_replace_marked(path, PAGE_MARK).map_err(failed(path, "replacing it"))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    write_complete(folder, path, &|out| out.write_all(page.as_bytes()))
+    let (folder, name) = Destination::of_file(path).map_err(failed(path, "opening its folder"))?;
+    may_replace_marked(&folder, &name, PAGE_MARK).map_err(failed(path, "replacing it"))?;
+    write_complete(&folder, &name, &|out| out.write_all(page.as_bytes()))
 }
 
 fn write_complete(
-    folder: &Path,
-    path: &Path,
+    folder: &Destination,
+    name: &OsStr,
     write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), ExportError> {
-    let mut temporary = unfinished_file(folder).map_err(failed(path, "creating a temporary file next to it"))?;
-    let mut buffered = BufWriter::with_capacity(1 << 16, temporary.as_file_mut());
-    write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(path, "writing it"))?;
+    let path = folder.shown(name);
+    let mut temporary = folder.unfinished_file().map_err(failed(&path, "creating a temporary file next to it"))?;
+    let mut buffered = BufWriter::with_capacity(1 << 16, temporary.file_mut());
+    write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(&path, "writing it"))?;
     drop(buffered);
-    readable(temporary.as_file()).map_err(failed(path, "setting its permissions"))?;
-    temporary.persist(path).map(drop).map_err(|e| failed(path, "moving it into place")(e.error))
+    readable(temporary.file()).map_err(failed(&path, "setting its permissions"))?;
+    temporary.persist(name).map_err(failed(&path, "moving it into place"))
 }
 
 /// Makes a file readable for all users, because temporary files are private. The permissions of the folder decide who

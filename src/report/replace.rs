@@ -1,10 +1,9 @@
 //! Decides which existing files an export may replace: empty files, and files of an earlier export. The first bytes
 //! of a file show which program wrote it.
 
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, File};
+use crate::trust::Destination;
+use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::path::Path;
 
 /// The tag in every HTML page that gds-top writes.
 pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
@@ -31,44 +30,41 @@ const MARKS: [(&str, &str); 15] = [
     ("junit.xml", "<testsuites name=\"gds-top\">"),
 ];
 
-/// Checks that the file at `path` may be replaced, because an export wrote it.
+/// Checks that the file `name` in `folder` may be replaced, because an export wrote it.
 ///
 /// # Errors
-/// Fails if the path belongs to another file.
-pub(super) fn may_replace(path: &Path) -> io::Result<()> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+/// Fails if the name belongs to another file.
+pub(super) fn may_replace(folder: &Destination, name: &str) -> io::Result<()> {
     let marks: Vec<&str> = MARKS.iter().filter(|(known, _)| *known == name).map(|(_, mark)| *mark).collect();
-    may_replace_any(path, if marks.is_empty() { &["gds-top"] } else { &marks })
+    may_replace_any(folder, OsStr::new(name), if marks.is_empty() { &["gds-top"] } else { &marks })
 }
 
 /// Like [`may_replace`], but for any file name, with the given mark.
 ///
 /// # Errors
 /// See [`may_replace`].
-pub(super) fn may_replace_marked(path: &Path, mark: &str) -> io::Result<()> {
-    may_replace_any(path, &[mark])
+pub(super) fn may_replace_marked(folder: &Destination, name: &OsStr, mark: &str) -> io::Result<()> {
+    may_replace_any(folder, name, &[mark])
 }
 
-fn may_replace_any(path: &Path, marks: &[&str]) -> io::Result<()> {
+fn may_replace_any(folder: &Destination, name: &OsStr, marks: &[&str]) -> io::Result<()> {
     let refused = |why: &str| {
-        let text = format!("it {why} and is not replaced; move it away or pass another path");
+        let text = format!("{why} and is not replaced; move it away or pass another path");
         Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
     };
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+    let file = match folder.read(name) {
+        Ok(None) => return Ok(()),
+        Ok(Some(file)) => file,
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => return refused(&error.to_string()),
         Err(error) => return Err(error),
-        Ok(meta) if !meta.is_file() => return refused("is not a regular file"),
-        Ok(_) => {}
-    }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    };
     let mut head = Vec::new();
     file.take(HEAD_BYTES).read_to_end(&mut head)?;
     let has = |mark: &&str| head.windows(mark.len()).any(|part| part == mark.as_bytes());
     if head.is_empty() || marks.iter().any(has) {
         return Ok(());
     }
-    refused("was not written by gds-top")
+    refused("it was not written by gds-top")
 }
 
 #[cfg(test)]
@@ -77,6 +73,8 @@ mod tests {
     use super::super::{Format, export, prepare, write_page};
     use super::*;
     use crate::session::State;
+    use std::fs;
+    use std::path::Path;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
@@ -87,8 +85,9 @@ mod tests {
     fn each_form_of_an_earlier_export_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         export(&State::default(), folder.path(), &Format::ALL).unwrap();
+        let held = Destination::open(folder.path()).unwrap();
         for name in names(folder.path()) {
-            may_replace(&folder.path().join(&name)).unwrap_or_else(|error| unreachable!("{name}: {error}"));
+            may_replace(&held, &name).unwrap_or_else(|error| unreachable!("{name}: {error}"));
         }
         fs::write(folder.path().join("report.json"), "{\"schema_version\":1,\"tool\":\"gds-top\"}").unwrap();
         prepare(folder.path(), &Format::ALL).unwrap();
@@ -116,10 +115,11 @@ mod tests {
         let victim = folder.path().join("victim");
         fs::write(&victim, "# gds-top report\n").unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();
-        assert!(may_replace(&path).is_err());
+        let held = Destination::open(folder.path()).unwrap();
+        assert!(may_replace(&held, "report.md").is_err());
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert!(may_replace(&path).is_err());
+        assert!(may_replace(&held, "report.md").is_err());
     }
 
     #[test]

@@ -117,16 +117,22 @@ mod tests {
         let gpu = |ordinal: u32| Target::Gpu { ordinal, uuid: None, name: "H".into() };
         let session = |lanes: &[(Target, &str, u64, bool)]| {
             let mut state = State::default();
-            let mut tell = |body| state.reduce(&Event { at_ns: 0, body });
+            let mut reduce = |body| state.reduce(&Event { at_ns: 0, body });
             for name in ["m", "n"] {
-                tell(EventBody::ModelOpened { model: ModelInfo { name: name.into(), ..ModelInfo::default() } });
+                reduce(EventBody::ModelOpened { model: ModelInfo { name: name.into(), ..ModelInfo::default() } });
             }
             for (number, (target, model, bytes, cut)) in (0_u32..).zip(lanes) {
                 let (lane, target) = (LaneId(number), target.clone());
-                tell(EventBody::LanePlanned { lane, engine: Engine::Pread, cache: CacheState::Hot, target, repeat: 0 });
+                reduce(EventBody::LanePlanned {
+                    lane,
+                    engine: Engine::Pread,
+                    cache: CacheState::Hot,
+                    target,
+                    repeat: 0,
+                });
                 let part = cut.then_some(Part { index: number, of: 2 });
                 let share = LaneShare { group: Some(0), model: (*model).to_owned(), bytes: *bytes, part };
-                tell(EventBody::LaneShared { lane, share });
+                reduce(EventBody::LaneShared { lane, share });
             }
             for (ordinal, rate) in [("0", 50e9), ("1", 40e9)] {
                 state.put_ceiling(&ceiling(CeilingKind::PinnedCopy, Some(ordinal), None, rate));

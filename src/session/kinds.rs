@@ -62,18 +62,18 @@ mod tests {
     use crate::core::{CacheState, Engine, Event, EventBody, LaneId, LaneShare, Target};
     use crate::session::State;
 
-    fn tell(state: &mut State, body: EventBody) {
+    fn reduce(state: &mut State, body: EventBody) {
         state.reduce(&Event { at_ns: 0, body });
     }
 
     fn plan(state: &mut State, lane: u32, engine: Engine) {
         let (lane, cache) = (LaneId(lane), CacheState::Hot);
-        tell(state, EventBody::LanePlanned { lane, engine, cache, target: Target::Host, repeat: 0 });
+        reduce(state, EventBody::LanePlanned { lane, engine, cache, target: Target::Host, repeat: 0 });
     }
 
     fn share(state: &mut State, lane: u32, model: &str) {
         let share = LaneShare { group: None, model: model.into(), bytes: 1, part: None };
-        tell(state, EventBody::LaneShared { lane: LaneId(lane), share });
+        reduce(state, EventBody::LaneShared { lane: LaneId(lane), share });
     }
 
     fn kinds(state: &State) -> Vec<Option<usize>> {

@@ -186,14 +186,14 @@ mod tests {
     /// A session whose runs had these targets, shares and times in nanoseconds.
     fn session(lanes: &[(Target, LaneShare, u64)]) -> State {
         let mut state = State::default();
-        let mut tell = |at_ns, body| state.reduce(&Event { at_ns, body });
+        let mut reduce = |at_ns, body| state.reduce(&Event { at_ns, body });
         for (number, (target, share, wall_ns)) in (0_u32..).zip(lanes) {
             let lane = LaneId(number);
             let (engine, cache) = (Engine::Pread, CacheState::Hot);
-            tell(0, EventBody::LanePlanned { lane, engine, cache, target: target.clone(), repeat: 0 });
-            tell(0, EventBody::LaneShared { lane, share: share.clone() });
-            tell(10, EventBody::LaneStarted { lane, pid: 1 });
-            tell(100, EventBody::LaneStage { lane, stage: LaneStage::Loading });
+            reduce(0, EventBody::LanePlanned { lane, engine, cache, target: target.clone(), repeat: 0 });
+            reduce(0, EventBody::LaneShared { lane, share: share.clone() });
+            reduce(10, EventBody::LaneStarted { lane, pid: 1 });
+            reduce(100, EventBody::LaneStage { lane, stage: LaneStage::Loading });
             let (model, bytes, wall_ns) = (&share.model, share.bytes, *wall_ns);
             let result = serde_json::json!({
                 "engine": "pread", "model": model, "cache": "hot", "cache_resident_before_fraction": 1.0, "target": "H200", "repeat": 0,
@@ -202,7 +202,7 @@ mod tests {
                 "setup_parts_ns": {}, "notes": [], "error": null,
             });
             let result = serde_json::from_value(result).unwrap();
-            tell(100 + wall_ns, EventBody::LaneFinished { lane, result });
+            reduce(100 + wall_ns, EventBody::LaneFinished { lane, result });
         }
         state
     }

@@ -303,7 +303,7 @@ mod tests {
         // This thread used 20 ms of CPU time. Other threads of the process may have used more.
         meters.read(&mut values);
         let least = 20e6 * 100.0 / start.elapsed().as_nanos() as f64;
-        let told = values[&Metric::SelfCpuPercent];
-        assert!(told >= least * 0.999, "{told} {least}");
+        let reported = values[&Metric::SelfCpuPercent];
+        assert!(reported >= least * 0.999, "{reported} {least}");
     }
 }

@@ -138,8 +138,8 @@ impl Machine {
         let mut disks = Vec::new();
         for (name, counts) in text.lines().filter_map(Disk::parse) {
             // Partitions are parts of disks. Loop and RAM devices are not relevant for models.
-            let whole = self.blocks.join(&name).exists();
-            if !whole || counts.reads == 0 || ["loop", "ram", "zram", "sr"].iter().any(|p| name.starts_with(p)) {
+            let is_disk = self.blocks.join(&name).exists();
+            if !is_disk || counts.reads == 0 || ["loop", "ram", "zram", "sr"].iter().any(|p| name.starts_with(p)) {
                 continue;
             }
             let before = self.disks.insert(name.clone(), (now, counts));

@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn further_lines_are_indented_and_long_words_stay_complete() {
-        let told = indented("  Why     ", 10, "one two three four five six seven eight nine ten", 40);
-        assert_eq!(told, ["  Why     one two three four five six", "          seven eight nine ten"]);
+        let lines = indented("  Why     ", 10, "one two three four five six seven eight nine ten", 40);
+        assert_eq!(lines, ["  Why     one two three four five six", "          seven eight nine ten"]);
         assert_eq!(indented("- ", 2, "/a/path/of/many/parts x", 10), ["- /a/path/of/many/parts", "  x"]);
         assert_eq!(indented("\u{1b}[31m✖\u{1b}[0m ", 2, "abc def", 5), ["\u{1b}[31m✖\u{1b}[0m abc", "  def"]);
         assert_eq!(indented("- ", 2, "", 10), ["-"]);

@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn unsafe_characters_are_escaped_and_the_data_stays_the_same() {
-        let value = json!({"a\u{202e}": ["\u{1b}[8m\u{9b}2J\u{7f}\u{61c}\u{2066}\n\t\"é漢", 1, null]});
+        let value = json!({"a\u{202e}": ["\u{2028}\u{2029}\u{1b}[8m\u{9b}2J\u{7f}\u{61c}\u{2066}\n\t\"é漢", 1, null]});
         let mut compact = Vec::new();
         write_json(&mut compact, &value).unwrap();
         let compact = String::from_utf8(compact).unwrap();

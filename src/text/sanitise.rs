@@ -11,12 +11,12 @@ const CRLF: &str = "\r\n";
 
 /// Whether a character is unsafe. Control characters can send commands to a terminal; escape sequences begin with
 /// one. Characters of Unicode's property `Bidi_Control` change the direction of text, so that it reads like another
-/// text. Line ends and tabs are safe.
+/// text. U+2028 and U+2029 end a line in JavaScript and in many editors. Line ends and tabs are safe.
 #[must_use]
 pub fn is_unsafe(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
         _ => c.is_control(),
     }
 }
@@ -82,6 +82,7 @@ mod tests {
             "a\u{fffd}]0;title\u{fffd}b\u{fffd}[31mc\u{fffd}2J\u{fffd}d\u{fffd}"
         );
         assert_eq!(sanitise("shown\r+ hidden\r\n"), "shown\u{fffd}+ hidden\r\n");
+        assert_eq!(sanitise("one\u{2028}line\u{2029}"), "one\u{fffd}line\u{fffd}");
         assert_eq!(sanitise_line("a\nb\tc\r\nd\u{0}"), "a b c d\u{fffd}");
     }
 
@@ -93,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_unsafe_is_left(text in "(?s)[\\x00-\\x1f\\x7f-\\x9f\u{61c}\u{200e}\u{202a}-\u{202e}\u{2066}a\\[0-9;m]{0,40}") {
+        fn nothing_unsafe_is_left(text in "(?s)[\\x00-\\x1f\\x7f-\\x9f\u{61c}\u{200e}\u{2028}-\u{202e}\u{2066}a\\[0-9;m]{0,40}") {
             prop_assert!(!sanitise(&text).replace(CRLF, "").contains(is_unsafe));
             prop_assert!(!sanitise_line(&text).contains(char::is_control));
             let coloured = sanitise_coloured(&text).replace(CRLF, "");

@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn numbers_that_do_not_fit_stand_below_and_whole() {
         let rows = [row(&["lane", "rate", "p50", "most"]), row(&["a-long-name", "123456", "22", "16"])];
-        let told = table_lines(&rows, &[false, true, true, true], 22);
+        let lines = table_lines(&rows, &[false, true, true, true], 22);
         assert_eq!(
-            told,
+            lines,
             [
                 "  lane           rate",
                 "  a-long-name  123456",
@@ -157,8 +157,8 @@ mod tests {
         let rows =
             [row(&["lane", "cache", "rate", "p50"]), row(&["a", "hot", "1", "22"]), row(&["a", "cold", "3", "44"])];
         let right = [false, false, true, true];
-        let told = table_lines(&rows, &right, 19);
-        assert_eq!(told[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
+        let lines = table_lines(&rows, &right, 19);
+        assert_eq!(lines[4..], ["  lane  cache  p50", "  a     hot     22", "  a     cold    44"]);
         // If two key columns leave too little space, only the first column is repeated.
         assert_eq!(
             table_lines(&rows, &right, 18)[4..],
@@ -179,18 +179,18 @@ mod tests {
     fn words_in_the_last_column_are_broken_and_none_is_lost() {
         let said = "libcufile could not be loaded; no such file or directory";
         let rows = [row(&["lane", "n", "the first"]), row(&["gds", "8", said])];
-        let told = table_lines(&rows, &[false, true, false], 40);
-        assert_eq!(told[0], "  lane  n  the first");
-        assert_eq!(told[1], "  gds   8  libcufile could not be");
-        assert_eq!(told[2], "           loaded; no such file or");
+        let lines = table_lines(&rows, &[false, true, false], 40);
+        assert_eq!(lines[0], "  lane  n  the first");
+        assert_eq!(lines[1], "  gds   8  libcufile could not be");
+        assert_eq!(lines[2], "           loaded; no such file or");
         let tied = table_lines(
             &[row(&["n", "transfer\u{a0}89\u{a0}%, copy\u{a0}8\u{a0}%, idle\u{a0}3\u{a0}%"])],
             &[false, false],
             30,
         );
         assert_eq!(tied, ["  n  transfer 89 %, copy 8 %,", "     idle 3 %"]);
-        let words: Vec<&str> = told[1..].iter().flat_map(|line| line.split_whitespace()).collect();
+        let words: Vec<&str> = lines[1..].iter().flat_map(|line| line.split_whitespace()).collect();
         assert_eq!(words[2..].join(" "), said);
-        assert!(told.iter().all(|line| columns_of(line) <= 40));
+        assert!(lines.iter().all(|line| columns_of(line) <= 40));
     }
 }

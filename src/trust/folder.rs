@@ -4,10 +4,11 @@
 //! The parent folder may belong to another user. That user can rename the private folder at any time, or replace it
 //! by another folder or a link. So the folder is used through its descriptor, and nothing is removed by path.
 
+use super::file_id::FileId;
+use super::walk;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -18,13 +19,6 @@ use std::path::{Path, PathBuf};
 const TRIES: u32 = 100;
 /// Write permission for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
-
-/// Device and inode of a folder. They identify it even if its name changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FolderId {
-    device: u64,
-    inode: u64,
-}
 
 /// The reason why a private folder cannot be used or removed.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +61,7 @@ pub struct PrivateFolder {
     above: OwnedFd,
     name: OsString,
     folder: OwnedFd,
-    id: FolderId,
+    id: FileId,
     path: PathBuf,
     /// A descriptor that is closed before the folder is removed. Removing folders needs one, and a process at its
     /// limit of open files would leave the folder.
@@ -81,7 +75,7 @@ impl PrivateFolder {
     /// Fails with [`io::ErrorKind::AlreadyExists`] if it exists. Fails if it cannot be created, or if another user
     /// replaces it during the call.
     pub fn make(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
-        let parent = open_above(above)?;
+        let parent = walk::open_folder(above)?;
         rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
         let again = parent.try_clone();
         let made = Self::take(parent, above, name).and_then(|made| {
@@ -122,7 +116,7 @@ impl PrivateFolder {
     /// # Errors
     /// Fails if it is a link or not a directory, belongs to another user, or is writable by all users.
     pub fn open(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
-        Self::take(open_above(above)?, above, name)
+        Self::take(walk::open_folder(above)?, above, name)
     }
 
     fn take(above: OwnedFd, above_path: &Path, name: &OsStr) -> Result<Self, FolderError> {
@@ -140,7 +134,7 @@ impl PrivateFolder {
         let path = above_path.join(name);
         // Without a spare descriptor, the folder can still be used.
         let spare = folder.try_clone().ok();
-        Ok(Self { above, name: name.to_owned(), id: id_of(&folder)?, folder, path, spare })
+        Ok(Self { above, name: name.to_owned(), id: FileId::of(&folder)?, folder, path, spare })
     }
 
     /// The path at which it was created. If the parent folder is not private, another user may have replaced the
@@ -152,8 +146,16 @@ impl PrivateFolder {
 
     /// The identity of the folder.
     #[must_use]
-    pub const fn id(&self) -> FolderId {
+    pub const fn id(&self) -> FileId {
         self.id
+    }
+
+    /// Lets other users open files in the folder whose names they know. They cannot list or change the folder.
+    ///
+    /// # Errors
+    /// Fails if the permissions cannot be changed.
+    pub fn let_others_enter(&self) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.folder, Mode::from_raw_mode(0o711))?)
     }
 
     /// Creates a file in the folder for writing. Only this user can read it.
@@ -233,8 +235,7 @@ impl PrivateFolder {
     /// # Errors
     /// See [`PrivateFolder::remove`].
     pub fn remove_empty(self) -> Result<(), FolderError> {
-        let there = rustix::fs::statat(&self.above, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        if there.map(|stat| FolderId { device: stat.st_dev, inode: stat.st_ino }) != Ok(self.id) {
+        if FileId::at(&self.above, &self.name) != Ok(self.id) {
             return Err(FolderError::Replaced);
         }
         // If another user replaces the folder at this moment, this call can only remove an empty folder.
@@ -247,9 +248,9 @@ impl PrivateFolder {
 ///
 /// # Errors
 /// Fails if the path no longer leads to that folder.
-pub fn enter(path: &Path, id: FolderId) -> Result<(), FolderError> {
+pub fn enter(path: &Path, id: FileId) -> Result<(), FolderError> {
     let folder = open_folder(rustix::fs::CWD, path.as_os_str())?;
-    if id_of(&folder)? != id {
+    if FileId::of(&folder)? != id {
         return Err(FolderError::Replaced);
     }
     Ok(rustix::process::fchdir(&folder)?)
@@ -262,11 +263,6 @@ pub fn shown(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Opens the parent folder, as the caller named it.
-fn open_above(path: &Path) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-}
-
 fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(above, name, flags, Mode::empty()).map_err(|errno| match errno {
@@ -274,11 +270,6 @@ fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderErr
         Errno::LOOP | Errno::NOTDIR => FolderError::NotAFolder,
         errno => errno.into(),
     })
-}
-
-fn id_of(folder: &OwnedFd) -> rustix::io::Result<FolderId> {
-    let stat = rustix::fs::fstat(folder)?;
-    Ok(FolderId { device: stat.st_dev, inode: stat.st_ino })
 }
 
 /// The owner that a folder's file system gives to new files of this process. This is not the effective user if the

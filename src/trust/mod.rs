@@ -1,20 +1,24 @@
 //! Decides which files and folders are trusted: programs and libraries that no other user could have written, and
-//! private folders that this program creates and removes.
+//! private folders that this program creates and removes. Opens the folders into which results are written.
 
+mod destination;
 mod environment;
+mod file_id;
 mod folder;
 mod maker;
 mod regular;
 mod scratch;
-mod unfinished;
+mod walk;
 
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
+pub use destination::{Destination, Unfinished};
 pub use environment::leave_out_foreign_folders;
-pub use folder::{FolderError, FolderId, PrivateFolder, enter, shown};
+pub use file_id::FileId;
+pub use folder::{FolderError, PrivateFolder, enter, shown};
 pub use maker::Maker;
 pub use regular::{open_regular, read_regular};
-pub use scratch::Scratch;
-pub use unfinished::unfinished_file;
+pub use scratch::{Scratch, remove_leftovers};
+pub use walk::Owners;
 
 use std::path::PathBuf;
 

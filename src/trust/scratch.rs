@@ -1,8 +1,10 @@
 //! A private scratch folder that is removed when its value is dropped.
 
+use super::destination::Destination;
 use super::folder::PrivateFolder;
 use super::maker::Maker;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -54,6 +56,14 @@ impl Scratch {
         self.0.as_ref().map_or(Path::new(""), PrivateFolder::path)
     }
 
+    /// Lets other users open files in the folder whose names they know. They cannot list the folder.
+    ///
+    /// # Errors
+    /// Fails if the permissions cannot be changed.
+    pub fn let_others_enter(&self) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), PrivateFolder::let_others_enter)
+    }
+
     /// Removes the folder and its content.
     ///
     /// # Errors
@@ -80,11 +90,36 @@ fn sweep_once(above: &Path) {
     }
 }
 
+/// Removes the scratch folders and unfinished files of this process. It is called after the process was replaced,
+/// because it could not continue. `arguments` are those of the process; some are folders in which it worked.
+pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
+    let own = Maker::own();
+    let named = arguments.filter_map(|argument| {
+        let text = argument.to_string_lossy().into_owned();
+        // An option and its value can be one argument.
+        Some(PathBuf::from(text.rsplit_once('=').filter(|_| text.starts_with('-')).map_or(text.as_str(), |(_, v)| v)))
+            .filter(|path| !path.as_os_str().is_empty())
+    });
+    let with_parents = named.flat_map(|path| [path.parent().map(Path::to_owned), Some(path)]).flatten();
+    let usual = [std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
+    for folder in usual.into_iter().chain(with_parents).collect::<BTreeSet<PathBuf>>() {
+        sweep_of(&folder, |maker| maker == own);
+        if let Ok(folder) = Destination::open(&folder) {
+            folder.remove_unfinished(|maker| maker == own);
+        }
+    }
+}
+
 fn sweep(above: &Path) {
+    sweep_of(above, |maker| !maker.may_live());
+}
+
+/// Removes the scratch folders in `above` of these processes.
+fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
     let Ok(entries) = std::fs::read_dir(above) else { return };
     for entry in entries.take(MOST_EXAMINED).flatten() {
         let name = entry.file_name();
-        if name.to_str().and_then(Maker::of).is_none_or(Maker::may_live) {
+        if !name.to_str().and_then(Maker::of).is_some_and(&is_left) {
             continue;
         }
         // Links, folders of other users and locked folders are not removed.

@@ -142,7 +142,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
         tabs.iter().map(|(screen, tab)| width(title(*screen, tab)) + 2 + gap).sum::<usize>() + 1
     };
     let status_runs = |brief| if with_badge { badge(state, ctx, theme) } else { clock(state, ctx, brief, theme) };
-    let ways: [(usize, Title, bool); 3] = [(3, long, false), (1, long, false), (1, long, true)];
+    let variants: [(usize, Title, bool); 3] = [(3, long, false), (1, long, false), (1, long, true)];
     // The columns of the clock are reserved when it is not shown, so that the tabs do not move.
     let right = |brief| runs_width(&status_runs(brief)).max(CLOCK);
     let fits = |(gap, title, brief): &(usize, Title, bool)| needs(gap + 1, *title) + right(*brief) < room;
@@ -151,7 +151,7 @@ fn tabs(pen: &mut Pen<'_>, state: &State, ctx: &Context, (current, tabs): Tabs<'
         room if needs(2, long) <= room => (1, long, true),
         _ => (1, short, true),
     };
-    let (gap, title, brief) = ways.into_iter().find(fits).unwrap_or(alone);
+    let (gap, title, brief) = variants.into_iter().find(fits).unwrap_or(alone);
     let gap = gap as u16;
     let bare = needs(2, title) > room;
     let mut x = 1;

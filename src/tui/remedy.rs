@@ -6,7 +6,7 @@ use crate::session::State;
 
 /// The plan that fixes a finding. If the finding passes, it is the plan that fixed it.
 pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s FixPlan> {
-    let applied = state.applied.iter().rev().find(|fix| fix.stands && fix.plan.check == finding.id);
+    let applied = state.applied.iter().rev().find(|fix| fix.in_effect && fix.plan.check == finding.id);
     if let Some(fix) = applied {
         return Some(&fix.plan);
     }
@@ -24,7 +24,7 @@ pub(crate) fn remedy<'s>(state: &'s State, finding: &'s Finding) -> Option<&'s s
 
 /// Whether a plan still has to be applied.
 pub(crate) fn is_open(state: &State, plan: &FixPlan) -> bool {
-    let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
+    let applied = state.applied.iter().any(|fix| fix.in_effect && fix.plan.id == plan.id);
     let last = state.fix_log.iter().rev().find(|line| line.id == plan.id && line.stage != FixStage::Previewed);
     let in_place = last.is_some_and(|line| matches!(line.stage, FixStage::Fixed | FixStage::Waiting));
     let passes = state.checks.iter().any(|finding| finding.id == plan.check && finding.status == Status::Pass);

@@ -95,7 +95,7 @@ pub(crate) fn fixing(stage: FixStage) -> State {
     for (at, text) in messages {
         let finding = (at == FixStage::Fixed).then(|| Finding { status: Status::Pass, ..udev_finding() });
         if at == FixStage::Fixed {
-            let fix = AppliedFix { plan: udev_plan(), at_unix_s: state.started_unix_ms / 1000, stands: true };
+            let fix = AppliedFix { plan: udev_plan(), at_unix_s: state.started_unix_ms / 1000, in_effect: true };
             let body = EventBody::FixesApplied { applied: vec![fix] };
             state.reduce(&Event { at_ns: state.now_ns, body });
         }

@@ -30,6 +30,7 @@ pub struct Attached {
     process: Process,
     started: u64,
     attached_at: Instant,
+    time: Option<Duration>,
     until: Option<Instant>,
     look_took: Duration,
     read_before: Option<(u64, u64)>,
@@ -45,7 +46,13 @@ pub struct Attached {
 /// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
-    let process = Process::new(number).map_err(|error| WatchError::Attach(pid, error.to_string()))?;
+    let process = Process::new(number).map_err(|error| {
+        let why = match error {
+            procfs::ProcError::NotFound(_) => "there is no such process".to_owned(),
+            other => other.to_string(),
+        };
+        WatchError::Attach(pid, why)
+    })?;
     let failed = |error: procfs::ProcError| WatchError::Attach(pid, error.to_string());
     let stat = process.stat().map_err(failed)?;
     if stat.state == 'Z' {
@@ -53,11 +60,11 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     }
     let other_user = process.uid().map_err(failed)? != geteuid().as_raw();
     let started = stat.starttime;
-    let attached_at = Instant::now();
     let mut attached = Attached {
         started,
-        attached_at,
-        until: time.map(|time| attached_at + time),
+        attached_at: Instant::now(),
+        time,
+        until: None,
         look_took: Duration::ZERO,
         read_before: reads(&process),
         nvfs_before: routes::nvfs_reads(),
@@ -71,8 +78,11 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         tally: Tally::default(),
     };
     attached.tally.began_late = true;
-    attached.tally.recent.origin_ns = super::launch::now_ns();
+    attached.tally.began_at(super::launch::now_ns());
     attached.look();
+    // The kernel may need a second or more to set the probes. The time to watch begins then.
+    attached.attached_at = Instant::now();
+    attached.until = attached.time.map(|time| attached.attached_at + time);
     Ok(attached)
 }
 
@@ -158,7 +168,8 @@ impl Attached {
         let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
         let maps = self.process.maps();
         let descriptors = self.process.fd();
-        seen.readable = maps.is_ok() && descriptors.is_ok();
+        // It stays true if the process ends at this moment.
+        seen.readable |= maps.is_ok() && descriptors.is_ok();
         for map in maps.into_iter().flatten() {
             let MMapPath::Path(path) = map.pathname else { continue };
             if is_libcufile(&path) {
@@ -203,11 +214,14 @@ impl Attached {
             command: self.report.command.clone(),
             ended: self.report.ended,
             attached: self.report.attached.clone(),
-            processes: recorder.processes(),
+            open_calls: recorder.open_calls(super::launch::now_ns()),
             // The results of stream transfers are not known, because they are read too late.
             unfinished: 0,
             ..self.tally.report(&recorder.totals())
         };
+        if let Some(seen) = &mut report.attached {
+            seen.processes = recorder.processes();
+        }
         routes::decide(&mut report, MachineRoutes::look(self.nvfs_before));
         report
     }

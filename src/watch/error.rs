@@ -17,6 +17,11 @@ pub enum WatchError {
     /// The program could not be started.
     #[error("cannot start {}: {}", .0.to_string_lossy(), .1)]
     Start(OsString, std::io::Error),
+    /// The shared file lost a part.
+    #[error(
+        "the file with the recorded calls became shorter, so the calls are not known: the watched program truncated it, or its file system (/dev/shm or TMPDIR) is full"
+    )]
+    Cut,
     /// gds-top could not attach to the process.
     #[error("cannot attach to process {0}: {1}")]
     Attach(u32, String),

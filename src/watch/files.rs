@@ -33,8 +33,8 @@ pub(super) struct Transfer {
     pub(super) offset: u64,
     pub(super) size: u64,
     pub(super) address: u64,
-    /// Whether the memory was registered.
-    pub(super) registered: bool,
+    /// Whether the memory was registered. `None` if it may have been registered before the recording began.
+    pub(super) registered: Option<bool>,
 }
 
 /// A file with its transfers.
@@ -97,7 +97,8 @@ impl File {
         counts.count += 1;
         counts.below_mib += u64::from(transfer.size < MIB);
         counts.unaligned += u64::from(!aligned);
-        counts.unregistered += u64::from(!transfer.registered);
+        counts.unregistered += u64::from(transfer.registered == Some(false));
+        counts.maybe_registered += u64::from(transfer.registered.is_none());
         counts.batched += u64::from(transfer.how == How::Batch);
         counts.streamed += u64::from(transfer.how == How::Stream);
     }
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     fn read_of(offset: u64, size: u64) -> Transfer {
-        Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: true }
+        Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: Some(true) }
     }
 
     #[test]
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(file.seen().o_direct, Some(true));
         file.register(true, 0);
         assert_eq!((file.seen().o_direct, file.seen().failed_registrations), (None, 1));
-        for transfer in [read_of(0, 8192), read_of(1, 4096), Transfer { registered: false, ..read_of(0, MIB) }] {
+        for transfer in [read_of(0, 8192), read_of(1, 4096), Transfer { registered: Some(false), ..read_of(0, MIB) }] {
             file.submit(&transfer);
         }
         file.finish(false, 0, -5);

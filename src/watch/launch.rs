@@ -90,7 +90,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         audit.push(OsStr::from_bytes(other));
     }
     let mut command = Command::new(program);
-    command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, library.shared());
+    command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, &library.shared);
     match launch.output {
         Output::Inherited => {}
         Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
@@ -100,7 +100,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let started_ns = now_ns();
     let child = command.spawn().map_err(|error| WatchError::Start(program.clone(), error))?;
     let mut tally = Tally::default();
-    tally.recent.origin_ns = started_ns;
+    tally.began_at(started_ns);
     Ok(Watched {
         library,
         outside: Outside::new(child.id()),
@@ -148,7 +148,7 @@ impl Watched {
             });
             self.still_running = self.reader.running(&self.library.words, self.child.id());
             self.finish();
-            return Ok(false);
+            return if self.library.words.is_cut() { Err(WatchError::Cut) } else { Ok(false) };
         }
         std::thread::sleep(DRAIN_EVERY);
         Ok(true)
@@ -185,14 +185,23 @@ impl Watched {
         self.tally.recent.take()
     }
 
+    /// Programs whose calls are not recorded: those that were seen without the library, and those that the library
+    /// reported at their start, because they may end before they are seen.
+    fn unrecorded(&self) -> Vec<String> {
+        let mut all: std::collections::BTreeSet<String> = self.outside.unrecorded().into_iter().collect();
+        all.extend(self.tally.not_recorded.iter().cloned());
+        all.into_iter().collect()
+    }
+
     /// Reads all remaining calls.
     fn finish(&mut self) {
         self.drain();
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
-        if self.library.words.load(header::PROCESSES) == 0 {
-            self.not_loaded = not_loaded::reason(&self.program);
+        if self.library.words.load(header::PROGRAMS) == 0 {
+            let is_cut = self.library.words.is_cut();
+            self.not_loaded = if is_cut { Some(NotLoaded::Truncated) } else { not_loaded::reason(&self.program) };
         }
     }
 
@@ -206,12 +215,13 @@ impl Watched {
             command: self.command.clone(),
             ended: self.ended,
             wall_ns: now_ns().saturating_sub(self.started_ns),
-            processes: words.load(header::PROCESSES),
+            programs: words.load(header::PROGRAMS),
+            open_calls: self.reader.open_calls(words, now_ns()),
             uncounted,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
             not_loaded: self.not_loaded,
-            unrecorded: self.outside.unrecorded(),
+            unrecorded: self.unrecorded(),
             cuda_processes: self.outside.cuda_processes(),
             still_running: self.still_running,
             process_io: self.outside.io(),

@@ -1,13 +1,18 @@
 //! Installs the recording library and the shared file in private folders, which are removed at the end.
+//!
+//! Programs of root can change their user. To record them too, root lets other users open the library for reading and
+//! the shared file for writing. They cannot list the folder of the shared file, and its name has 128 random bits. The
+//! environment of the recorded processes contains the name. The reader treats all content of the file as untrusted.
 
 use super::error::WatchError;
 use crate::device::SharedWords;
 use crate::trust::Scratch;
 use cufile_audit::layout::{FILE_BYTES, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RING_BYTES, VERSION, header, options};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
+use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The library from the build script. It is empty on targets without the audit interface of glibc.
@@ -23,7 +28,9 @@ const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;
 #[derive(Debug)]
 pub(super) struct Library {
     code: Scratch,
-    memory: Option<Scratch>,
+    _memory: Option<Scratch>,
+    /// The path of the shared file.
+    pub(super) shared: PathBuf,
     /// The mapped shared file.
     pub(super) words: SharedWords,
 }
@@ -37,33 +44,48 @@ impl Library {
         // Containers mount /dev/shm with noexec, so the library cannot be loaded from there.
         let code = Scratch::new("gds-top-watch-").map_err(|e| WatchError::File(std::env::temp_dir(), e))?;
         let path = code.path().join(NAME);
-        private(&path).and_then(|mut file| file.write_all(LIBRARY)).map_err(|e| WatchError::File(path.clone(), e))?;
+        let for_all = rustix::process::geteuid().is_root();
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| WatchError::File(path, error)
+        };
+        create(&path, if for_all { 0o555 } else { 0o600 })
+            .and_then(|mut file| file.write_all(LIBRARY))
+            .map_err(failed(&path))?;
         let memory = Some(Path::new(MEMORY_FOLDER))
             .filter(|folder| rustix::fs::statvfs(*folder).is_ok_and(|s| s.f_bavail * s.f_frsize >= ROOM_BYTES))
             .and_then(|folder| Scratch::new_in(folder, "gds-top-watch-").ok());
-        let shared = memory.as_ref().unwrap_or(&code).path().join("calls");
-        let words = share(&shared, &path, statistics).map_err(|e| WatchError::File(shared.clone(), e))?;
-        Ok(Self { code, memory, words })
+        let shared = memory.as_ref().unwrap_or(&code).path().join(format!("calls-{:016x}{:016x}", random(), random()));
+        let words = share(&shared, &path, statistics, for_all).map_err(failed(&shared))?;
+        if for_all {
+            for folder in std::iter::once(&code).chain(&memory) {
+                folder.let_others_enter().map_err(failed(folder.path()))?;
+            }
+        }
+        Ok(Self { code, _memory: memory, shared, words })
     }
 
     /// The path of the library.
     pub(super) fn path(&self) -> PathBuf {
         self.code.path().join(NAME)
     }
-
-    /// The path of the shared file.
-    pub(super) fn shared(&self) -> PathBuf {
-        self.memory.as_ref().unwrap_or(&self.code).path().join("calls")
-    }
 }
 
-fn private(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+/// The operating system provides the seed.
+fn random() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// Creates a file with exactly these permissions.
+fn create(path: &Path, mode: u32) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
+    Ok(file)
 }
 
 /// Creates the shared file. It is sparse, so only its header uses memory.
-fn share(path: &Path, library: &Path, statistics: bool) -> std::io::Result<SharedWords> {
-    let file = private(path)?;
+fn share(path: &Path, library: &Path, statistics: bool, for_all: bool) -> std::io::Result<SharedWords> {
+    let file = create(path, if for_all { 0o666 } else { 0o600 })?;
     file.set_len(FILE_BYTES as u64)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, HEADER_BYTES as u64)?;
     let words = SharedWords::map(&file, FILE_BYTES)?;

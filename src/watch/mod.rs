@@ -4,6 +4,7 @@
 //! [`WatchReport`]: crate::core::WatchReport
 
 mod attach;
+mod classes;
 mod error;
 mod files;
 mod kv_names;
@@ -11,6 +12,7 @@ mod launch;
 mod library;
 mod not_loaded;
 mod outside;
+mod paces;
 mod plain;
 mod probes;
 mod recent;

@@ -3,9 +3,11 @@
 
 use super::rings::{Group, Total, Totals};
 use super::symbols;
+use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
+use procfs::process::{MMPermissions, MMapPath};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -51,6 +53,7 @@ const fn points_to_arguments(function: Function) -> bool {
 /// A call that has not returned yet.
 #[derive(Debug)]
 struct Begun {
+    process: u32,
     function: Function,
     library: u8,
     at_ns: u64,
@@ -163,7 +166,11 @@ impl Recorder {
             }
         }
         more_descriptors();
+        let first = probes.first().map_or(0, |probe| probe.offset);
         let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel rejects probes: {error}"))?;
+        if has_breakpoint(process, path, first) == Some(false) {
+            return Err("the kernel accepted the probes but did not set them in the process".to_owned());
+        }
         let number = self.sets.len() as u8;
         self.sets.push(Set { probes, _library: library, functions });
         let record = Record { head: Record::head(kind::LIBRARY, number, 0), ..Record::default() };
@@ -268,6 +275,18 @@ impl Recorder {
         self.belongs.values().filter(|belongs| **belongs).count() as u64
     }
 
+    /// The calls of the process and its descendants that have not returned.
+    pub(super) fn open_calls(&self, now_ns: u64) -> Vec<OpenCall> {
+        let all = self.begun.iter().flat_map(|(thread, calls)| calls.iter().map(move |call| (*thread, call)));
+        all.map(|(thread, call)| OpenCall {
+            function: FUNCTIONS[call.function as usize].name.to_owned(),
+            process: call.process,
+            thread,
+            age_ns: now_ns.saturating_sub(call.at_ns),
+        })
+        .collect()
+    }
+
     pub(super) fn totals(&self) -> Totals {
         Totals { functions: self.totals.clone(), threads: self.threads.len() as u64, lost: self.lost }
     }
@@ -278,6 +297,24 @@ fn more_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     // An error is ignored here. Opening the probes then fails with a reason.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// The instruction that the kernel writes at a probe.
+const BREAKPOINT: &[u8] = if cfg!(target_arch = "x86_64") { &[0xcc] } else { &[0xa0, 0x00, 0x20, 0xd4] };
+
+/// Whether the code of a process has a breakpoint at an offset of a mapped file. `None` if the code cannot be read.
+fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
+    let maps = procfs::process::Process::new(i32::try_from(process).ok()?).ok()?.maps().ok()?;
+    let code = maps.iter().find(|map| {
+        let length = map.address.1 - map.address.0;
+        matches!(&map.pathname, MMapPath::Path(mapped) if mapped == path)
+            && map.perms.contains(MMPermissions::EXECUTE)
+            && offset.checked_sub(map.offset).is_some_and(|inside| inside < length)
+    })?;
+    let mut bytes = vec![0; BREAKPOINT.len()];
+    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
+    memory.read_exact_at(&mut bytes, code.address.0 + (offset - code.offset)).ok()?;
+    Some(bytes == BREAKPOINT)
 }
 
 /// The online CPUs, from a list such as `0-3,8`.
@@ -296,7 +333,8 @@ fn cpus(text: &str) -> Vec<u32> {
 
 fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
     let [_, b, c, d, e, f] = arguments;
-    let mut begun = Begun { function, library, at_ns, arguments, description: [0; 2], words: Vec::new() };
+    let process = memory.process;
+    let mut begun = Begun { process, function, library, at_ns, arguments, description: [0; 2], words: Vec::new() };
     match function {
         Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
         Function::ReadAsync | Function::WriteAsync => {

@@ -1,9 +1,10 @@
 //! Reads the shared file: new records, totals, and the rings of ended threads.
 
+use crate::core::OpenCall;
 use crate::device::SharedWords;
 use cufile_audit::layout::{
-    FUNCTION_COUNT, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
-    TEXT_BYTES, header, kind, ring, state,
+    FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
+    Record, TEXT_BYTES, header, kind, ring, state,
 };
 use std::collections::HashSet;
 use std::path::Path;
@@ -94,6 +95,24 @@ pub(super) struct Reader {
     namespace: u64,
     /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
+    /// The unfinished calls of these threads, with their start in nanoseconds.
+    ended_open: Vec<(OpenCall, u64)>,
+}
+
+/// Maximum number of unfinished calls that are listed.
+const MOST_OPEN: usize = 1024;
+
+/// The call that the thread of a ring has not finished, with its start in nanoseconds.
+fn open_call(words: &SharedWords, index: usize) -> Option<(OpenCall, u64)> {
+    let first = first_word(index);
+    let function = usize::try_from(words.load(first + ring::OPEN)).ok()?.checked_sub(1)?;
+    let call = OpenCall {
+        function: FUNCTIONS.get(function)?.name.to_owned(),
+        process: words.load(first + ring::PID) as u32,
+        thread: words.load(first + ring::TID) as u32,
+        age_ns: 0,
+    };
+    Some((call, words.load(first + ring::OPEN_SINCE)))
 }
 
 fn first_word(index: usize) -> usize {
@@ -105,7 +124,14 @@ impl Reader {
         let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
-        Self { namespace: digits.parse().unwrap_or(u64::MAX), ended: Totals::default() }
+        Self { namespace: digits.parse().unwrap_or(u64::MAX), ended: Totals::default(), ended_open: Vec::new() }
+    }
+
+    /// The calls that have not returned.
+    pub(super) fn open_calls(&self, words: &SharedWords, now_ns: u64) -> Vec<OpenCall> {
+        let now = in_use(words).filter_map(|index| open_call(words, index));
+        let all = self.ended_open.iter().cloned().chain(now).take(MOST_OPEN);
+        all.map(|(call, since_ns)| OpenCall { age_ns: now_ns.saturating_sub(since_ns), ..call }).collect()
     }
 
     /// Removes all new records from the rings. They are sorted by [`Group::order`].
@@ -164,8 +190,10 @@ impl Reader {
             self.drain_ring(words, index, groups);
             let (functions, lost) = counters(words, index);
             self.ended.add(&functions, lost);
-            let zero = [ring::PID, ring::TID, ring::NAMESPACE, ring::WRITTEN, ring::LOST, ring::READ].into_iter();
-            for word in zero.chain(ring::TOTALS..ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) {
+            let room = MOST_OPEN.saturating_sub(self.ended_open.len());
+            self.ended_open.extend(open_call(words, index).into_iter().take(room));
+            let zero = [ring::PID, ring::TID, ring::NAMESPACE, ring::WRITTEN, ring::LOST, ring::OPEN, ring::READ];
+            for word in zero.into_iter().chain(ring::TOTALS..ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) {
                 words.store(first + word, 0);
             }
             words.store(header::STATES + index, state::FREE);

@@ -1,9 +1,7 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
-use crate::core::{Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
+use crate::core::{self, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
 use std::path::Path;
-
-const NVIDIA_FS: &str = "/proc/driver/nvidia-fs/stats";
 
 /// The route counters of the machine while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,12 +17,7 @@ pub(super) struct MachineRoutes {
 /// Number of reads that nvidia-fs has counted for all processes. `None` if the module is not loaded or does not
 /// count.
 pub(super) fn nvfs_reads() -> Option<u64> {
-    let text = std::fs::read_to_string(NVIDIA_FS).ok()?;
-    if text.lines().any(|line| line.starts_with("IO stats: Disabled")) {
-        return None;
-    }
-    let line = text.lines().find(|line| line.starts_with("Reads"))?;
-    line.split_whitespace().find_map(|word| word.strip_prefix("n=")?.parse().ok())
+    core::nvfs_reads(&std::fs::read_to_string(NVFS_STATS).ok()?)
 }
 
 impl MachineRoutes {
@@ -33,7 +26,7 @@ impl MachineRoutes {
     pub(super) fn look(before: Option<u64>) -> Self {
         Self {
             nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
-            has_nvidia_fs: Path::new(NVIDIA_FS).exists(),
+            has_nvidia_fs: Path::new(NVFS_STATS).exists(),
             // Grace systems have C2C without nvidia-fs.
             may_use_p2pdma: may_use_p2pdma() || cfg!(target_arch = "aarch64"),
         }

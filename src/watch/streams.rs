@@ -96,7 +96,8 @@ mod tests {
     use crate::watch::files::How;
 
     fn pending(result_at: u64, before: i64) -> Pending {
-        let transfer = Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: true };
+        let transfer =
+            Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: Some(true) };
         Pending { file: 0, transfer, result_at, before, is_visible: true }
     }
 

@@ -1,6 +1,8 @@
 //! Creates a report from the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
+use super::classes::{CLASSES, class_of, largest};
 use super::files::{File, How, Transfer};
+use super::paces::Paces;
 use super::recent::Recent;
 use super::rings::{Group, Totals};
 use super::streams::{Ended, Pending, Streams};
@@ -10,10 +12,8 @@ use crate::core::{
 };
 use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Number of size classes. The classes are powers of four from 4 KiB. The last one contains all larger reads.
-const CLASSES: usize = 12;
 /// Number of duration classes. The classes are powers of four from 1 µs. The last one contains all longer reads.
 const DURATIONS: usize = 12;
 /// The operation code of a read in a batch entry.
@@ -90,7 +90,10 @@ pub(super) struct Tally {
     failures: BTreeMap<FailureKey, (u64, Option<usize>)>,
     buffers: BufferUse,
     pub(super) streams: Streams,
+    paces: Paces,
     statistics: HashMap<Counted, RouteStatistics>,
+    /// Programs that the program started and that are not recorded.
+    pub(super) not_recorded: BTreeSet<String>,
     /// Processes that made transfers, by their copy of libcufile.
     transferring: HashSet<Counted>,
 }
@@ -101,6 +104,12 @@ fn function_of(record: &Record) -> Option<Function> {
 }
 
 impl Tally {
+    /// Sets the time at which the program started or was attached, in nanoseconds.
+    pub(super) const fn began_at(&mut self, at_ns: u64) {
+        self.recent.origin_ns = at_ns;
+        self.paces.origin_ns = at_ns;
+    }
+
     /// Processes one call.
     pub(super) fn take(&mut self, group: &Group) {
         let record = &group.record;
@@ -111,6 +120,9 @@ impl Tally {
             None if record.kind() == kind::TOUCHED => self.touched(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
+            None if record.kind() == kind::NOT_RECORDED && self.not_recorded.len() < MOST_LIBRARIES => {
+                self.not_recorded.insert(group.text());
+            }
             None => {}
         }
     }
@@ -151,6 +163,8 @@ impl Tally {
             Answer::Plain => false,
         };
         let mut concerned = None;
+        let size = FUNCTIONS[function as usize].answer == Answer::Bytes;
+        self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
             Function::HandleRegister => {
                 let file = self.file(group.text(), record.object);
@@ -303,7 +317,10 @@ impl Tally {
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
         let registered = self.of(process).buffers.range(..=address).next_back();
-        let registered = registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) || self.began_late;
+        let registered = match registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) {
+            false if self.began_late => None,
+            known => Some(known),
+        };
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
 
@@ -323,7 +340,7 @@ impl Tally {
 
     /// Counts a read with its size and duration.
     fn time_read(&mut self, size: u64, took_ns: u64) {
-        let class = (0..CLASSES - 1).find(|class| size <= 4096 << (2 * class)).unwrap_or(CLASSES - 1);
+        let class = class_of(size);
         let seen = &mut self.sizes[class];
         seen.count += 1;
         seen.total_ns = seen.total_ns.saturating_add(took_ns);
@@ -413,6 +430,7 @@ impl Tally {
             // The program sees the end of an entry when it asks for the status of the batch.
             self.time_read(entry.size, event.end_ns.saturating_sub(entry.submitted_ns));
         }
+        self.paces.add("batch entry", Some(entry.size), entry.submitted_ns, event.end_ns);
         if failed {
             self.failure("batch entry", result, 0, Some(entry.file), true);
         }
@@ -457,7 +475,11 @@ impl Tally {
                 .map(|((function, code, errno, after_submission), (count, file))| WatchedFailure {
                     function: function.clone(),
                     code: *code,
-                    name: if *errno == 0 { name_of(*code) } else { Some(text_of(*errno)) },
+                    name: match *errno {
+                        0 => name_of(*code),
+                        // cuFile also stores its own codes in errno.
+                        errno => name_of(errno.into()).or_else(|| Some(text_of(errno))),
+                    },
                     errno: Some(*errno).filter(|errno| *errno != 0),
                     count: *count,
                     file: file.map(|file| self.files[file].path.clone()),
@@ -466,6 +488,7 @@ impl Tally {
                 .collect(),
             buffers: self.buffers,
             unfinished: self.streams.unfinished(),
+            paces: self.paces.report(),
             statistics: self.all_statistics(),
             ..WatchReport::default()
         }
@@ -497,11 +520,6 @@ impl Tally {
         });
         all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }
-}
-
-/// The largest size of a class in bytes.
-const fn largest(class: usize) -> u64 {
-    if class + 1 == CLASSES { u64::MAX } else { 4096 << (2 * class) }
 }
 
 /// The text of an error of the operating system, without its number.

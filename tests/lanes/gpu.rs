@@ -1,29 +1,28 @@
-//! Tests of a GPU target with the stand-ins for CUDA and cuFile: the paths of the bytes, and the path of every
-//! failure. Nothing is measured.
+//! Tests of a GPU target with the stand-ins for CUDA and cuFile: the paths of the bytes. Nothing is
+//! measured.
 
-use crate::harness::{ENGINES, Outcome, STANDIN_NAME, folder, gpu_order, run, run_until, standin_env, with_settings};
+use crate::harness::{ENGINES, Outcome, STANDIN_NAME, folder, gpu_order, run, standin_env, with_settings};
 use crate::standins::{self, Standins};
 use crate::{models, sound};
-use gds_top::core::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Note, Phase, Route, RunResult, Target};
-use std::cell::Cell;
+use gds_top::core::{AutoReason, CacheState, Engine, LaneOrder, ModelInfo, Note, Phase, Route, RunResult};
 
 const CUFILE: [Engine; 5] =
     [Engine::GdsPerTensor, Engine::GdsBounce, Engine::GdsSlab, Engine::GdsBatch, Engine::GdsStream];
 
 /// The model and the stand-ins. `None`, with a message, if there is no C compiler.
-fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
+pub(crate) fn setting() -> Option<(tempfile::TempDir, ModelInfo, Standins)> {
     let built = standins::build()?;
     let folder = folder();
     let model = models::odd(folder.path());
     Some((folder, model, built))
 }
 
-fn told(built: &Standins, order: &LaneOrder, told: &[(&str, &str)]) -> Outcome {
-    told_on(built, order, told, true)
+pub(crate) fn run_with(built: &Standins, order: &LaneOrder, env: &[(&str, &str)]) -> Outcome {
+    run_on(built, order, env, true)
 }
 
-fn told_on(built: &Standins, order: &LaneOrder, told: &[(&str, &str)], nvidia_fs: bool) -> Outcome {
-    let mut env = standin_env(&built.folder, told);
+fn run_on(built: &Standins, order: &LaneOrder, env: &[(&str, &str)], nvidia_fs: bool) -> Outcome {
+    let mut env = standin_env(&built.folder, env);
     // The stand-in libcufile reports version 1.20, which is not opened if /proc/modules is missing. The preload
     // provides one.
     let machine = folder();
@@ -40,7 +39,7 @@ fn told_on(built: &Standins, order: &LaneOrder, told: &[(&str, &str)], nvidia_fs
 fn every_engine_lands_the_model_on_the_gpu() {
     let Some((_folder, model, built)) = setting() else { return };
     for engine in ENGINES {
-        let outcome = told(&built, &gpu_order(engine.clone(), &model), &[]);
+        let outcome = run_with(&built, &gpu_order(engine.clone(), &model), &[]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         assert_eq!(result.target.as_str(), STANDIN_NAME);
@@ -74,7 +73,7 @@ fn settings_change_how_and_not_what() {
     ];
     for (engine, set) in settings {
         let order = with_settings(gpu_order(engine, &model), set);
-        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", "posix")]);
+        let outcome = run_with(&built, &order, &[("STANDIN_CUFILE_ROUTE", "posix")]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         // Threads read instead of io_uring where the kernel, a container or an emulator has none. They register nothing.
@@ -96,7 +95,7 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
     for version in ["1150", "1180", "1200"] {
         let kib = |engine, set: &[(&str, u64)], env: &[(&str, &str)]| {
             let env = [&[("STANDIN_CUFILE_VERSION", version), ("STANDIN_CUFILE_ROUTE", "posix")], env].concat();
-            let outcome = told(&built, &with_settings(gpu_order(engine, &model), set), &env);
+            let outcome = run_with(&built, &with_settings(gpu_order(engine, &model), set), &env);
             sound::check(&outcome, &model);
             assert!(outcome.result().setup_parts_ns["driver_open"] > 0);
             outcome.result().settings[NAME]
@@ -111,7 +110,7 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
         assert_eq!(kib(Engine::GdsPerTensor, &[], &refused), 16384, "the report is true");
         let order = with_settings(gpu_order(Engine::GdsPerTensor, &model), &[(NAME, 2048)]);
         let env = [("STANDIN_CUFILE_VERSION", version), refused[0]];
-        let outcome = told(&built, &order, &env);
+        let outcome = run_with(&built, &order, &env);
         let error = outcome.error();
         assert!(error.contains("setting max_direct_io_size_kb to 2048 failed") && error.contains("5022"), "{error}");
     }
@@ -121,7 +120,7 @@ fn in_compat_mode_a_registration_pins_less_where_nobody_chose_otherwise() {
 fn a_read_that_is_short_is_read_on() {
     let Some((_folder, model, built)) = setting() else { return };
     for engine in CUFILE {
-        sound::check(&told(&built, &gpu_order(engine, &model), &[("STANDIN_CUFILE_SHORT", "1")]), &model);
+        sound::check(&run_with(&built, &gpu_order(engine, &model), &[("STANDIN_CUFILE_SHORT", "1")]), &model);
     }
 }
 
@@ -130,7 +129,7 @@ fn the_route_is_what_the_statistics_prove() {
     let Some((_folder, model, built)) = setting() else { return };
     for (said, route) in [("posix", Route::Compat), ("nvfs", Route::Nvfs), ("p2p", Route::P2pdma)] {
         for engine in CUFILE {
-            let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUFILE_ROUTE", said)]);
+            let outcome = run_with(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUFILE_ROUTE", said)]);
             sound::check(&outcome, &model);
             let counts = outcome.result().route.clone().unwrap();
             assert_eq!((counts.route, counts.proven), (route, true), "{counts:?}");
@@ -155,7 +154,7 @@ fn a_route_that_only_some_reads_took_is_told_with_the_others_and_a_tie_is_none()
     let Some((_folder, model, built)) = setting() else { return };
     for (every, route) in [("3", Route::Nvfs), ("2", Route::Compat)] {
         let env = [("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_POSIX_EVERY", every)];
-        let outcome = told(&built, &gpu_order(Engine::GdsPerTensor, &model), &env);
+        let outcome = run_with(&built, &gpu_order(Engine::GdsPerTensor, &model), &env);
         let counts = outcome.result().route.clone().unwrap();
         let (direct, posix) = (counts.nvfs_reads.unwrap(), counts.posix_reads.unwrap());
         assert!(posix > 0 && direct >= posix, "{counts:?}");
@@ -176,18 +175,18 @@ fn reads_that_level_3_does_not_count_and_a_module_that_is_not_loaded_leave_the_r
         assert_eq!(counts.route, Route::Nvfs, "{counts:?}");
         counts.proven
     };
-    assert!(proven(&told(&built, &order, &[nvfs])));
-    assert!(!proven(&told_on(&built, &order, &[nvfs], false)), "the module is not loaded");
+    assert!(proven(&run_with(&built, &order, &[nvfs])));
+    assert!(!proven(&run_on(&built, &order, &[nvfs], false)), "the module is not loaded");
     // First, one of many reads is counted by route. Then all reads are counted, but only a part of the bytes.
-    assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_READS", "1")])));
-    assert!(!proven(&told(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_BYTES", "4096")])));
+    assert!(!proven(&run_with(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_READS", "1")])));
+    assert!(!proven(&run_with(&built, &order, &[nvfs, ("STANDIN_CUFILE_COUNT_BYTES", "4096")])));
 }
 
 #[test]
 fn without_statistics_nothing_is_proven() {
     let Some((_folder, model, built)) = setting() else { return };
     for call in ["cuFileSetStatsLevel:5022", "cuFileStatsStart:5030", "cuFileGetStatsL3:5030"] {
-        let outcome = told(
+        let outcome = run_with(
             &built,
             &gpu_order(Engine::GdsSlab, &model),
             &[("STANDIN_CUFILE_FAIL", call), ("STANDIN_CUFILE_ROUTE", "nvfs")],
@@ -199,80 +198,10 @@ fn without_statistics_nothing_is_proven() {
 }
 
 #[test]
-fn a_failing_cuda_call_is_a_sentence() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let cases: [(Engine, &str, &[&str]); 10] = [
-        (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--gpu"]),
-        (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8 GiB", "are free"]),
-        (Engine::Odirect, "cuMemAlloc_v2:2", &["are free"]),
-        (Engine::GdsSlab, "cuMemAlloc_v2:2", &["are free"]),
-        (Engine::Pread, "cuMemHostRegister_v2:2", &["pinning", "slots"]),
-        (Engine::Odirect, "cuMemHostRegister_v2:1", &["pinning", "CUDA_ERROR_INVALID_VALUE"]),
-        (Engine::Pread, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
-        (Engine::Odirect, "cuMemcpyHtoDAsync_v2:700:2", &["copy", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
-        (Engine::Mmap, "cuMemcpyHtoD_v2:700:5", &["copying pageable memory", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
-        (Engine::Pread, "cuStreamCreate:2", &["stream", "CUDA_ERROR_OUT_OF_MEMORY"]),
-    ];
-    for (engine, fails, parts) in cases {
-        let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_FAIL", fails)]);
-        let error = outcome.error();
-        assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
-    }
-    // A failure to pin host memory is not related to GPU memory.
-    let outcome = told(&built, &gpu_order(Engine::Pread, &model), &[("STANDIN_CUDA_FAIL", "cuMemHostRegister_v2:2")]);
-    assert!(!outcome.error().contains("the GPU has too little"), "{}", outcome.error());
-}
-
-#[test]
-fn a_failing_cufile_call_is_a_sentence_with_what_is_usually_behind_it() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let cases: [(Engine, &str, &[&str]); 16] = [
-        (Engine::GdsSlab, "cuFileDriverOpen:5011", &["cuFileDriverOpen", "5011", "CUDA"]),
-        (Engine::GdsPerTensor, "cuFileDriverOpen:5001", &["5001"]),
-        (Engine::GdsSlab, "cuFileHandleRegister:5027:3", &["5027", "udev", "c.safetensors"]),
-        (Engine::GdsPerTensor, "cuFileHandleRegister:5027", &["5027", "udev", "a.safetensors"]),
-        (Engine::GdsPerTensor, "cuFileBufRegister:5036:2", &["5036", "BAR1", "tiny."]),
-        (Engine::GdsPerTensor, "cuFileRead:5008", &["5008", "compat"]),
-        (Engine::GdsSlab, "cuFileRead:5008", &["5008", "reading"]),
-        (Engine::GdsBounce, "cuFileRead:5", &["Input/output error"]),
-        (Engine::GdsBatch, "cuFileBatchIOSetUp:5039", &["5039", "batch"]),
-        (Engine::GdsBatch, "cuFileBatchIOSubmit:5040", &["5040", "reading"]),
-        (Engine::GdsBatch, "cuFileBatchIOGetStatus:5041", &["5041", "collecting"]),
-        (Engine::GdsBatch, "cuFileBatchIO.entry:5", &["Input/output error"]),
-        (Engine::GdsStream, "cuFileStreamRegister:5038", &["5038", "not available here"]),
-        (Engine::GdsStream, "cuFileReadAsync:5038", &["5038", "reading"]),
-        (Engine::GdsStream, "cuFileReadAsync.later:5044", &["5044"]),
-        (Engine::GdsPerTensor, "cuFileRead:5", &["Input/output error", "tensor tiny."]),
-    ];
-    for (engine, fails, parts) in cases {
-        // One block with everything, or many blocks. If all reads fail, none may use another route.
-        let set: &[_] = match engine {
-            Engine::GdsPerTensor => &[],
-            Engine::GdsBounce => &[("block_bytes", 1 << 30)],
-            _ => &[("block_bytes", 65_536)],
-        };
-        let order = with_settings(gpu_order(engine.clone(), &model), set);
-        let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
-        let error = outcome.error();
-        assert!(parts.iter().all(|part| error.contains(part)), "{engine} {fails}: {error}");
-    }
-}
-
-#[test]
-fn a_failed_read_on_a_stream_into_registered_memory_in_compat_mode_says_what_to_do() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let order = with_settings(gpu_order(Engine::GdsStream, &model), &[("register", 1), ("block_bytes", 65_536)]);
-    let faults = [("STANDIN_CUFILE_ROUTE", "posix"), ("STANDIN_CUFILE_FAIL", "cuFileReadAsync:5011")];
-    let outcome = told(&built, &order, &faults);
-    let error = outcome.error();
-    assert!(error.contains("5011") && error.contains("leave register at 0"), "{error}");
-}
-
-#[test]
 fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     let Some((_folder, model, built)) = setting() else { return };
     let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1)]);
-    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036")]);
+    let outcome = run_with(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
     let failed_at = |result: &RunResult| {
@@ -285,7 +214,7 @@ fn a_slab_that_cannot_be_registered_is_read_into_all_the_same_and_said() {
     assert_eq!(result.settings["register"], 0, "the settings are those that were used");
     // If there is space for some pieces, these are registered. The rest is read into unregistered memory.
     let order = with_settings(gpu_order(Engine::GdsSlab, &model), &[("register", 1), ("slab_bytes", 65_536)]);
-    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
+    let outcome = run_with(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileBufRegister:5036:3")]);
     sound::check(&outcome, &model);
     let result = outcome.result();
     assert_eq!(failed_at(result), Some(128 << 10), "{:?}", result.notes);
@@ -303,7 +232,7 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
         (&[("cufile", 0)][..], "nvfs", false),
     ] {
         let order = LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), set) };
-        let outcome = told(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
+        let outcome = run_with(&built, &order, &[("STANDIN_CUFILE_ROUTE", route)]);
         sound::check(&outcome, &model);
         let result = outcome.result();
         if result.cache_resident_before_fraction.is_none_or(|share| share >= 0.45) {
@@ -317,36 +246,11 @@ fn auto_takes_cufile_only_where_a_read_proves_a_direct_route() {
     // If a library cannot be opened, the others are still available.
     let order =
         LaneOrder { cache: CacheState::Cold, ..with_settings(gpu_order(Engine::Auto, &model), &[("cufile", 1)]) };
-    let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
+    let outcome = run_with(&built, &order, &[("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:5001")]);
     sound::check(&outcome, &model);
     let is_refusal = |note: &Note| matches!(note, Note::AutoWithoutCufile { error } if error.contains("5001"));
     assert!(outcome.result().notes.iter().any(is_refusal), "{:?}", outcome.result().notes);
     assert!(outcome.result().setup_parts_ns.contains_key("cufile_refused"), "failed attempts are set-up too");
-}
-
-#[test]
-fn single_reads_that_fail_are_done_again_another_way_and_said() {
-    let Some((_folder, model, built)) = setting() else { return };
-    for (engine, fails, code) in [
-        (Engine::GdsSlab, "cuFileRead:5:2", "Input/output error"),
-        (Engine::GdsPerTensor, "cuFileRead:5:7", "Input/output error"),
-        (Engine::GdsBounce, "cuFileRead:5030:1,cuFileRead:5030:7", "5030"),
-        (Engine::GdsBatch, "cuFileBatchIO.entry:5044:3", "5044"),
-        (Engine::GdsBatch, "cuFileBatchIOSubmit:5040:2", "5040"),
-        (Engine::GdsStream, "cuFileReadAsync:5030:4", "5030"),
-        (Engine::GdsStream, "cuFileReadAsync.later:5:4", "cuFileReadAsync"),
-    ] {
-        let set = [("block_bytes", 65_536), ("threads", 2), ("depth", 4)];
-        let order = with_settings(gpu_order(engine.clone(), &model), &set);
-        let outcome = told(&built, &order, &[("STANDIN_CUFILE_FAIL", fails)]);
-        sound::check(&outcome, &model);
-        let notes = &outcome.result().notes;
-        let names = |note: &Note| matches!(note, Note::RepeatedReads { first_error, .. } if first_error.contains(code));
-        assert!(notes.iter().any(names), "{engine} {fails}: {notes:?}");
-        // Each batch contains several reads, so fewer calls are made.
-        let least = if engine == Engine::GdsBounce { 2 } else { 1 };
-        assert!(outcome.result().repeated_reads >= Some(least), "{engine} {fails}");
-    }
 }
 
 #[test]
@@ -387,126 +291,9 @@ fn a_batch_never_has_more_in_flight_than_the_pool_bears() {
     let Some((_folder, model, built)) = setting() else { return };
     let order =
         with_settings(gpu_order(Engine::GdsBatch, &model), &[("depth", 256), ("block_bytes", 4096), ("threads", 3)]);
-    let outcome = told(&built, &order, &[]);
+    let outcome = run_with(&built, &order, &[]);
     sound::check(&outcome, &model);
     let result = outcome.result();
     assert!(result.settings["depth"] <= 32, "{:?}", result.settings);
     assert!(result.notes.contains(&Note::BatchLimited { entries: 32, wanted: 256 }), "{:?}", result.notes);
-}
-
-#[test]
-fn wrong_bytes_are_seen_on_every_way_to_the_gpu() {
-    let Some((_folder, model, built)) = setting() else { return };
-    for (engine, spoiled) in [
-        (Engine::Mmap, "STANDIN_CUDA_CORRUPT"),
-        (Engine::Pread, "STANDIN_CUDA_CORRUPT"),
-        (Engine::Odirect, "STANDIN_CUDA_CORRUPT"),
-        (Engine::GdsPerTensor, "STANDIN_CUFILE_CORRUPT"),
-        (Engine::GdsPerTensor, "STANDIN_CUFILE_LOSE"),
-        (Engine::GdsSlab, "STANDIN_CUFILE_CORRUPT"),
-        (Engine::GdsSlab, "STANDIN_CUFILE_LOSE"),
-        (Engine::GdsBatch, "STANDIN_CUFILE_LOSE"),
-        (Engine::GdsStream, "STANDIN_CUFILE_CORRUPT"),
-    ] {
-        let set: &[_] =
-            if engine == Engine::Mmap || engine == Engine::GdsPerTensor { &[] } else { &[("block_bytes", 65_536)] };
-        let outcome = told(&built, &with_settings(gpu_order(engine.clone(), &model), set), &[(spoiled, "2")]);
-        let result = outcome.result();
-        assert_eq!((result.verified, &result.error), (Some(false), &None), "{engine} {spoiled}");
-        let said = result.first_difference.as_ref().expect("it is said");
-        assert!(model.tensors.iter().any(|t| said.contains(&t.name)), "which tensor: {said}");
-    }
-}
-
-#[test]
-fn a_call_that_aborts_ends_the_lane_by_its_signal_with_last_words() {
-    let Some((_folder, model, built)) = setting() else { return };
-    for (variable, fails, engine) in [
-        ("STANDIN_CUFILE_FAIL", "cuFileRead:abort:2", Engine::GdsPerTensor),
-        ("STANDIN_CUFILE_FAIL", "cuFileDriverOpen:abort", Engine::GdsSlab),
-        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:abort", Engine::Pread),
-    ] {
-        let outcome = told(&built, &gpu_order(engine, &model), &[(variable, fails)]);
-        assert_eq!(outcome.signal(), libc::SIGABRT);
-        assert!(outcome.stderr.contains("will abort"), "{}", outcome.stderr);
-    }
-}
-
-#[test]
-fn a_call_that_hangs_never_becomes_a_result() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let machine = folder();
-    standins::machine(machine.path(), machine.path());
-    for (variable, fails, engine) in [
-        ("STANDIN_CUFILE_FAIL", "cuFileRead:hang:2", Engine::GdsSlab),
-        ("STANDIN_CUDA_FAIL", "cuMemcpyHtoDAsync_v2:hang:3", Engine::Odirect),
-    ] {
-        let told = [
-            (variable, fails),
-            ("LD_PRELOAD", built.redirect.to_str().unwrap()),
-            ("GDS_TOP_TEST_REDIRECT", machine.path().to_str().unwrap()),
-        ];
-        let order = with_settings(gpu_order(engine, &model), &[("block_bytes", 65_536)]);
-        // It continues to report while it hangs.
-        let before = Cell::new(None);
-        let enough = |out: &str, err: &str| {
-            let told = out.matches("\"landed_bytes\"").count();
-            if before.get().is_none() && err.contains("will hang") {
-                before.set(Some(told));
-            }
-            before.get().is_some_and(|before| told > before + 3)
-        };
-        let outcome = run_until(&order, &standin_env(&built.folder, &told), Some(&enough));
-        assert!(outcome.status.is_none() && !outcome.finished(), "{:?}: {:?}", outcome.status, outcome.frames.last());
-        let progress = outcome.progress();
-        assert!(progress.iter().all(|(landed, ..)| *landed < model.tensor_bytes()), "{progress:?}");
-    }
-}
-
-#[test]
-fn without_libcufile_the_error_names_what_was_tried() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let cuda_only = folder();
-    std::os::unix::fs::symlink(&built.cuda, cuda_only.path().join("libcuda.so.1")).unwrap();
-    let nowhere = cuda_only.path().join("libcufile.so.0");
-    let env = [("GDS_TOP_LIBCUFILE", nowhere.to_str().unwrap())];
-    let outcome = run(&gpu_order(Engine::GdsSlab, &model), &standin_env(cuda_only.path(), &env));
-    let error = outcome.error();
-    assert!(error.contains(nowhere.to_str().unwrap()) && error.contains("cannot open shared object"), "{error}");
-    // The order may also name the library. Then no other library is used.
-    let order = LaneOrder { libcufile: Some(built.nvml.clone()), ..gpu_order(Engine::GdsSlab, &model) };
-    let outcome = run(&order, &standin_env(&built.folder, &[]));
-    assert!(outcome.error().contains("libnvidia-ml.so.1"), "{}", outcome.error());
-}
-
-#[test]
-fn a_gpu_that_is_not_there_is_answered_with_those_that_are() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let uuid = Some("GPU-00000000-0000-0000-0000-000000000000".to_owned());
-    let target = Target::Gpu { ordinal: 0, uuid, name: "another".to_owned() };
-    let outcome = told(&built, &LaneOrder { target, ..gpu_order(Engine::Mmap, &model) }, &[]);
-    let error = outcome.error();
-    assert!(error.contains(STANDIN_NAME) && error.contains("CUDA_VISIBLE_DEVICES"), "{error}");
-    let outcome = told(&built, &gpu_order(Engine::Mmap, &model), &[("STANDIN_CUDA_FAIL", "cuInit:100")]);
-    assert!(outcome.error().contains("CUDA_ERROR_NO_DEVICE"), "{}", outcome.error());
-}
-
-#[test]
-fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
-    let Some((_folder, model, built)) = setting() else { return };
-    for engine in ENGINES {
-        let outcome = told(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
-        assert!(outcome.error().contains("977 KiB free: choose another GPU with --gpu"), "{}", outcome.error());
-        // The free memory may be fragmented.
-        let outcome = told(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2")]);
-        assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());
-    }
-}
-
-#[test]
-fn a_rude_library_neither_disturbs_the_frames_nor_takes_the_input() {
-    let Some((_folder, model, built)) = setting() else { return };
-    let outcome = told(&built, &gpu_order(Engine::GdsSlab, &model), &[("STANDIN_CUFILE_RUDE", "1")]);
-    sound::check(&outcome, &model);
-    assert!(outcome.stderr.contains("words on standard output"), "{}", outcome.stderr);
 }

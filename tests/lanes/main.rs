@@ -11,6 +11,7 @@ mod standins;
 
 mod changes;
 mod gpu;
+mod gpu_failures;
 mod harness;
 mod host;
 mod matrix;

@@ -343,7 +343,7 @@ fn ceilings_are_measured_first_and_each_run_is_a_share_of_one() {
     }
     assert_eq!(order, "llrllr", "two hot loads, then two cold ones");
     assert!(direct["reader"]["threads"].as_u64().is_some_and(|threads| threads > 0), "{direct:#}");
-    let beside = &report["analysis"]["beside_plain_reads"][0];
+    let beside = &report["analysis"]["compared_with_plain_reads"][0];
     assert_eq!(
         (&beside["engine"], beside["runs"].as_u64(), beside["passes"].as_u64()),
         (&"pread".into(), Some(2), Some(2))

@@ -88,7 +88,7 @@ fn the_cost_of_looking_is_told_for_the_three_ways() {
     assert!(output.status.success(), "{said}");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let ways = told["overheads"][0]["ways"].as_array().unwrap();
-    assert_eq!(ways.iter().map(|w| w["way"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
+    assert_eq!(ways.iter().map(|w| w["mode"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
     assert!(ways.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
 }
 

@@ -123,7 +123,7 @@ fn any_result(d: &mut Dice, engine: Engine, cache: CacheState, model: &ModelInfo
         model: if d.below(4) > 0 { model.name.clone() } else { d.text() },
         cache,
         cache_resident_before_fraction: d.maybe(|d| d.below(1001) as f64 / 1000.0),
-        target: d.text(),
+        target: d.text().into(),
         repeat: d.below(4) as u32,
         bytes: if d.below(4) > 0 {
             model.tensors.iter().fold(0, |s: u64, t| s.saturating_add(t.bytes))

@@ -2,7 +2,7 @@
 //! a folder.
 
 use crate::any::any_state;
-use crate::program::gds_top;
+use crate::program::{PROGRAM, gds_top, started_by};
 use crate::race::race;
 use gds_top::report::{self, Format};
 use gds_top::session::State;
@@ -169,6 +169,25 @@ fn a_bad_folder_fails_before_anything_is_written() {
         assert!(report::export(&race(), &bad, &[Format::Json]).is_err());
     }
     assert_eq!(fs::read(&file).unwrap(), b"x");
+}
+
+#[test]
+fn a_report_that_fails_leaves_no_folder_that_it_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("new/folder");
+    // Like a full disk, a limit of the file size fails while the files are written.
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-io.gdsrec");
+    let script = "ulimit -f 20; exec \"$@\"";
+    let mut command = started_by("sh");
+    command.args(["-c", script, "sh", PROGRAM, "report", recording, "--export"]);
+    let output = command.arg(&place).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{output:?}");
+    fs::create_dir_all(&place).unwrap();
+    let mut command = started_by("sh");
+    command.args(["-c", script, "sh", PROGRAM, "report", recording, "--export"]);
+    assert!(!command.arg(&place).output().unwrap().status.success());
+    assert!(place.is_dir(), "a folder of the user is kept");
 }
 
 #[test]

@@ -5,6 +5,7 @@
  *                                  Also cuFileBatchIO.entry and cuFileReadAsync.later, cuFileWriteAsync.later: failures after the submit.
  *                                  On a stream, compat mode (the route posix) moves the bytes in the call, as the real library may, and returns EIO
  *                                  at an offset of memory that is not registered; the other routes move them when the stream gets there
+ * STANDIN_CUFILE_ERRNO=1           a transfer that fails with a cuFile code returns -1 with that code in errno
  * STANDIN_CUFILE_ROUTE=posix       or nvfs, p2p: which route the level-3 statistics count
  * STANDIN_CUFILE_COUNT_READS=1     level 3 counts only the first transfers, this many
  * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
@@ -404,7 +405,7 @@ static ssize_t move(int direction, CUfileHandle_t fh, char *memory, size_t size,
 static ssize_t told_transfer(const char *call)
 {
     int code = standin_fail("STANDIN_CUFILE_FAIL", call);
-    if (code >= 5000)
+    if (code >= 5000 && !standin_number("STANDIN_CUFILE_ERRNO", 0))
         return -code;
     if (code > 0) {
         errno = code;

@@ -17,17 +17,16 @@ mod seeds;
 mod targets;
 
 /// The string contains a formula, a hidden word, a clear-screen command in one byte, characters that change the
-/// direction of text, DEL, a carriage return, and a bell.
-pub(crate) const HOSTILE: &str =
-    "=1+1 \u{1b}[8mhidden\u{1b}[35m \u{9b}2J\u{202e}\u{2066}\u{61c}\u{7f}\rover\u{7} \u{1b}]0;title\u{7}";
+/// direction of text, line separators, DEL, a carriage return, and a bell.
+pub(crate) const HOSTILE: &str = "=1+1 \u{1b}[8mhidden\u{1b}[35m \u{9b}2J\u{2028}\u{2029}\u{202e}\u{2066}\u{61c}\u{7f}\rover\u{7} \u{1b}]0;title\u{7}";
 
 /// A part of [`HOSTILE`] that outputs may show. It proves that the string reached the output.
 pub(crate) const SHOWN: &str = "hidden";
 
-/// Control characters, and the characters with Unicode's property `Bidi_Control`.
+/// Control characters, line separators, and the characters with Unicode's property `Bidi_Control`.
 fn commands(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Fails if the text sends commands to a terminal. Returns whether it contains the hostile string.

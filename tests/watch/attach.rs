@@ -68,10 +68,70 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         assert!(count >= 8 * batches && near(transfers["batched"].as_u64().unwrap(), 4), "{file}");
         assert!(bytes.abs_diff(count * 4096) <= 16 * 4096, "{file}");
         assert_eq!((&transfers["errors"], &transfers["unaligned"]), (&0.into(), &0.into()));
-        assert!(seen.report["program"]["processes"].as_u64().unwrap() > 1);
+        assert_eq!(transfers["unregistered"], 0, "{file}");
+        assert!(seen.advice().contains(&"began-late"), "{:?}", seen.advice());
+        assert!(seen.report["program"]["attached"]["processes"].as_u64().unwrap() > 1);
         assert_eq!(seen.report["watch"]["lost_events"], 0);
         assert!(seen.report["program"]["libraries"][0]["path"].as_str().unwrap().contains("libcufile.so"));
     }
+}
+
+/// Attaches to a program for this number of seconds. `None`, with a message, if the kernel does not allow probes.
+fn attached(pid: u32, seconds: &str) -> Option<std::process::Child> {
+    let mut command = gds_top();
+    command.args(["watch", "--json", "--seconds", seconds, "--pid", &pid.to_string()]);
+    Some(command.stdout(Stdio::piped()).spawn().unwrap())
+}
+
+/// The report of an attached session. `None`, with a message, if the kernel does not allow probes.
+fn report_of(session: std::process::Child) -> Option<Seen> {
+    let output = session.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen = Seen { report: serde_json::from_slice(&output.stdout).unwrap(), output };
+    let process = &seen.report["program"]["attached"];
+    if process["recorded"] == false {
+        standins::skipped(&format!("the kernel gives no probes: {}", process["not_recorded"]));
+        return None;
+    }
+    Some(seen)
+}
+
+/// While the probes of one session are removed, those of the next one are set.
+#[test]
+fn sessions_after_each_other_and_at_the_same_time_record_the_calls() {
+    let Some(place) = Place::new() else { return };
+    let mut program = Command::new(place.file("linked"));
+    place.prepare(program.arg(place.data()).args(["loop", "100000"]).stdout(Stdio::null()));
+    let mut running = program.spawn().unwrap();
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.extend(attached(running.id(), "1").and_then(report_of));
+    }
+    let two = [attached(running.id(), "2"), attached(running.id(), "2")];
+    all.extend(two.into_iter().flatten().filter_map(report_of));
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let counts: Vec<u64> = all.iter().map(|seen| seen.count("cuFileBatchIOSubmit")).collect();
+    assert!(counts.iter().all(|batches| *batches > 1), "{counts:?}");
+    assert!(all.is_empty() || all.len() == 6);
+}
+
+/// The buffer was registered before the attach, so it is not known whether it is registered.
+#[test]
+fn a_buffer_that_was_registered_before_the_attach_is_neither_registered_nor_unregistered() {
+    let Some(place) = Place::new() else { return };
+    let mut program = Command::new(place.file("linked"));
+    place.prepare(program.arg(place.data()).args(["register", "steady", "2000"]).stdout(Stdio::null()));
+    let mut running = program.spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let seen = attached(running.id(), "2").and_then(report_of);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let Some(seen) = seen else { return };
+    let files = seen.report["program"]["transfers"].as_array().unwrap();
+    let reads = &files.iter().find(|file| file["reads"]["count"].as_u64() > Some(4)).unwrap()["reads"];
+    assert_eq!((&reads["maybe_registered"], &reads["unregistered"]), (&reads["count"], &0.into()));
+    assert!(!seen.advice().contains(&"unregistered-buffers"), "{:?}", seen.advice());
 }
 
 #[test]
@@ -107,6 +167,7 @@ fn a_process_of_another_user_is_named_as_such() {
             return;
         }
     };
+    assert_eq!(output.status.code(), Some(3));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let process = &report["program"]["attached"];
     assert_eq!((&process["other_user"], &process["readable"]), (&true.into(), &false.into()), "{process}");

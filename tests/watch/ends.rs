@@ -81,6 +81,63 @@ fn the_program_runs_on_if_gds_top_dies() {
     gds_top.wait().unwrap();
     std::fs::write(place.file("go"), "").unwrap();
     wait_for(&done);
+    // The next session of this user removes the folders in both places.
+    let shared = Path::new("/dev/shm");
+    let own = format!("gds-top-watch-{}-", gds_top.id());
+    assert_eq!(left_behind(&temporary).len(), 1);
+    let mut command = place.watch(&["-q"]);
+    let status = command.env("TMPDIR", &temporary).arg("true").output().unwrap().status;
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(left_behind(&temporary), Vec::<String>::new());
+    assert!(!left_behind(shared).iter().any(|name| name.starts_with(&own)), "{:?}", left_behind(shared));
+}
+
+#[test]
+fn a_call_that_never_returned_is_not_finished() {
+    let Some(place) = Place::new() else { return };
+    let line = format!(
+        "{} {} read 1 & child=$!; sleep 1; kill -9 $child; wait $child; true",
+        place.file("linked").display(),
+        place.data().display()
+    );
+    let mut command = place.watch(&["--json"]);
+    command.env("STANDIN_CUFILE_FAIL", "cuFileRead:hang").args(["sh", "-c", &line]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
+    let open = seen.report["program"]["open_calls"].as_array().unwrap();
+    assert_eq!((open.len(), &open[0]["function"]), (1, &"cuFileRead".into()));
+    assert!(open[0]["age_ns"].as_u64().unwrap() > 500_000_000, "{open:?}");
+    assert!(seen.advice().contains(&"calls-not-returned"), "{:?}", seen.advice());
+    // Calls that returned are not open.
+    let seen = place.seen("linked", &[], &["register", "read", "3", "batch", "2", "threads", "2", "2"]);
+    assert_eq!(seen.report["program"]["open_calls"], serde_json::json!([]));
+}
+
+#[test]
+fn a_short_result_has_the_verdict_the_tables_and_the_advice() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["-q"]);
+    let output = command.arg(place.file("linked")).arg(place.data()).args(["bad", "read", "1"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for section in ["Calls", "Files", "Advice"] {
+        assert!(text.lines().any(|line| line == section), "{section}: {text}");
+    }
+    assert!(!text.lines().any(|line| line == "Program"), "{text}");
+}
+
+#[test]
+fn options_that_need_a_process_or_a_transfer_are_not_ignored() {
+    let Some(place) = Place::new() else { return };
+    let output = place.watch(&["--seconds", "1"]).arg("true").output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+    let note = |command: &[&str]| {
+        let output = place.watch(&["--require", "direct", "-q"]).args(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let (program, data) = (place.file("linked"), place.data());
+    let reads = note(&[program.to_str().unwrap(), data.to_str().unwrap(), "read", "1"]);
+    assert_ne!(note(&["true"]), reads);
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod plain;
 mod programs;
 mod real;
 mod routes;
+mod wheels;

@@ -65,6 +65,37 @@ fn a_baseline_finds_calls_that_fail_more_often() {
 }
 
 #[test]
+fn a_report_of_two_recordings_compares_calls_by_function_and_size() {
+    let Some(place) = Place::new() else { return };
+    let [before, now] = [200, 300].map(|reads| {
+        let file = place.file(&format!("{reads}.gdsrec"));
+        let mut command = place.watch(&["--json", "--record", file.to_str().unwrap()]);
+        command.arg(place.file("linked")).arg(place.data()).args(["read", &reads.to_string()]);
+        assert_eq!(Seen::of(command).status(), Some(0));
+        file
+    });
+    let report = |options: &[&str]| {
+        let output = gds_top().arg("report").args(options).args([&before, &now]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let compared: Value = serde_json::from_slice(&report(&["--json"])).unwrap();
+    let watch = &compared["comparisons"][0]["watch"];
+    let reads = watch["paces"].as_array().unwrap().iter().find(|pace| pace["function"] == "cuFileRead").unwrap();
+    assert_eq!(
+        (&reads["up_to_bytes"], &reads["before"]["count"], &reads["now"]["count"]),
+        (&4096.into(), &200.into(), &300.into())
+    );
+    assert!(
+        reads["before"]["calls_per_s"].as_f64() > Some(0.0) && reads["now"]["mean_ns"].as_u64() > Some(0),
+        "{reads}"
+    );
+    assert!(watch["calls"].as_array().unwrap().iter().any(|call| call["now"]["count"] == 300));
+    let text = String::from_utf8(report(&[])).unwrap();
+    assert!(text.lines().any(|line| line == "Calls compared") && text.lines().any(|line| line == "Calls by size"));
+}
+
+#[test]
 fn top_shows_a_process_that_has_libcufile_mapped() {
     let Some(place) = Place::new() else { return };
     let mut program = Command::new(place.file("linked"));

@@ -447,7 +447,18 @@ int main(int count, char **words)
                 cuFileBufDeregister(memory);
                 usleep(5000);
             }
-        else if (!strcmp(words[i], "each"))
+        else if (!strcmp(words[i], "steady")) {
+            /* The buffer of the reads stays registered. */
+            int fd;
+            void *handle = open_file(&fd);
+            for (long read = 0; read < number; read++) {
+                if (cuFileRead(handle, memory, BLOCK, 0, 0) != BLOCK)
+                    exit(72);
+                usleep(5000);
+            }
+            cuFileHandleDeregister(handle);
+            close(fd);
+        } else if (!strcmp(words[i], "each"))
             each(number, i + 2 < count ? atol(words[i + 2]) : 0);
         else if (!strcmp(words[i], "huge"))
             huge(1, number);

@@ -81,7 +81,7 @@ fn children_and_threads_are_recorded_and_counted() {
         shell
     });
     assert_eq!(seen.count("cuFileRead"), 10);
-    assert_eq!(seen.report["program"]["processes"], 3);
+    assert_eq!(seen.report["program"]["programs"], 3);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn children_with_another_environment_are_recorded() {
         let words = ["start", if how == "execve" { "vfork" } else { how }, "3"];
         let seen = place.seen("linked", &[], &words);
         assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{how}");
-        assert_eq!(seen.report["program"]["processes"], 2, "{how}");
+        assert_eq!(seen.report["program"]["programs"], 2, "{how}");
     }
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
     let folder = place.built.folder.display();
@@ -198,6 +198,88 @@ int main(int count, char **words)
 }
 
 #[test]
+fn a_program_of_root_that_changes_its_user_is_recorded() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(place) = Place::new() else { return };
+    let can = rustix::process::geteuid().is_root()
+        && Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success());
+    // The other user needs access to the program and to the stand-ins.
+    let reachable = place.file("linked").ancestors().skip(1).all(|folder| {
+        std::fs::metadata(folder).is_ok_and(|folder| folder.permissions().mode() & 0o001 != 0)
+            || folder == place.folder.path()
+    });
+    if !can || !reachable {
+        standins::skipped("needs root, setpriv, and a target folder that other users can enter");
+        return;
+    }
+    std::fs::set_permissions(place.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(place.data(), std::fs::Permissions::from_mode(0o666)).unwrap();
+    let mut command = place.watch(&["--json"]);
+    command.args(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "3"]);
+    let seen = Seen::of(command);
+    let errors = String::from_utf8_lossy(&seen.output.stderr).into_owned();
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{errors}");
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([]));
+}
+
+#[test]
+fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(place) = Place::new() else { return };
+    let program = place.file("linked");
+    if std::os::unix::fs::chown(&program, Some(65_534), None).is_err() {
+        standins::skipped("only root can give a file to another user");
+        return;
+    }
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut shell = place.watch(&["--json"]);
+    shell.args(["sh", "-c", &format!("{} {}; true", program.display(), place.data().display())]);
+    let seen = Seen::of(shell);
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
+    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+}
+
+#[test]
+fn the_inner_of_two_nested_sessions_records_and_the_outer_names_its_program() {
+    let Some(place) = Place::new() else { return };
+    let inner = place.file("inner.json");
+    let program = place.file("linked");
+    let line = format!(
+        "{} watch --json -- {} {} read 4 > {}",
+        crate::program::PROGRAM,
+        program.display(),
+        place.data().display(),
+        inner.display()
+    );
+    let mut shell = place.watch(&["--json"]);
+    shell.args(["sh", "-c", &line]);
+    let outer = Seen::of(shell);
+    let inner: serde_json::Value = serde_json::from_slice(&std::fs::read(&inner).unwrap()).unwrap();
+    let calls = inner["watch"]["calls"].as_array().unwrap();
+    assert!(calls.iter().any(|call| call["function"] == "cuFileRead" && call["count"] == 4), "{calls:?}");
+    assert_eq!((outer.status(), outer.count("cuFileRead")), (Some(0), 0));
+    assert_eq!(outer.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
+}
+
+#[test]
+fn entries_of_batches_have_durations() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["register", "batch", "20", "read", "2"]);
+    let count = |name: &str| -> u64 {
+        let all = seen.report["program"][name].as_array().unwrap();
+        all.iter().map(|class| class["count"].as_u64().unwrap()).sum()
+    };
+    assert_eq!((count("latencies"), count("sizes")), (22, 22));
+    let paces = seen.report["program"]["paces"].as_array().unwrap();
+    let entries = paces.iter().find(|pace| pace["function"] == "batch entry").unwrap();
+    assert_eq!((&entries["up_to_bytes"], &entries["bytes"]), (&4096.into(), &(20 * 4096).into()));
+    let [calls, ns] = [0, 1]
+        .map(|at| entries["parts"].as_array().unwrap().iter().map(|part| part[at].as_u64().unwrap()).sum::<u64>());
+    assert!(calls == 20 && ns > 0, "{entries}");
+}
+
+#[test]
 fn a_library_that_is_loaded_twice_is_one_library() {
     let Some(place) = Place::new() else { return };
     let seen = place.seen("loaded", &[], &["read", "3", "again", "read", "4"]);
@@ -249,8 +331,31 @@ fn errors_of_the_operating_system_have_their_errno() {
         (&failure["function"], &failure["code"], &failure["errno"]),
         (&"cuFileRead".into(), &(-1).into(), &5.into())
     );
-    let advice = seen.report["watch"]["advice"][0]["proof"].as_str().unwrap();
-    assert!(advice.contains("failed once with -1 Input/output error"), "{advice}");
+    assert!(explained(&seen).contains("gds-top explain -5'"), "{}", explained(&seen));
+}
+
+/// The text of the first advice.
+fn explained(seen: &Seen) -> &str {
+    seen.report["watch"]["advice"][0]["text"].as_str().unwrap()
+}
+
+#[test]
+fn a_code_of_cufile_in_errno_is_named_and_explained() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json"]);
+    command
+        .env("STANDIN_CUFILE_FAIL", "cuFileRead:5027:2")
+        .env("STANDIN_CUFILE_ERRNO", "1")
+        .arg(place.file("linked"))
+        .arg(place.data());
+    let seen = Seen::of({
+        command.args(["each", "3", "0"]);
+        command
+    });
+    let failure = &seen.report["program"]["failures"][0];
+    assert_eq!((&failure["code"], &failure["errno"]), (&(-1).into(), &5027.into()), "{failure}");
+    assert_eq!(failure["name"], "CU_FILE_HANDLE_NOT_REGISTERED");
+    assert!(explained(&seen).contains("gds-top explain 5027'"), "{}", explained(&seen));
 }
 
 #[test]
@@ -326,7 +431,7 @@ fn a_static_program_is_reported_as_not_recorded() {
     let mut command = place.watch(&["--json"]);
     command.arg(place.file("s"));
     let seen = Seen::of(command);
-    assert_eq!((seen.status(), &seen.report["program"]["processes"]), (Some(0), &0.into()));
+    assert_eq!((seen.status(), &seen.report["program"]["programs"]), (Some(0), &0.into()));
     assert_eq!(seen.report["program"]["not_loaded"], "static");
 }
 
@@ -344,7 +449,7 @@ fn a_program_with_elevated_rights_is_reported_as_not_recorded() {
     assert_eq!(std::fs::metadata(&program).unwrap().uid(), NOBODY);
     let seen = place.seen("linked", &[], &[]);
     assert_eq!(
-        (&seen.report["program"]["processes"], &seen.report["program"]["not_loaded"]),
+        (&seen.report["program"]["programs"], &seen.report["program"]["not_loaded"]),
         (&0.into(), &"elevated-rights".into())
     );
     // Its own rights are not elevated.

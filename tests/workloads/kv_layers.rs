@@ -63,8 +63,9 @@ fn llm_ds_threads_take_reads_before_writes_or_both_as_they_come() {
         let (report, status) = place.report("llmd", &more, &[]);
         assert_eq!(status, 0, "{report:#}");
         check_schema(&report);
-        let beside =
-            |on: u64| run(&report, &format!("llmd/{variant}:read_priority={on}/read"))["workload"]["beside"].clone();
+        let beside = |on: u64| {
+            run(&report, &format!("llmd/{variant}:read_priority={on}/read"))["workload"]["concurrent_writes"].clone()
+        };
         let (fair, first) = (beside(0), beside(1));
         for beside in [&fair, &first] {
             assert_eq!((number(beside, "/files"), number(beside, "/bytes")), (4, 4 * 64 * 6 * 2 * 256), "{beside}");
@@ -77,5 +78,5 @@ fn llm_ds_threads_take_reads_before_writes_or_both_as_they_come() {
         assert_eq!(place.files(), Vec::<PathBuf>::new());
     }
     let (report, _) = place.report("llmd", &["--variants", "staging", "--set", "block_size=64"], &[]);
-    assert!(run(&report, "llmd/staging/read")["workload"].get("beside").is_none());
+    assert!(run(&report, "llmd/staging/read")["workload"].get("concurrent_writes").is_none());
 }

@@ -36,7 +36,7 @@ pub(super) fn per_tensor(fact: &RunFacts<'_>) -> Option<Advice> {
     let cost = fact.cost.as_ref()?;
     let ns = cost.per_tensor_ns() * fact.tensors as f64;
     let much = ns >= DOMINANT * fact.run.wall_ns as f64 && fact.tensors >= MANY;
-    (much && cost.fit.r2 >= 0.5 && cost.fit.tells_the_load()).then(|| {
+    (much && cost.fit.r2 >= 0.5 && cost.fit.explains_the_load()).then(|| {
         let (each_ns, ns) = (cost.per_tensor_ns() as u64, ns as u64);
         about(fact, ns, Lesson::PerTensor { tensors: fact.tensors, each_ns, ns })
     })

@@ -1,21 +1,21 @@
 //! Advice that is based on the measured times of the runs.
 
 mod alone;
-mod beside;
 mod facts;
+mod several;
 
 use super::compare::ComparisonGroup;
 use crate::core::median::of_median_time;
 use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
-use beside::{compat_loses, crossing, disk_decides, pageable, read_again};
 pub use facts::{Advice, Lesson, RunFacts};
+use several::{compat_loses, crossing, disk_decides, pageable, read_again};
 
 /// Advice from the runs. Advice with the largest overhead is first, advice without a measured overhead is last.
 /// Failed runs give no advice. Runs of a workload are compared only with one another, because the settings decide
 /// what each of them reads.
 #[must_use]
 pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice> {
-    let mut told: Vec<Advice> = Vec::new();
+    let mut chosen: Vec<Advice> = Vec::new();
     let middle = middles(facts);
     let several = groups.iter().any(|group| group.model != groups[0].model);
     for fact in middle.iter().filter(|fact| fact.run.engine.direction().is_none()) {
@@ -26,15 +26,15 @@ pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice>
             |r: &Advice| each.as_ref().is_some_and(|each| each.at_stake_ns > r.at_stake_ns.map(|ns| 2 * ns));
         let registering = registering.filter(|r| !smaller_part(r));
         let all = [registering.or(each), one_time_cost(fact), idle_slots(fact), first_reads(fact)];
-        told.extend(all.into_iter().flatten().map(|advice| of_model(advice, &fact.run.model, several)));
+        chosen.extend(all.into_iter().flatten().map(|advice| of_model(advice, &fact.run.model, several)));
     }
     for group in groups {
-        let beside = [compat_loses(group, facts), disk_decides(group), read_again(group), pageable(group)];
-        let all = beside.into_iter().flatten().chain(crossing(group, &middle));
-        told.extend(all.map(|advice| of_model(advice, &group.model, several)));
+        let explained = [compat_loses(group, facts), disk_decides(group), read_again(group), pageable(group)];
+        let all = explained.into_iter().flatten().chain(crossing(group, &middle));
+        chosen.extend(all.map(|advice| of_model(advice, &group.model, several)));
     }
-    told.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
-    told
+    chosen.sort_by_key(|a| std::cmp::Reverse(a.at_stake_ns));
+    chosen
 }
 
 /// Adds the model's name if the session loaded several models.
@@ -158,8 +158,8 @@ mod tests {
             |name: &str, run: &RunResult| RunResult { engine: Engine::Workload(name.parse().unwrap()), ..run.clone() };
         let disk = lane("ucm/disk/read", &on_gpu(Engine::Pread, 0, 200));
         let (ram, gds) = (lane("ucm/ram/read", &fast), lane("ucm/gds/read", &slow));
-        let told = lessons(&[fact(&ram, 1), fact(&disk, 1), fact(&gds, 1)]);
-        assert_eq!(told, blamed(gds.engine.clone(), 1.55, disk.engine.clone()));
+        let lessons_of = lessons(&[fact(&ram, 1), fact(&disk, 1), fact(&gds, 1)]);
+        assert_eq!(lessons_of, blamed(gds.engine.clone(), 1.55, disk.engine.clone()));
         // A write that ends in the page cache is faster for another reason.
         let ends = |run: &RunResult, in_page_cache| RunResult {
             workload: Some(WorkloadResult { in_page_cache, ..WorkloadResult::default() }),
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn cold_engines_that_take_the_same_time_are_bound_by_the_disk() {
-        let told = |walls: Vec<(Engine, u64)>| {
+        let lessons_of = |walls: Vec<(Engine, u64)>| {
             let chose = |e: &Engine| {
                 (*e == Engine::Auto).then_some(crate::core::AutoChoice { engine: Engine::Odirect, reason: None })
             };
@@ -183,11 +183,11 @@ mod tests {
         };
         let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Odirect, 101), (Engine::GdsSlab, 150)];
         let engines = vec![Engine::Pread, Engine::Odirect, Engine::Mmap];
-        assert_eq!(told(alike), [(None, Lesson::DiskBound { engines, bytes_per_s: 1e10 })]);
+        assert_eq!(lessons_of(alike), [(None, Lesson::DiskBound { engines, bytes_per_s: 1e10 })]);
         // auto is a second sample of the engine that it chose, and variants of a workload are not engines.
-        assert!(told(vec![(Engine::Auto, 100), (Engine::Odirect, 101), (Engine::Pread, 102)]).is_empty());
+        assert!(lessons_of(vec![(Engine::Auto, 100), (Engine::Odirect, 101), (Engine::Pread, 102)]).is_empty());
         let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read").parse().unwrap());
-        assert!(told(vec![(lane("0"), 100), (lane("1"), 101), (lane("2"), 102)]).is_empty());
+        assert!(lessons_of(vec![(lane("0"), 100), (lane("1"), 101), (lane("2"), 102)]).is_empty());
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
             on_gpu(Engine::Odirect, 700_000_000),
             on_gpu(Engine::Mmap, 90_000_000),
         ];
-        let told = lessons(&runs.each_ref().map(|run| fact(run, 300)));
-        let engines: Vec<Engine> = told.into_iter().filter_map(|(engine, _)| engine).collect();
+        let lessons_of = lessons(&runs.each_ref().map(|run| fact(run, 300)));
+        let engines: Vec<Engine> = lessons_of.into_iter().filter_map(|(engine, _)| engine).collect();
         assert_eq!(engines, [Engine::Odirect, Engine::GdsPerTensor, Engine::Mmap]);
     }
 
@@ -219,15 +219,15 @@ mod tests {
         let mut spans = vec![block(0, 0, 31_000_000), block(1, 0, 31_000_000)];
         spans.extend((31..70).flat_map(|t| [0, 1].map(|slot| block(slot, t * 1_000_000, (t + 1) * 1_000_000))));
         let slow = RunResult { slots: 2, ..run(Engine::GdsSlab, CacheState::Hot, 0, 70_000_000) };
-        let told = lessons(&[RunFacts::new(&slow, &spans, 9, None)]);
-        assert_eq!(told, [(Some(Engine::GdsSlab), Lesson::FirstReads { slots: 2, ns: 30_000_000 })]);
+        let lessons_of = lessons(&[RunFacts::new(&slow, &spans, 9, None)]);
+        assert_eq!(lessons_of, [(Some(Engine::GdsSlab), Lesson::FirstReads { slots: 2, ns: 30_000_000 })]);
         let long = RunResult { wall_ns: 900_000_000, ..slow };
         assert!(lessons(&[RunFacts::new(&long, &spans, 9, None)]).is_empty());
     }
 
     #[test]
     fn hot_o_direct_and_mmap_get_their_reasons() {
-        let told = |walls: [(Engine, u64); 3], target: &str| {
+        let lessons_of = |walls: [(Engine, u64); 3], target: &str| {
             let runs: Vec<RunResult> = walls
                 .into_iter()
                 .map(|(e, t)| RunResult { target: target.into(), ..run(e, CacheState::Hot, 0, t) })
@@ -238,10 +238,10 @@ mod tests {
             |ratio, fastest, use_auto| (Some(Engine::Odirect), Lesson::ReadsPastTheCache { ratio, fastest, use_auto });
         let pageable = (Some(Engine::Mmap), Lesson::PageableCopies { ratio: 6.0, fastest: Engine::Pread });
         let three = [(Engine::Mmap, 600), (Engine::Pread, 100), (Engine::Odirect, 1000)];
-        assert_eq!(told(three, "NVIDIA H200"), [past(10.0, Engine::Pread, true), pageable]);
+        assert_eq!(lessons_of(three, "NVIDIA H200"), [past(10.0, Engine::Pread, true), pageable]);
         // `auto` ran and was not faster, so it is not advised.
         let auto = [(Engine::Mmap, 100), (Engine::Odirect, 160), (Engine::Auto, 170)];
-        assert_eq!(told(auto, "host memory"), [past(1.6, Engine::Mmap, false)]);
+        assert_eq!(lessons_of(auto, "host memory"), [past(1.6, Engine::Mmap, false)]);
     }
 
     #[test]

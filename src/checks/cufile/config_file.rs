@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn damaged_text_never_crashes_parser() {
-        let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2] }";
-        for (end, _) in whole.char_indices() {
-            let _ = parse(&whole[..end], &|_| true);
+        let document = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2] }";
+        for (end, _) in document.char_indices() {
+            let _ = parse(&document[..end], &|_| true);
         }
     }
 }

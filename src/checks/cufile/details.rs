@@ -34,10 +34,10 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
 
 /// Environment variables without effect that no other check reports.
 fn variables(ctx: &Context<'_>) -> Option<Judged> {
-    const TOLD_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
+    const SHOWN_ELSEWHERE: &[&str] = &["CUFILE_ENV_PATH_JSON", "CUFILE_FORCE_COMPAT_MODE", "CUFILE_LOGGING_LEVEL"];
     let linted = lint_environment(ctx.root, ctx.root.libcufile().version_numbers())?;
-    let told = |key: &Option<String>| key.as_deref().is_some_and(|key| TOLD_ELSEWHERE.contains(&key));
-    let problems: Vec<_> = linted.problems.into_iter().filter(|problem| !told(&problem.key)).collect();
+    let is_shown_elsewhere = |key: &Option<String>| key.as_deref().is_some_and(|key| SHOWN_ELSEWHERE.contains(&key));
+    let problems: Vec<_> = linted.problems.into_iter().filter(|problem| !is_shown_elsewhere(&problem.key)).collect();
     let first = problems.first()?;
     let mut judged = Judged::warn(CheckId::CfgEffective, first.what.clone()).advice(first.todo.clone());
     for problem in &problems {

@@ -118,8 +118,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             let judged = Judged::lack(ID, format!("libcufile does not open: error {code}{cuda}"))
                 .found("cuFileDriverOpen", format!("{code}{cuda}"))
                 .missing(Cost::Root, EVERY);
-            let told = explain_cufile(&open.stderr);
-            let says = |check: CheckId| told.iter().any(|cause| cause.check == Some(check));
+            let explained = explain_cufile(&open.stderr);
+            let says = |check: CheckId| explained.iter().any(|cause| cause.check == Some(check));
             if machine::wsl(ctx.root).is_some() {
                 judged.cause(CheckId::Wsl)
             } else if matches!(code, 5002 | -22 | 5030)

@@ -108,7 +108,7 @@ impl Known {
 
     /// Whether a node has the type that the library requires.
     pub(crate) fn fits(&self, node: &Node) -> bool {
-        let whole = |node: &Node| match &node.kind {
+        let integer = |node: &Node| match &node.kind {
             Json::Number(text) => text.parse::<f64>().is_ok_and(|n| n >= 0.0),
             Json::Bool(_) => true,
             _ => false,
@@ -122,11 +122,11 @@ impl Known {
         node.kind == Json::Null
             || match self.takes {
                 Switch => matches!(node.kind, Json::Bool(_)),
-                Whole(..) => whole(node),
+                Whole(..) => integer(node),
                 Signed(..) | Int(..) => matches!(&node.kind, Json::Number(text) if text.parse::<i64>().is_ok()),
                 Text | Folder | Level | Ignored(_) | One(_) | Hex => text(node),
                 Each(_) | Texts | Paths => all(&text),
-                Wholes => all(&whole),
+                Wholes => all(&integer),
                 Table => matches!(node.kind, Json::Object(_)),
             }
     }

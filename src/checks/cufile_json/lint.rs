@@ -45,7 +45,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
         }
     };
     let Some(document) = document else { return (None, linter.problems) };
-    linter.whole(&document);
+    linter.document(&document);
     linter.object("", &document.top);
     linter.together(&document.top);
     let (untold, at) = linter.untold;
@@ -115,7 +115,7 @@ impl<'a> Linter<'a> {
         });
     }
 
-    fn whole(&mut self, document: &Document) {
+    fn document(&mut self, document: &Document) {
         let top = &document.top;
         match top.kind {
             Kind::Object(_) => {}
@@ -222,8 +222,8 @@ impl<'a> Linter<'a> {
 
     /// Whether this key without effect is only counted, because the list is full.
     fn is_enough(&mut self, at: usize) -> bool {
-        let told = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
-        if told < MOST_WITHOUT_EFFECT {
+        let ignored = self.problems.iter().filter(|problem| matches!(problem.rule.as_str(), "L8" | "L9")).count();
+        if ignored < MOST_WITHOUT_EFFECT {
             return false;
         }
         if self.untold.0 == 0 {

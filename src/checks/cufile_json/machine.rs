@@ -44,7 +44,7 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
     let mut out = Vec::new();
     for (path, is_named) in [(Some(SYSTEM_FILE.to_owned()), false), (named.clone(), true)] {
         let Some(path) = path else { continue };
-        let whole = |rule: &str, what: String, why: &str, todo: String| Linted {
+        let of_file = |rule: &str, what: String, why: &str, todo: String| Linted {
             path: path.clone(),
             problems: vec![Problem {
                 rule: rule.to_owned(),
@@ -70,14 +70,14 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
                 }
                 out.push(linted);
             }
-            Err(Unread::Missing) if is_named => out.push(whole(
+            Err(Unread::Missing) if is_named => out.push(of_file(
                 "L18",
                 "this file, named by CUFILE_ENV_PATH_JSON, does not exist".to_owned(),
                 "libcufile ignores a missing file silently, so none of the intended values is in effect.",
                 "Correct the path, or unset the variable.".to_owned(),
             )),
             Err(Unread::Missing) => {}
-            Err(why) => out.push(whole(
+            Err(why) => out.push(of_file(
                 "L19",
                 format!("the file {why}"),
                 "An unreadable file is fatal: cuFileDriverOpen fails with 5030 for this user.",

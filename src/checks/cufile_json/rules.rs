@@ -317,8 +317,8 @@ fn rules_that_look_at_the_machine_have_both_sides_too() {
     let said = |text: &str, hardware: &Hardware| together::against(text, &syntax::parse(text).unwrap().top, hardware);
     let p2p = "{\"properties\":{\"use_pci_p2pdma\":true}}";
     assert!(said(p2p, &ready).is_empty());
-    let told = said(p2p, &unready);
-    assert!(told[0].rule == "L13" && told[0].what.contains("gpu-static-bar1, kernel-p2pdma"), "{told:?}");
+    let problems = said(p2p, &unready);
+    assert!(problems[0].rule == "L13" && problems[0].what.contains("gpu-static-bar1, kernel-p2pdma"), "{problems:?}");
     let pinned = |kib: u64| format!("{{\"properties\":{{\"max_device_pinned_mem_size_kb\":{kib}}}}}");
     assert!(said(&pinned(80 << 20), &ready).is_empty());
     assert_eq!(said(&pinned(32 << 20), &ready)[0].rule, "L16");

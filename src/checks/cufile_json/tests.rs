@@ -210,10 +210,10 @@ fn values_that_contradict_the_machine_are_said() {
 
 #[test]
 fn damaged_text_never_crashes_parser() {
-    let whole = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2.5e3], \"c\": {\"d\": null} }";
-    for (end, _) in whole.char_indices() {
-        let _ = problems(&whole[..end], None);
-        let _ = problems(&whole[end..], None);
+    let document = "{ /* c */ \"a\": \"\\\"x\", // é\n \"b\": [1, 2.5e3], \"c\": {\"d\": null} }";
+    for (end, _) in document.char_indices() {
+        let _ = problems(&document[..end], None);
+        let _ = problems(&document[end..], None);
     }
     assert!(refused(&"[".repeat(100_000), 20));
 }

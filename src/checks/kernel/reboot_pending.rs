@@ -375,8 +375,8 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
 
 /// The user's arguments in kernelstub's configuration.
 fn kernelstub_words(text: &str) -> Vec<String> {
-    let whole: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-    let listed = whole.pointer("/user/kernel_options").and_then(serde_json::Value::as_array);
+    let document: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let listed = document.pointer("/user/kernel_options").and_then(serde_json::Value::as_array);
     listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
@@ -413,9 +413,9 @@ fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
             out.extend(words.into_iter().map(|word| (path.clone(), word.to_owned(), None)));
         }
     }
-    let told = |(path, word, by): (String, String, Option<String>)| match by {
+    let described = |(path, word, by): (String, String, Option<String>)| match by {
         Some(by) => (path, format!("{word}, without effect: {by} sets {DEFAULT} again")),
         None => (path, word),
     };
-    out.into_iter().map(told).collect()
+    out.into_iter().map(described).collect()
 }

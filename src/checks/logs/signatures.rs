@@ -1,6 +1,7 @@
 //! Known lines of cufile.log and of the kernel log, with their meaning.
 
 use crate::core::{CheckId, FixId, Status};
+use crate::text::contains_in_order;
 use serde::Serialize;
 
 use Status::{Fail, Info, Warn};
@@ -237,7 +238,9 @@ fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
     let mut out: Vec<Explained> = Vec::new();
     for line in text.lines() {
         let lower = line.to_ascii_lowercase();
-        let Some(signature) = table.iter().find(|signature| fits(&lower, signature.pieces)) else { continue };
+        let Some(signature) = table.iter().find(|signature| contains_in_order(&lower, signature.pieces)) else {
+            continue;
+        };
         match out.iter_mut().find(|known| known.meaning == signature.meaning) {
             Some(known) => {
                 known.count += 1;
@@ -265,17 +268,6 @@ fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
     }
     out.sort_by_key(|explained| std::cmp::Reverse(explained.status));
     out
-}
-
-fn fits(line: &str, pieces: &[&str]) -> bool {
-    let mut rest = line;
-    pieces.iter().all(|piece| match rest.find(piece) {
-        Some(at) => {
-            rest = &rest[at + piece.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::core::{CheckId, Finding, FixId, Route};
+use crate::core::{CheckId, Finding, FixId, NVFS_STATS, Route};
 use crate::machine::{self, Denial, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -103,8 +103,7 @@ fn own_slice(ctx: &Context<'_>) -> Option<String> {
 
 /// Checks whether the counters of the module are on, and whether they contain errors.
 pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
-    const STATS: &str = "/proc/driver/nvidia-fs/stats";
-    let Ok(text) = ctx.root.read_text(STATS) else { return Vec::new() };
+    let Ok(text) = ctx.root.read_text(NVFS_STATS) else { return Vec::new() };
     let mut out = Vec::new();
     if let Some(line) = text.lines().find(|line| line.starts_with("IO stats:")) {
         let judged = if line.starts_with("IO stats: Enabled") {
@@ -113,7 +112,7 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
             Judged::info(CheckId::NvfsStatsOn, "nvidia-fs does not count reads, so its counters cannot prove a route")
                 .advice(Advice::run("echo 1 | sudo tee /sys/module/nvidia_fs/parameters/rw_stats_enabled"))
         };
-        out.push(judged.found(STATS, line));
+        out.push(judged.found(NVFS_STATS, line));
     }
     let counted = |word: &str| word.split_once('=').is_some_and(|(_, count)| count.parse::<u64>().is_ok_and(|n| n > 0));
     if let Some(line) = text.lines().find(|line| line.trim_start().starts_with("Error")) {
@@ -130,7 +129,7 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
             Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")))
                 .advice("dma-map suggests the IOMMU or ACS, cpu-gpu-pages mixed buffers. Check whether the counts grow during a load.")
         };
-        out.push(judged.found(STATS, line.split_whitespace().collect::<Vec<_>>().join(" ")));
+        out.push(judged.found(NVFS_STATS, line.split_whitespace().collect::<Vec<_>>().join(" ")));
     }
     out
 }

@@ -29,6 +29,18 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 duration(*total_ns)
             ),
         ),
+        WatchAdvice::BeganLate { maybe_registered, of: all } => (
+            "Start the program with 'gds-top watch -- COMMAND' to record it completely.".to_owned(),
+            format!(
+                "not recorded: calls before the attach, reads without cuFile, GPU copies and results of streams; {} may use memory registered before",
+                of(*maybe_registered, *all)
+            ),
+        ),
+        WatchAdvice::NotReturned { function, process, count } => (
+            "Check the storage and the threads of the program: these calls did not return while it was watched."
+                .to_owned(),
+            format!("{} not finished, first {function} in process {process}", plural(*count, "call")),
+        ),
         WatchAdvice::Unregistered { count, of: all } => (
             "Register the buffers: unregistered memory goes through a bounce buffer.".to_owned(),
             format!("{} use unregistered memory", of(*count, *all)),
@@ -54,7 +66,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
         ),
-        WatchAdvice::NotByCuFile { called, plain_bytes, cufile_bytes, mapped } => (
+        WatchAdvice::NotByCuFile { called, plain_bytes, mapped_bytes, cufile_bytes } => (
             if *called {
                 "Check why the program reads without cuFile: 'gds-top check' shows what blocks GDS.".to_owned()
             } else {
@@ -62,9 +74,9 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                     .to_owned()
             },
             format!(
-                "{} {}, {} by cuFile",
+                "{} by read calls, {} touched in mappings, {} by cuFile",
                 bytes(*plain_bytes),
-                if *mapped { "mostly by mappings" } else { "by read calls" },
+                bytes(*mapped_bytes),
                 bytes(*cufile_bytes)
             ),
         ),
@@ -105,16 +117,39 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
     }
 }
 
+/// cuFile's own error codes begin here, see cufile.h.
+const CUFILE_CODES: i64 = 5000;
+
+/// The code of the error for `gds-top explain`. A result of -1 only means that the code is in errno. cuFile also
+/// stores its own codes there.
+fn explained(failure: &WatchedFailure) -> Option<i64> {
+    let code = match (failure.code, failure.errno) {
+        (-1, errno) => i64::from(errno?),
+        (code, _) => code,
+    };
+    // Codes of the operating system are negative, so that they are not mistaken for those of CUDA.
+    let is_cufile = code.saturating_abs() >= CUFILE_CODES;
+    Some(if is_cufile { code.saturating_abs() } else { -code.saturating_abs() })
+}
+
 fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
     let name = failure.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     let file = failure.file.as_deref().map_or_else(String::new, |file| format!(", first on {file}"));
     let times = if failure.count == 1 { "once".to_owned() } else { format!("{} times", failure.count) };
     let end = if ignored { "; the program ended with status 0" } else { "" };
-    let proof = format!("{} failed {times} with {}{name}{file}{end}", failure.function, failure.code);
-    let text = if failure.after_submission {
-        "Check the result of each transfer: these failed after a submission that succeeded."
-    } else {
-        "Check the return value of each call; 'gds-top explain CODE' shows what an error means."
+    let code = match explained(failure) {
+        Some(code) if failure.code == -1 => format!("-1, errno {}", code.abs()),
+        _ => failure.code.to_string(),
     };
-    (text.to_owned(), proof)
+    let proof = format!("{} failed {times} with {code}{name}{file}{end}", failure.function);
+    let text = if failure.after_submission {
+        "Check the result of each transfer: these failed after a submission that succeeded".to_owned()
+    } else {
+        "Check the return value of each call".to_owned()
+    };
+    let explained = match explained(failure) {
+        Some(code) => format!("; 'gds-top explain {code}' shows what the error means."),
+        None => ".".to_owned(),
+    };
+    (text + &explained, proof)
 }

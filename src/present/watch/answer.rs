@@ -1,29 +1,52 @@
 //! The answer about a watched program, and its facts.
 
-use crate::analysis::is_proven_direct;
+use crate::analysis::{is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es};
-use crate::core::{AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, Status, WatchReport};
+use crate::core::{
+    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, WatchReport,
+};
 use crate::present::view::Answer;
 
-/// The sentence if the program does not meet `--require direct`.
-pub const UNPROVEN: &str =
-    "--require direct is not met: a direct route is not proven for every cuFile transfer of the program";
+/// The sentence if the program does not meet `--require direct`. `None` if it does.
+#[must_use]
+pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
+    match report.map(is_proven_direct) {
+        Some(Some(true)) => None,
+        Some(Some(false)) => {
+            Some("--require direct is not met: a direct route is not proven for every cuFile transfer of the program")
+        }
+        Some(None) => Some("--require direct is not met: no cuFile transfer of the program was recorded"),
+        None => Some("--require direct is not met: nothing was recorded"),
+    }
+}
 
-/// The answer: the route of the program's transfers.
+/// The answer: the route of the program's transfers. If calls were lost, it says so.
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
+    let mut answer = of_route(report);
+    if report.lost_events > 0 {
+        let lost = format!("Details of {} were lost.", plural(report.lost_events, "call"));
+        answer.conditions = format!("{} {lost}", answer.conditions).trim_start().to_owned();
+        if matches!(answer.status, Status::Pass | Status::Info) {
+            answer.status = Status::Warn;
+        }
+    }
+    answer
+}
+
+fn of_route(report: &WatchReport) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
         return attached(process);
     }
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
-    if report.processes == 0 {
+    if report.attached.is_none() && report.programs == 0 {
         return Answer::new(Status::Warn, "The program could not be recorded.", not_loaded(report.not_loaded));
     }
     let plain = plain_bytes(report);
     let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
     if report.libraries.is_empty() {
-        let of = match report.processes {
+        let of = match report.programs {
             1 => "It did not load libcufile.".to_owned(),
             n => format!("None of {} recorded programs loaded libcufile.", count(n)),
         };
@@ -39,6 +62,21 @@ pub fn answer(report: &WatchReport) -> Answer {
         return Answer::new(Status::Info, "The program does not use cuFile.", conditions);
     }
     if reads + writes == 0 {
+        let stuck = not_returned(report);
+        if let Some(first) = stuck.first() {
+            let calls = if stuck.len() == 1 { "1 call has".to_owned() } else { format!("{} calls have", stuck.len()) };
+            let conditions = format!("{} of process {}.{read}", first.function, first.process);
+            return Answer::new(
+                Status::Warn,
+                format!("No cuFile transfer finished: {calls} not returned."),
+                conditions,
+            );
+        }
+        if !report.unrecorded.is_empty() {
+            let headline = "The recorded processes made no cuFile transfer; other programs were not recorded.";
+            let conditions = format!("Not recorded: {}.{read}", report.unrecorded.join(", "));
+            return Answer::new(Status::Warn, headline, conditions);
+        }
         let headline = match report.attached {
             Some(_) => "The process made no cuFile transfer while it was watched.",
             None => "The program loaded libcufile but transferred nothing with it.",
@@ -90,6 +128,9 @@ const fn not_loaded(reason: Option<NotLoaded>) -> &'static str {
             "It has the set-user-ID bit or capabilities, so the linker ignores LD_AUDIT. Use 'sudo gds-top watch --pid'."
         }
         Some(NotLoaded::Static) => "It is statically linked, so no dynamic linker loads the recording library.",
+        Some(NotLoaded::Truncated) => {
+            "The file with the recorded calls became shorter: the program truncated it, or its file system is full."
+        }
         Some(NotLoaded::OtherLibc) => "It uses another libc than glibc, whose linker does not support LD_AUDIT.",
         None => "The dynamic linker did not load the recording library.",
     }
@@ -155,8 +196,10 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
             return facts;
         }
     }
-    let what = if report.attached.is_some() { "processes" } else { "programs" };
-    facts.push((what, count(report.processes)));
+    match &report.attached {
+        Some(process) => facts.push(("processes", count(process.processes))),
+        None => facts.push(("programs", count(report.programs))),
+    }
     facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
     for library in &report.libraries {
         let version = library.version.map_or_else(String::new, |v| format!(", version {}.{}", v / 1000, v % 1000 / 10));
@@ -202,17 +245,29 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         facts.push((
             "statistics",
             format!(
-                "libcufile counted {}, {} and {} of batches; by route: nvfs {}, p2pdma {}, POSIX {}",
+                "libcufile counted {}, {} and {} of batches; by route: nvfs {}, p2pdma {}, compat {}{}",
                 plural(seen.reads, "read"),
                 plural(seen.writes, "write"),
                 plural_ies(seen.batch_entries, "entr"),
                 count(seen.nvfs),
                 count(seen.p2pdma),
-                count(seen.posix)
+                count(seen.posix),
+                counted_twice(report, seen)
             ),
         ));
     }
     facts
+}
+
+/// The reason why libcufile 1.15 counts more transfers by route than it made.
+fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
+    let by_route = seen.nvfs.saturating_add(seen.p2pdma).saturating_add(seen.posix);
+    let is_1_15 = report.libraries.iter().any(|library| library.version.is_some_and(|v| v / 10 == 115));
+    match (by_route > seen.reads.saturating_add(seen.writes), is_1_15) {
+        (false, _) => "",
+        (true, true) => " (libcufile 1.15 counts a read into GPU memory twice in compat mode)",
+        (true, false) => " (libcufile divides transfers, and 1.15 counts some of them twice)",
+    }
 }
 
 /// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
@@ -224,7 +279,7 @@ fn gpu_copies(report: &WatchReport) -> Option<String> {
         // libcufile copies for its transfers itself.
         (0, _) if report.transfers() > 0 => None,
         (0, _) => Some(
-            "none recorded, although libcuda is loaded; 'gds-top top' shows the PCIe traffic of each GPU by NVML"
+            "none recorded; libcuda is loaded. 'gds-top top' shows the PCIe traffic of each GPU, of all processes"
                 .to_owned(),
         ),
         _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
@@ -282,7 +337,7 @@ pub(in crate::present) mod tests {
     #[test]
     fn a_direct_route_is_only_called_proven_if_it_is() {
         let report = |files| WatchReport {
-            processes: 1,
+            programs: 1,
             libraries: vec![WatchedLibrary::default()],
             files,
             ..WatchReport::default()
@@ -315,7 +370,7 @@ pub(in crate::present) mod tests {
 
     #[test]
     fn a_program_that_was_not_recorded_is_not_said_to_use_no_cufile() {
-        let unrecorded = WatchReport { processes: 2, unrecorded: vec!["su".to_owned()], ..WatchReport::default() };
+        let unrecorded = WatchReport { programs: 2, unrecorded: vec!["su".to_owned()], ..WatchReport::default() };
         let shown = answer(&unrecorded);
         assert_eq!((shown.status, shown.conditions.as_str()), (Status::Warn, "Not recorded: su."));
         let mut reasons = std::collections::BTreeSet::new();

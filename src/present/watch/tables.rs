@@ -14,11 +14,7 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     let most = if full { usize::MAX } else { ROWS };
     let mut tables = Vec::new();
     if !report.calls.is_empty() {
-        let note = if report.uncounted == 0 {
-            "Every call is counted, of all processes.".to_owned()
-        } else {
-            format!("{} more are not counted: no memory was left for their threads.", plural(report.uncounted, "call"))
-        };
+        let note = calls_note(report);
         let heads =
             vec![text("function"), number("calls"), number("errors"), number("bytes"), number("time"), number("mean")];
         let rows = report.calls.iter().map(|call| {
@@ -66,6 +62,29 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     tables.extend(sizes(report));
     tables.extend(tensors(report, most));
     tables
+}
+
+/// The calls that the table of calls contains.
+fn calls_note(report: &WatchReport) -> String {
+    let open = match report.open_calls.len() as u64 {
+        0 => String::new(),
+        calls => format!(" {} without a return are not counted.", plural(calls, "call")),
+    };
+    let counted = match &report.attached {
+        Some(process) => format!(
+            "Only calls of process {} and its children that began and returned after the attach are counted.",
+            process.pid
+        ),
+        None if report.uncounted > 0 => {
+            let uncounted = plural(report.uncounted, "call");
+            format!("{uncounted} more are not counted: no memory was left for their threads.")
+        }
+        None if !report.unrecorded.is_empty() || report.still_running > 0 || report.libraries_left_out > 0 => {
+            "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
+        }
+        None => "Every call is counted, of all processes.".to_owned(),
+    };
+    counted + &open
 }
 
 fn other_calls(report: &WatchReport) -> Option<Table> {

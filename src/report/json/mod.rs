@@ -329,7 +329,7 @@ fn figures(analysis: &SessionAnalysis<'_>) -> Value {
                 "per_tensor_overhead_on_slot_ns": number(cost.fit.overhead_ns),
                 "bandwidth_on_slot_bytes_per_s": number(cost.fit.bytes_per_s),
                 "parallelism": number(cost.parallelism), "fixed_ns": cost.fixed_ns,
-                "fit_relative_error": number(cost.fit.relative_error), "fit_time_fraction": number(cost.fit.time_told),
+                "fit_relative_error": number(cost.fit.relative_error), "fit_time_fraction": number(cost.fit.explained_share),
                 "tensors_used": cost.fit.used, "tensors_rejected": cost.fit.rejected, "size_classes": classes,
             })
         })
@@ -385,6 +385,6 @@ fn figures(analysis: &SessionAnalysis<'_>) -> Value {
         .collect();
     json!({
         "engines": engines, "comparisons": comparisons, "crossovers": crossovers, "predictions": predictions, "advice": advice,
-        "timings": analysis.timings(), "beside_plain_reads": compared_with_plain_reads(analysis.state),
+        "timings": analysis.timings(), "compared_with_plain_reads": compared_with_plain_reads(analysis.state),
     })
 }

@@ -109,6 +109,8 @@ impl Session {
     }
 
     fn work(&mut self, source: Source) -> After {
+        // A folder that is created for a model stays only if the model is written.
+        let mut _cache = None;
         let path = match &source {
             Source::Opened(model) => model.path.clone(),
             _ if self.config.grid.is_some() => {
@@ -121,7 +123,9 @@ impl Session {
                 .ok()
                 .and_then(|folder| {
                     if self.config.race {
-                        return std::fs::create_dir_all(&folder).is_ok().then_some(folder);
+                        let (folder, held) = models::make_cache_folder().ok()?;
+                        _cache = Some(held);
+                        return Some(folder);
                     }
                     folder.ancestors().find(|ancestor| ancestor.is_dir()).map(Path::to_path_buf)
                 })

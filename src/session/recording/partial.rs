@@ -4,10 +4,11 @@
 use super::header::{RecordingError, partial_name};
 use super::limits::Limits;
 use super::reader::Reader;
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
+use crate::trust::{Destination, FileId};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,9 +19,14 @@ const MOST_LEFT: u32 = 10_000;
 /// session ends.
 const TRIES: u32 = 100;
 
-/// The partial file. It is removed when this value is dropped, unless it is kept or renamed.
+/// The partial file in its open folder. It is removed when this value is dropped, unless it is kept or renamed.
 pub(super) struct Partial {
+    folder: Destination,
+    /// The name of the recording.
+    target: OsString,
+    name: OsString,
     path: PathBuf,
+    id: FileId,
     kept: bool,
 }
 
@@ -42,19 +48,22 @@ impl Partial {
     pub(super) fn open(target: &Path) -> Result<Opened, RecordingError> {
         let path = partial_name(target);
         let failed = |doing| move |source| RecordingError::Io { path: target.to_owned(), doing, source };
+        let (folder, target_name) = Destination::of_file(target).map_err(failed("opening its folder"))?;
+        let name = partial_name(Path::new(&target_name)).into_os_string();
         let mut set_aside = None;
         for _ in 0..TRIES {
-            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let new = rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::from_raw_mode(0o666));
-            let (file, is_new) = match new {
-                Ok(file) => (File::from(file), true),
-                Err(Errno::EXIST) => match rustix::fs::open(&path, flags, Mode::empty()) {
-                    Ok(file) => (File::from(file), false),
-                    Err(Errno::NOENT) => continue,
-                    Err(Errno::LOOP) => return Err(RecordingError::NotAFile { path }),
-                    Err(errno) => return Err(failed("opening its partial file")(errno.into())),
-                },
-                Err(errno) => return Err(failed("creating it")(errno.into())),
+            let (file, is_new) = match folder.create(&name, 0o666) {
+                Ok(file) => (file, true),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                    match rustix::fs::openat(folder.held(), &name, flags, Mode::empty()) {
+                        Ok(file) => (File::from(file), false),
+                        Err(Errno::NOENT) => continue,
+                        Err(Errno::LOOP) => return Err(RecordingError::NotAFile { path }),
+                        Err(errno) => return Err(failed("opening its partial file")(errno.into())),
+                    }
+                }
+                Err(error) => return Err(failed("creating it")(error)),
             };
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
@@ -64,7 +73,8 @@ impl Partial {
                 Err(_) => return Err(RecordingError::InUse { path: target.to_owned() }),
             }
             let meta = file.metadata().map_err(failed("examining its partial file"))?;
-            if !is_same(&path, &meta) {
+            let id = FileId::of(&file).map_err(|errno| failed("examining its partial file")(errno.into()))?;
+            if folder.id(&name) != Some(id) {
                 // The session that wrote it has ended since, and the file has been renamed or removed.
                 continue;
             }
@@ -75,14 +85,26 @@ impl Partial {
                 return Err(RecordingError::WouldOverwrite { path });
             }
             if meta.len() == 0 {
-                return Ok(Opened { partial: Self { path, kept: false }, file, set_aside });
+                let partial = Self { folder, target: target_name, name, path, id, kept: false };
+                return Ok(Opened { partial, file, set_aside });
             }
-            if Reader::open(&path, Limits::default()).is_err() {
+            if Reader::of_file(&path, file, Limits::default()).is_err() {
                 return Err(RecordingError::WouldOverwrite { path });
             }
-            set_aside = Some(move_aside(&path).map_err(failed("renaming the recording of a killed session"))?);
+            let aside = move_aside(&folder, &name).map_err(failed("renaming the recording of a killed session"))?;
+            set_aside = Some(path.with_file_name(aside));
         }
         Err(RecordingError::InUse { path: target.to_owned() })
+    }
+
+    /// Its folder.
+    pub(super) const fn folder(&self) -> &Destination {
+        &self.folder
+    }
+
+    /// The name of the recording in the folder.
+    pub(super) fn target(&self) -> &OsStr {
+        &self.target
     }
 
     /// Its path.
@@ -101,44 +123,33 @@ impl Partial {
     }
 
     /// Renames the file to the name of the recording.
-    pub(super) fn rename(mut self, target: &Path) -> io::Result<()> {
+    pub(super) fn rename(mut self) -> io::Result<()> {
         // The file is kept even if renaming fails.
         self.kept = true;
-        fs::rename(&self.path, target)
+        if self.folder.id(&self.name) != Some(self.id) {
+            return Err(io::Error::other("another file has the name of its partial file now"));
+        }
+        self.folder.rename(&self.name, &self.target)
     }
 }
 
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // If this fails, nothing more can be done. The file's name shows that it is incomplete.
-            let _ = fs::remove_file(&self.path);
+            self.folder.remove_same(&self.name, self.id);
         }
     }
 }
 
-/// Whether the name still belongs to this file.
-fn is_same(path: &Path, meta: &fs::Metadata) -> bool {
-    rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (meta.dev(), meta.ino()))
-}
-
 /// Renames the file of a killed session to the first free name with a number.
-fn move_aside(path: &Path) -> io::Result<PathBuf> {
+fn move_aside(folder: &Destination, name: &OsStr) -> io::Result<OsString> {
     for number in 1..MOST_LEFT {
-        let mut name = OsString::from(path);
-        name.push(format!("-{number}"));
-        let aside = PathBuf::from(name);
-        match rustix::fs::renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
+        let mut aside = name.to_owned();
+        aside.push(format!("-{number}"));
+        match folder.rename_new(name, &aside) {
             Ok(()) => return Ok(aside),
-            Err(Errno::EXIST) => {}
-            // The file system does not support that flag. The name was free a moment ago.
-            Err(Errno::INVAL | Errno::NOSYS) if fs::symlink_metadata(&aside).is_err() => {
-                fs::rename(path, &aside)?;
-                return Ok(aside);
-            }
-            Err(Errno::INVAL | Errno::NOSYS) => {}
-            Err(errno) => return Err(errno.into()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())

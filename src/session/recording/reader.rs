@@ -9,6 +9,7 @@ use crate::text::{json_values, sanitise_line, truncate};
 use crate::trust::open_regular;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -169,7 +170,13 @@ impl Reader {
         if !meta.is_file() {
             return Err(RecordingError::NotAFile { path: path.to_owned() });
         }
-        let mut file = open_regular(path).map_err(io_error("opening it"))?;
+        Self::of_file(path, open_regular(path).map_err(io_error("opening it"))?, limits)
+    }
+
+    /// Like [`Reader::open`], for an open file. Errors contain `path`.
+    pub(super) fn of_file(path: &Path, mut file: File, limits: Limits) -> Result<Self, RecordingError> {
+        let io_error = |doing| move |source| RecordingError::Io { path: path.to_owned(), doing, source };
+        io::Seek::rewind(&mut file).map_err(io_error("reading it"))?;
         let mut magic = Vec::new();
         (&mut file).take(4).read_to_end(&mut magic).map_err(io_error("reading it"))?;
         let strange = |found: &str| RecordingError::NotARecording { path: path.to_owned(), found: found.to_owned() };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::super::RECORDING_VERSION;
+use super::super::reader::read_with;
 use super::*;
 use crate::core::{LaneId, LogLevel, Metric, ModelInfo, PackedSpans, Phase, Sample, ShardInfo, Span, TensorInfo};
 use crate::session::recording::read;

@@ -3,13 +3,13 @@
 use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::limits::Limits;
 use super::partial::{Opened, Partial};
-use super::reader::{Reader, read_with};
+use super::reader::Reader;
 use super::spans::SpanLine;
 use crate::core::{Event, EventBody};
-use crate::trust::{open_regular, unfinished_file};
+use crate::trust::open_regular;
+use rustix::fs::AtFlags;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use zstd::stream::write::Encoder;
@@ -106,7 +106,7 @@ impl Writer {
     pub fn create(path: &Path) -> Result<Self, RecordingError> {
         refuse_strangers(path)?;
         let Opened { partial, file, set_aside } = Partial::open(path)?;
-        let earlier = identity(path);
+        let earlier = identity(&partial);
         let mut encoder = Encoder::new(file, LIVE_LEVEL).map_err(io_error(path, "starting the compressor"))?;
         write_line(&mut encoder, &header(1)).map_err(io_error(path, "writing the header"))?;
         encoder.flush().map_err(io_error(path, "writing the header"))?;
@@ -166,18 +166,18 @@ impl Writer {
             return Ok(None);
         }
         partial.keep();
-        // The encoder is kept until the end, because the lock ends when the file is closed.
-        let _locked = encoder.finish().map_err(io_error(partial.path(), "completing it"))?;
-        if identity(&path) != earlier {
+        // The file is kept until the end, because the lock ends when the file is closed.
+        let file = encoder.finish().map_err(io_error(partial.path(), "completing it"))?;
+        if identity(&partial) != earlier {
             return Err(RecordingError::Changed { path, partial: partial.path().to_owned() });
         }
-        match smaller(&path, partial.path(), goal_bytes) {
+        match smaller(&path, &partial, &file, goal_bytes) {
             Ok((file_bytes, span_resolution_ns)) => {
                 partial.discard();
                 Ok(Some(Finished { path, file_bytes, events, span_resolution_ns }))
             }
             Err(error) => {
-                partial.rename(&path).map_err(io_error(&path, "giving it its name"))?;
+                partial.rename().map_err(io_error(&path, "giving it its name"))?;
                 Err(error)
             }
         }
@@ -186,36 +186,34 @@ impl Writer {
 
 /// Compresses the partial file again and moves the result to `path`. Returns its size in bytes and the resolution of
 /// span times in nanoseconds.
-fn smaller(path: &Path, partial: &Path, goal_bytes: u64) -> Result<(u64, u64), RecordingError> {
+fn smaller(path: &Path, partial: &Partial, file: &File, goal_bytes: u64) -> Result<(u64, u64), RecordingError> {
     let again = "compressing it again (the recording itself is complete)";
     let temporary_error = "creating a temporary file next to it (the recording itself is complete)";
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut temporary = unfinished_file(folder).map_err(io_error(path, temporary_error))?;
+    let mut temporary = partial.folder().unfinished_file().map_err(io_error(path, temporary_error))?;
     let (mut file_bytes, mut resolution_ns) = (0, 1);
     for unit in RESOLUTIONS_NS {
-        temporary.as_file_mut().set_len(0).map_err(io_error(path, again))?;
-        io::Seek::rewind(temporary.as_file_mut()).map_err(io_error(path, again))?;
-        file_bytes = recompress(partial, temporary.as_file_mut(), unit)?;
+        temporary.file_mut().set_len(0).map_err(io_error(path, again))?;
+        io::Seek::rewind(temporary.file_mut()).map_err(io_error(path, again))?;
+        let input = file.try_clone().map_err(io_error(path, again))?;
+        file_bytes = recompress(partial.path(), input, temporary.file_mut(), unit)?;
         resolution_ns = unit;
         if file_bytes <= goal_bytes {
             break;
         }
     }
     // The permissions of the partial file, which follow the umask. Temporary files are private.
-    let permissions = fs::metadata(partial).map_err(io_error(partial, "examining it"))?.permissions();
-    temporary.as_file().set_permissions(permissions).map_err(io_error(path, again))?;
-    temporary.persist(path).map_err(|e| io_error(path, "replacing it with its smaller form")(e.error))?;
+    let permissions = file.metadata().map_err(io_error(partial.path(), "examining it"))?.permissions();
+    temporary.file().set_permissions(permissions).map_err(io_error(path, again))?;
+    temporary.persist(partial.target()).map_err(io_error(path, "replacing it with its smaller form"))?;
     Ok((file_bytes, resolution_ns))
 }
 
-/// The identity of the file that has the name now.
-fn identity(path: &Path) -> Option<Identity> {
-    let meta = fs::metadata(path).ok()?;
-    let changed = (meta.mtime(), meta.mtime_nsec());
-    Some(Identity { device: meta.dev(), inode: meta.ino(), bytes: meta.len(), changed })
+/// The identity of the file that has the name of the recording now.
+fn identity(partial: &Partial) -> Option<Identity> {
+    let stat = rustix::fs::statat(partial.folder().held(), partial.target(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let changed = (stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0));
+    let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+    Some(Identity { device: stat.st_dev, inode: stat.st_ino, bytes, changed })
 }
 
 fn header(span_resolution_ns: u64) -> Header {
@@ -276,14 +274,14 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
     }
 }
 
-fn recompress(path: &Path, out: &mut File, resolution_ns: u64) -> Result<u64, RecordingError> {
+fn recompress(path: &Path, input: File, out: &mut File, resolution_ns: u64) -> Result<u64, RecordingError> {
     let again = "compressing it again (the recording itself is complete)";
     let mut encoder = Encoder::new(&mut *out, FINAL_LEVEL).map_err(io_error(path, again))?;
     encoder.include_checksum(true).map_err(io_error(path, again))?;
     encoder.window_log(FINAL_WINDOW_LOG).map_err(io_error(path, again))?;
     write_line(&mut encoder, &header(resolution_ns)).map_err(io_error(path, again))?;
     // The input was written by this process, so no limits are needed.
-    for event in read_with(path, Limits::NONE)? {
+    for event in Reader::of_file(path, input, Limits::NONE)? {
         write_event(&mut encoder, &event?, resolution_ns).map_err(io_error(path, again))?;
     }
     encoder.finish().and_then(|file| file.sync_all()).map_err(io_error(path, again))?;

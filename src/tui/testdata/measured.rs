@@ -15,10 +15,10 @@ fn reduce(state: &mut State, bodies: Vec<EventBody>) {
 
 /// The rate of a cell in the test grid. It is higher for larger blocks, more threads and the direct route.
 fn rate(cell: &crate::core::CellKey) -> f64 {
-    let way = [1.3, 1.0, 0.6, 0.7][cell.transfer as usize];
+    let factor = [1.3, 1.0, 0.6, 0.7][cell.transfer as usize];
     let block = (cell.block_bytes as f64 / 4096.0).sqrt().min(40.0);
     let order = if cell.pattern == Pattern::Random { 0.8 } else { 1.0 };
-    0.04e9 * way * block * f64::from(cell.threads).sqrt() * order
+    0.04e9 * factor * block * f64::from(cell.threads).sqrt() * order
 }
 
 /// A grid in which `done` cells have ended and the next one is running. One cell failed, and one had wrong bytes.

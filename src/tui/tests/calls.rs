@@ -46,7 +46,7 @@ fn watched() -> State {
     for seconds in [1, 2] {
         let report = WatchReport {
             wall_ns: seconds * 1_000_000_000,
-            processes: 1,
+            programs: 1,
             libraries: vec![WatchedLibrary::default()],
             calls: vec![CallTotal { function: "cuFileRead".to_owned(), count: 1000, ..CallTotal::default() }],
             files: vec![file("/models/a.safetensors", 900 * seconds, 0), file("/models/b.bin", 0, 100)],

@@ -1,6 +1,6 @@
 //! Bars: progress in eighths of a column, and stacked phases with a common time scale.
 
-use crate::core::{PHASES, Phase, PhaseTimes};
+use crate::core::{PHASES, Phase, PhaseTimes, units};
 use crate::present::phases::title;
 use crate::tui::pen::{Pen, Run, runs_width, width};
 use crate::tui::theme::Theme;
@@ -63,7 +63,7 @@ pub(crate) fn phases(
         for column in start..end {
             pen.cell(x + column, y, fill, style);
         }
-        let percent = format!("{:.0} %", ns as f64 * 100.0 / total as f64);
+        let percent = units::percent(ns as f64 / total as f64);
         let room = usize::from(end.saturating_sub(start));
         let long = format!(" {} {percent} ", title(phase));
         let fits = width(&long) <= room;

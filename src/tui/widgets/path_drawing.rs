@@ -7,7 +7,7 @@ use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
 /// The path to draw.
-pub(crate) struct Way {
+pub(crate) struct DrawnPath {
     /// The route.
     pub(crate) route: Route,
     /// Whether the path ends at a GPU.
@@ -23,26 +23,26 @@ pub(crate) const HOST_MEMORY: &str = "host memory";
 pub(crate) const COLUMNS: u16 = 47;
 
 /// Draws a path from column `x`. All paths on a screen end at the same column.
-pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, way: &Way, theme: &Theme) {
-    draw_as(pen, (x, y), way, true, theme);
+pub(crate) fn draw(pen: &mut Pen<'_>, x: u16, y: u16, path: &DrawnPath, theme: &Theme) {
+    draw_as(pen, (x, y), path, true, theme);
 }
 
 /// Like [`draw`]. Without `filled`, the stations are words, because filled blocks on adjacent lines would merge.
-pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), way: &Way, filled: bool, theme: &Theme) {
+pub(crate) fn draw_as(pen: &mut Pen<'_>, (x, y): (u16, u16), path: &DrawnPath, filled: bool, theme: &Theme) {
     let station = |pen: &mut Pen<'_>, x, y, name: &str, style| station(pen, (x, y), name, style, filled, theme);
     let plain = theme.text;
     let end = x + COLUMNS;
-    let last = if way.gpu { "GPU" } else { "host memory" };
+    let last = if path.gpu { "GPU" } else { "host memory" };
     let at_last = end.saturating_sub(width(last) as u16 + 4);
     let after_first = station(pen, x, y, "storage", theme.accent);
-    match way.route {
+    match path.route {
         Route::Compat => {
             let at_middle = x + 17;
             arrow(pen, after_first, at_middle, y, '─', plain);
-            let after = station(pen, at_middle, y, way.through, theme.status(crate::core::Status::Warn));
+            let after = station(pen, at_middle, y, path.through, theme.status(crate::core::Status::Warn));
             arrow(pen, after, at_last, y, '─', plain);
         }
-        Route::None if way.gpu => {
+        Route::None if path.gpu => {
             let stop = x + 24;
             let fail = theme.status(crate::core::Status::Fail);
             for column in after_first + 1..stop {

@@ -2,7 +2,7 @@
 
 use super::content;
 use crate::core::units;
-use crate::trust::{self, FolderId, Maker, PrivateFolder};
+use crate::trust::{self, FileId, Maker, PrivateFolder};
 use rustix::fs::Advice;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -107,7 +107,7 @@ pub struct Files {
     /// `None` only while it is being removed.
     folder: Option<PrivateFolder>,
     path: PathBuf,
-    id: FolderId,
+    id: FileId,
 }
 
 impl Files {
@@ -155,7 +155,7 @@ impl Files {
 
     /// The path and the identity of the folder, for a process that enters it.
     #[must_use]
-    pub fn folder(&self) -> (&Path, FolderId) {
+    pub fn folder(&self) -> (&Path, FileId) {
         (&self.path, self.id)
     }
 

@@ -1,7 +1,7 @@
 //! The order of a grid process.
 
 use crate::core::{CellKey, Target};
-use crate::trust::FolderId;
+use crate::trust::FileId;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub struct GridOrder {
     /// Target of the bytes.
     pub target: Target,
     /// The folder of the measurement and its identity. If another folder has its name now, that folder is not used.
-    pub folder: (PathBuf, FolderId),
+    pub folder: (PathBuf, FileId),
     /// The file in that folder that is only read.
     pub read_path: PathBuf,
     /// The file in that folder that is only written.

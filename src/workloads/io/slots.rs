@@ -23,10 +23,10 @@ pub(super) enum Mover {
 
 /// Opens a measured file with O_DIRECT.
 fn open(path: &Path, access: Access) -> Result<File, String> {
-    let way = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
+    let flags = if access == Access::Read { OFlags::RDONLY } else { OFlags::RDWR };
     // No other flags are used, because cuFile rejects a file that was opened with O_NOFOLLOW (5019, libcufile 1.15).
     // The directory is private.
-    let flags = way | OFlags::DIRECT | OFlags::CLOEXEC;
+    let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|errno| {
         let hint = if errno == rustix::io::Errno::INVAL {
             ": this file system has no O_DIRECT (tmpfs and some overlays), so its storage cannot be measured; choose a folder on a disk"

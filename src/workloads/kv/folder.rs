@@ -1,7 +1,7 @@
 //! The folder into which a workload writes. This program creates, marks and locks it, and it is private. So no other
 //! file is written or removed.
 
-use crate::trust::{self, FolderId, PrivateFolder, Scratch};
+use crate::trust::{self, FileId, PrivateFolder, Scratch};
 use rustix::fs::FlockOperation;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -146,7 +146,7 @@ impl Folder {
 
     /// The identity of the folder, for the runs that use it.
     #[must_use]
-    pub const fn id(&self) -> FolderId {
+    pub const fn id(&self) -> FileId {
         self.folder.id()
     }
 
@@ -194,13 +194,8 @@ fn folder_name(name: &str) -> String {
 /// The folder that the user named, with links resolved.
 fn parent(dir: &Path) -> Result<PathBuf, FolderError> {
     let doing = "examining";
-    let dir = match fs::canonicalize(dir) {
-        Ok(complete) if complete.is_dir() => complete,
-        Ok(path) => {
-            return Err(FolderError::System { doing, path, source: ErrorKind::NotADirectory.into() });
-        }
-        Err(source) => return Err(FolderError::System { doing, path: dir.to_owned(), source }),
-    };
+    let real = trust::Destination::open(dir).and_then(|folder| folder.real());
+    let dir = real.map_err(|source| FolderError::System { doing, path: dir.to_owned(), source })?;
     // Runs get the path in JSON, so it must be UTF-8.
     if dir.to_str().is_none() {
         return Err(FolderError::NoText { path: dir });

@@ -1,8 +1,8 @@
 //! The run process of a KV-cache workload: it reads its order, prepares the target and the contents, runs, verifies
 //! and reports.
 
-use super::beside::{Beside, Side};
 use super::cache;
+use super::concurrent::{Concurrent, Side};
 use super::flights;
 use super::job::Job;
 use super::layout::Layout;
@@ -225,7 +225,7 @@ struct Measured {
 fn measure(
     sender: &Sender,
     shared: &Shared<'_>,
-    concurrent: Option<&(&Side, Beside<'_>)>,
+    concurrent: Option<&(&Side, Concurrent<'_>)>,
     (equipment, pool): (Equipment, Option<&Pool<'_>>),
     mut peaks: Peaks,
     result: &mut RunResult,
@@ -240,7 +240,7 @@ fn measure(
     let done = with_progress(sender, context.counters, context.order, || {
         let done = match pool {
             Some(pool) => nixl_pool::run(shared, pool).inspect_err(|_| tidy(shared)),
-            None => work::run(shared, concurrent.map(|(_, beside)| beside), equipment),
+            None => work::run(shared, concurrent.map(|(_, concurrent)| concurrent), equipment),
         };
         let wall_ns = context.clock.now_ns();
         done.map(|done| (done, wall_ns))
@@ -258,7 +258,7 @@ fn measure(
     let landed_ns = done.operations.iter().map(|o| o.end_ns).max().unwrap_or(wall_ns);
     // A read with concurrent writes also ends when its last byte has landed.
     let wall_ns = if done.computing.is_empty() && concurrent.is_none() { wall_ns } else { landed_ns };
-    let beside_writes = concurrent.map(|(side, _)| side.result_of(&done.beside, landed_ns));
+    let concurrent_writes = concurrent.map(|(side, _)| side.result_of(&done.concurrent, landed_ns));
     result.cpu_ns = Some(cpu_ns().saturating_sub(cpu_before));
     result.bytes = context.counters.landed_bytes.load(Ordering::Relaxed);
     result.wall_ns = wall_ns;
@@ -273,11 +273,11 @@ fn measure(
     // are compared.
     let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
-    result.notes.extend(notes(shared, &done, beside_writes.as_ref(), &fallbacks, wall_ns));
+    result.notes.extend(notes(shared, &done, concurrent_writes.as_ref(), &fallbacks, wall_ns));
     result.notes.extend(pool.map(Pool::note));
     let in_page_cache = in_page_cache(shared, result.route.as_ref(), &fallbacks);
     result.workload =
-        Some(WorkloadResult { beside: beside_writes, in_page_cache, ..measured(shared, &done, wall_ns, fallbacks) });
+        Some(WorkloadResult { concurrent_writes, in_page_cache, ..measured(shared, &done, wall_ns, fallbacks) });
     Ok(Measured { done, wall_ns })
 }
 
@@ -300,7 +300,7 @@ fn every_file_given_up(shared: &Shared<'_>, done: &Done, result: &RunResult) -> 
 fn verify(
     sender: &Sender,
     shared: &Shared<'_>,
-    concurrent: Option<&(&Side, Beside<'_>)>,
+    concurrent: Option<&(&Side, Concurrent<'_>)>,
     done: &Done,
     result: &mut RunResult,
 ) -> Result<(), LoadError> {
@@ -311,7 +311,7 @@ fn verify(
     };
     verify_run(sender, shared.context.counters, shared.context.order, result, || {
         match (verify::compare(shared, &counts)?, concurrent) {
-            (None, Some((side, beside))) => side.compare(beside),
+            (None, Some((side, concurrent))) => side.compare(concurrent),
             (wrong, _) => Ok(wrong.map(|wrong| match shared.method {
                 Method::Nixl(plugin) => format!("{wrong}{}", if_bytes_differ(plugin)),
                 _ => wrong,
@@ -368,8 +368,8 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     if lane_order.verify && result.bytes > 0 {
         verify(sender, &shared, concurrent.as_ref(), &done, result)?;
     }
-    if let Some((side, beside)) = &concurrent {
-        drop(beside.shared.handles.cleanup());
+    if let Some((side, concurrent)) = &concurrent {
+        drop(concurrent.shared.handles.cleanup());
         side.remove();
     }
     drop(shared.handles.cleanup());

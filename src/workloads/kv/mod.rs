@@ -4,10 +4,10 @@
 //! A run is one variant (`gds`, `gds-registered`, `disk` or `staging`, `ram`) in one direction. The stored bytes are
 //! computed from a seed, so that every byte can be checked without a copy.
 
-mod beside;
 mod cache;
 mod chunk;
 mod compare;
+mod concurrent;
 mod content;
 mod effect;
 mod error;

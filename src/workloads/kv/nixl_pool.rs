@@ -202,7 +202,7 @@ pub(super) fn run(shared: &Shared<'_>, pool: &Pool<'_>) -> Result<Done, LoadErro
         computing: Vec::new(),
         found,
         lookup_ns,
-        beside: Vec::new(),
+        concurrent: Vec::new(),
         on_streams: None,
     })
 }

@@ -3,7 +3,7 @@
 use super::params::{self, KvSetting};
 use super::shape::Shape;
 use crate::core::{Access, FallbackReason, KvPath, KvSystem, NixlPlugin, WorkloadLane, WorkloadLaneError};
-use crate::trust::FolderId;
+use crate::trust::FileId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -93,7 +93,7 @@ pub struct KvOrder {
     pub folder: PathBuf,
     /// The identity of that folder, so that another folder with its name is not used. `None` until the folder is
     /// created.
-    pub folder_id: Option<FolderId>,
+    pub folder_id: Option<FileId>,
     /// Settings for all runs.
     pub settings: BTreeMap<KvSetting, u64>,
     /// A fallback that is caused on purpose.

@@ -7,8 +7,8 @@ use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
 use super::work::Done;
 use crate::core::{
-    BesideWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute, RouteCounts,
-    Span, Unchecked, WorkloadResult, units,
+    ConcurrentWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute,
+    RouteCounts, Span, Unchecked, WorkloadResult, units,
 };
 use std::sync::atomic::Ordering;
 
@@ -130,7 +130,7 @@ fn recompute(shared: &Shared<'_>, hits: Option<u64>, wall_ns: u64) -> Option<Rec
 pub(super) fn notes(
     shared: &Shared<'_>,
     done: &Done,
-    beside: Option<&BesideWrites>,
+    concurrent: Option<&ConcurrentWrites>,
     fallbacks: &[Fallback],
     wall_ns: u64,
 ) -> Vec<Note> {
@@ -153,7 +153,7 @@ pub(super) fn notes(
     if !done.computing.is_empty() {
         notes.push(Note::ComputingSimulated { us: settings.get(KvSetting::ComputeUs) });
     }
-    notes.extend(beside.cloned().map(Note::ConcurrentWrites));
+    notes.extend(concurrent.cloned().map(Note::ConcurrentWrites));
     if let Some(seen) = done.on_streams {
         notes.push(Note::OnStreams { seen, in_call: seen.in_call_fraction(wall_ns).unwrap_or(0.0) });
     }

@@ -1,7 +1,7 @@
 //! The measured part of a run: the lookups, then all transfers by the workers and, in parallel, the simulated
 //! computing of a read layer by layer.
 
-use super::beside::Beside;
+use super::concurrent::Concurrent;
 use super::flights::{Flights, Line};
 use super::layout::Task;
 use super::opening::tidy;
@@ -31,7 +31,7 @@ pub(super) struct Done {
     pub(super) found: Option<Found>,
     pub(super) lookup_ns: u64,
     /// The transfers of the concurrent writes.
-    pub(super) beside: Vec<Operation>,
+    pub(super) concurrent: Vec<Operation>,
     /// Measurements of the streams of asynchronous transfers.
     pub(super) on_streams: Option<OnStreams>,
 }
@@ -41,8 +41,8 @@ impl Done {
     fn add(&mut self, mut one: Brought) {
         self.spans.extend(one.rec.into_spans());
         // The time of a thread includes both directions, but the map of pieces shows only reads.
-        self.spans.extend(one.beside_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
-        self.beside.append(&mut one.beside);
+        self.spans.extend(one.concurrent_spans.iter().map(|span| Span { tensor: None, bytes: 0, offset: 0, ..*span }));
+        self.concurrent.append(&mut one.concurrent);
         self.operations.append(&mut one.operations);
         self.computing.append(&mut one.computing);
         if let Some(seen) = one.on_stream {
@@ -56,8 +56,8 @@ struct Brought {
     rec: Recorder,
     operations: Vec<Operation>,
     computing: Vec<(u64, u64, u64)>,
-    beside: Vec<Operation>,
-    beside_spans: Vec<Span>,
+    concurrent: Vec<Operation>,
+    concurrent_spans: Vec<Span>,
     on_stream: Option<OnStreams>,
 }
 
@@ -69,12 +69,16 @@ pub(super) struct Equipment {
 }
 
 /// Runs all transfers and the concurrent writes between two readings of the clock.
-pub(super) fn run(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equipment) -> Result<Done, LoadError> {
-    let done = transfer_all(shared, beside, equipment);
+pub(super) fn run(
+    shared: &Shared<'_>,
+    concurrent: Option<&Concurrent<'_>>,
+    equipment: Equipment,
+) -> Result<Done, LoadError> {
+    let done = transfer_all(shared, concurrent, equipment);
     if done.is_err() {
         tidy(shared);
-        if let Some(beside) = beside {
-            tidy(&beside.shared);
+        if let Some(concurrent) = concurrent {
+            tidy(&concurrent.shared);
         }
     }
     done
@@ -128,7 +132,7 @@ fn window(shared: &Shared<'_>, units: &[Range<usize>]) -> Option<Arc<Window>> {
 /// The work of a run: its transfers in units, their order, and the resources of the workers.
 struct Pool<'a> {
     shared: &'a Shared<'a>,
-    beside: Option<&'a Beside<'a>>,
+    concurrent: Option<&'a Concurrent<'a>>,
     threads: usize,
     units: Vec<Range<usize>>,
     window: Option<Arc<Window>>,
@@ -170,10 +174,10 @@ impl Pool<'_> {
         context.device.bind()?;
         let mut reader = self.worker(shared, number, rec, self.units.len())?;
         let mut writer = self
-            .beside
-            .map(|beside| {
+            .concurrent
+            .map(|concurrent| {
                 let rec = Recorder::new(context.clock, number, self.spans);
-                self.worker(&beside.shared, number, rec, beside.units.len())
+                self.worker(&concurrent.shared, number, rec, concurrent.units.len())
             })
             .transpose()?;
         while let Some(turn) = self.turns.next(number) {
@@ -183,8 +187,8 @@ impl Pool<'_> {
             let unit = match turn {
                 Turn::Read(at) => &self.units[at],
                 Turn::Write(at) => {
-                    if let (Some(beside), Some(writer)) = (self.beside, &mut writer) {
-                        writer.unit(&beside.shared.layout.tasks[beside.units[at].clone()])?;
+                    if let (Some(concurrent), Some(writer)) = (self.concurrent, &mut writer) {
+                        writer.unit(&concurrent.shared.layout.tasks[concurrent.units[at].clone()])?;
                     }
                     continue;
                 }
@@ -212,14 +216,18 @@ impl Pool<'_> {
         }
         reader.land_all()?;
         let on_stream = reader.flights.as_ref().map(Flights::seen);
-        let (beside_spans, beside) =
+        let (concurrent_spans, concurrent) =
             writer.map_or_else(Default::default, |writer| (writer.rec.into_spans(), writer.operations));
         let (rec, operations) = (reader.rec, reader.operations);
-        Ok(Brought { rec, operations, computing: Vec::new(), beside, beside_spans, on_stream })
+        Ok(Brought { rec, operations, computing: Vec::new(), concurrent, concurrent_spans, on_stream })
     }
 }
 
-fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equipment) -> Result<Done, LoadError> {
+fn transfer_all(
+    shared: &Shared<'_>,
+    concurrent: Option<&Concurrent<'_>>,
+    equipment: Equipment,
+) -> Result<Done, LoadError> {
     let (context, layout) = (shared.context, shared.layout);
     let Equipment { threads, staging, lines } = equipment;
     let spans = 6 * layout.tasks.len() / threads.max(1) + 64;
@@ -234,7 +242,7 @@ fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equ
         .cloned()
         .collect();
     let window = window(shared, &units);
-    let turns = match (lines.len(), beside.map_or(0, |beside| beside.units.len())) {
+    let turns = match (lines.len(), concurrent.map_or(0, |concurrent| concurrent.units.len())) {
         (0, writes) => Turns::new(units.len(), writes, threads, shared.settings.on(KvSetting::ReadPriority)),
         (streams, _) => Turns::dealt(units.len(), streams),
     };
@@ -243,7 +251,7 @@ fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equ
     let first = Mutex::new(Some(first));
     let (staging, lines) = (Mutex::new(staging), Mutex::new(lines));
     let all = threads + usize::from(window.is_some());
-    let pool = Pool { shared, beside, threads, units, window, turns, spans, staging, lines };
+    let pool = Pool { shared, concurrent, threads, units, window, turns, spans, staging, lines };
     let brought = run_workers(context, all, |number| {
         let own = if number == 0 { lock(&first).take() } else { None };
         let rec = own.unwrap_or_else(|| Recorder::new(context.clock, number, spans));
@@ -259,7 +267,7 @@ fn transfer_all(shared: &Shared<'_>, beside: Option<&Beside<'_>>, equipment: Equ
         computing: Vec::new(),
         found,
         lookup_ns,
-        beside: Vec::new(),
+        concurrent: Vec::new(),
         on_streams: None,
     };
     for (number, mut one) in brought.into_iter().enumerate() {
@@ -303,8 +311,8 @@ fn compute(shared: &Shared<'_>, window: &Window, mut rec: Recorder, begun_ns: u6
         rec,
         operations: Vec::new(),
         computing,
-        beside: Vec::new(),
-        beside_spans: Vec::new(),
+        concurrent: Vec::new(),
+        concurrent_spans: Vec::new(),
         on_stream: None,
     })
 }

@@ -1,8 +1,7 @@
 //! Infers the route of a command's reads from outside: from its mappings, the counters of nvidia-fs, and the log of
 //! libcufile.
 
-use crate::core::{Route, RouteCounts};
-use crate::engines::NVFS_STATS;
+use crate::core::{NVFS_STATS, Route, RouteCounts};
 use std::path::Path;
 
 /// Observations of a command.

@@ -139,13 +139,13 @@ fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         inside.text(1, 0, "No file yet.", theme.dim);
         return;
     }
-    let way = rows.iter().map(|(_, _, way, _)| width(way)).max().unwrap_or(0) as u16;
+    let route_width = rows.iter().map(|(_, _, route_width, _)| width(route_width)).max().unwrap_or(0) as u16;
     for (y, (share, bytes, method, name)) in rows.iter().enumerate() {
         let y = y as u16;
         bars::bar(&mut inside, 0, y, BAR, *share, ('█', theme.series(0)), (' ', theme.text));
         inside.right(BAR + 10, y, bytes, theme.text);
         inside.text(BAR + 11, y, method, theme.dim);
-        let x = BAR + 12 + way;
+        let x = BAR + 12 + route_width;
         let room = inside.width().saturating_sub(x);
         inside.fit(x, y, room, &crate::text::truncate_middle(name, usize::from(room)), theme.text);
     }

@@ -162,7 +162,7 @@ fn check_lines(
     let plan = plan_for(state, finding);
     if let Some(plan) = plan {
         let fixed = finding.status == Status::Pass;
-        let applied = state.applied.iter().any(|fix| fix.stands && fix.plan.id == plan.id);
+        let applied = state.applied.iter().any(|fix| fix.in_effect && fix.plan.id == plan.id);
         let is_past = ui.ctx.replay || ui.ctx.over;
         let undoes = if is_past { " shows what was changed" } else { " shows the changes and undoes them" };
         let (label, words) = match (fixed, applied) {

@@ -89,7 +89,7 @@ fn undoing(state: &State, ui: &Ui<'_>, plan: &FixPlan, room: u16, theme: &Theme)
     let Some(fix) = state.applied.iter().find(|fix| fix.plan.id == plan.id) else { return Vec::new() };
     let key = ui.ctx.keys.key_of(Action::Undo);
     let has_files = fix.plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
-    let gone = if fix.stands || !has_files { "" } else { ", but its changes no longer exist" };
+    let gone = if fix.in_effect || !has_files { "" } else { ", but its changes no longer exist" };
     let now_s = state.started_unix_ms / 1000 + state.now_ns / NS_PER_S;
     let is_past = ui.ctx.replay || ui.ctx.over;
     let how = if is_past { String::new() } else { format!("; {key} undoes it") };

@@ -133,8 +133,8 @@ fn can_apply(ui: &Ui<'_>, state: &State) -> bool {
 
 /// Whether a dry run is possible. An applied fix has no changes left to preview.
 fn can_preview(ui: &Ui<'_>, state: &State) -> bool {
-    let stands = |id: FixId| state.applied.iter().any(|fix| fix.stands && fix.plan.id == id);
-    idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !stands(plan.id))
+    let in_effect = |id: FixId| state.applied.iter().any(|fix| fix.in_effect && fix.plan.id == id);
+    idle_plan(ui, state) && sheet_plan(state, ui).is_some_and(|plan| !in_effect(plan.id))
 }
 
 pub(super) fn can_undo(ui: &Ui<'_>, state: &State) -> bool {

@@ -105,7 +105,7 @@ pub(super) fn finding_of<'s>(state: &'s State, row: &RowKey) -> Option<&'s Findi
 /// The plan of a finding or of the checklist. For an applied fix, the plan that was applied.
 pub(super) fn plan_of(state: &State, id: FixId) -> Option<&FixPlan> {
     let applied = state.applied.iter().find(|fix| fix.plan.id == id);
-    if let Some(fix) = applied.filter(|fix| fix.stands) {
+    if let Some(fix) = applied.filter(|fix| fix.in_effect) {
         return Some(&fix.plan);
     }
     let steps = state.guide.iter().flat_map(|guide| &guide.steps).flat_map(|step| &step.plans);

@@ -24,7 +24,7 @@ use crate::tui::remedy::remedy;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
-use crate::tui::widgets::path_drawing::{self, HOST_MEMORY, Way};
+use crate::tui::widgets::path_drawing::{self, DrawnPath, HOST_MEMORY};
 use crate::tui::widgets::sheet::{self, labelled};
 use crate::tui::words;
 
@@ -46,7 +46,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
         if h >= 14 {
             y += u16::from(airy);
             let step = if h >= 30 { 2 } else { 1 };
-            y += ways(&mut pen.part(0, y, w, 3), indent, state, ui, verdict, step, theme);
+            y += paths(&mut pen.part(0, y, w, 3), indent, state, ui, verdict, step, theme);
         }
         y += u16::from(airy);
     } else {
@@ -133,7 +133,7 @@ fn troubles(state: &State, room: u16, theme: &Theme) -> Vec<Vec<Run>> {
 }
 
 /// Draws the current path of the bytes and the best possible path. Returns the number of rows.
-fn ways(
+fn paths(
     pen: &mut Pen<'_>,
     indent: u16,
     state: &State,
@@ -152,7 +152,7 @@ fn ways(
     path_drawing::draw_as(
         pen,
         (start, 0),
-        &Way { route: verdict.route, gpu, through: HOST_MEMORY },
+        &DrawnPath { route: verdict.route, gpu, through: HOST_MEMORY },
         step > 1 || !two,
         theme,
     );

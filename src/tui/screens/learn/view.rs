@@ -11,7 +11,7 @@
 
 use super::simulation::Simulation;
 use super::state::Ui;
-use crate::core::units::{bytes, count, duration};
+use crate::core::units::{bytes, count, duration, percent};
 use crate::core::{CacheState, Engine, Phase, Route, Status};
 use crate::present::lesson::{Lesson, Load, ModelLoads, measured_here};
 use crate::present::lesson_steps::{Figure, STEPS, Step, step};
@@ -21,7 +21,7 @@ use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, runs_width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::headline;
-use crate::tui::widgets::path_drawing::{self, Way};
+use crate::tui::widgets::path_drawing::{self, DrawnPath};
 use crate::tui::widgets::scatter::{self, Cloud};
 use crate::tui::widgets::{bars, sheet, timeline};
 use crate::tui::words::Headline;
@@ -189,27 +189,27 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
     let (w, h) = (inside.width(), inside.height());
     let cached = format!("{}, {}", Engine::Mmap, Engine::Pread);
     let odirect = Engine::Odirect.to_string();
-    let ways = [
+    let drawings = [
         (cached.as_str(), "through the page cache, then copied", Route::Compat, "page cache"),
         (odirect.as_str(), "pinned host memory, no page cache", Route::Compat, "pinned ring"),
         ("cuFile, compat", "through host memory of the library", Route::Compat, "its buffers"),
         ("cuFile, direct", "nvidia-fs, P2PDMA or C2C: no host memory", Route::P2pdma, ""),
     ];
     let gap = if h >= 18 { 4 } else { 3 };
-    for (i, (name, words, route, through)) in ways.into_iter().enumerate() {
+    for (i, (name, words, route, through)) in drawings.into_iter().enumerate() {
         if h < 12 {
             // Each path has one line, because the drawing replaces the words.
-            let way = Way { route, gpu: true, through };
+            let drawn = DrawnPath { route, gpu: true, through };
             let y = i as u16 * if h >= 7 { 2 } else { 1 };
             inside.text(2, y, name, theme.strong);
-            path_drawing::draw_as(&mut inside.part(18, 0, w.saturating_sub(19), h), (0, y), &way, h >= 7, theme);
+            path_drawing::draw_as(&mut inside.part(18, 0, w.saturating_sub(19), h), (0, y), &drawn, h >= 7, theme);
             continue;
         }
         let y = i as u16 * gap + 1;
         inside.text(2, y, name, theme.strong);
         inside.fit(20, y, w.saturating_sub(21), words, theme.dim);
-        let way = Way { route, gpu: true, through };
-        path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &way, theme);
+        let drawn = DrawnPath { route, gpu: true, through };
+        path_drawing::draw(&mut inside.part(2, y + 1, w.saturating_sub(4), 1), 0, 0, &drawn, theme);
     }
 }
 
@@ -284,7 +284,7 @@ fn by_phase(pen: &mut Pen<'_>, model_loads: &ModelLoads, load: &Load, theme: &Th
         let (style, fill) = theme.phase(phase);
         pen.text(0, y, title(phase), theme.text);
         pen.right(26, y, &each, theme.strong);
-        pen.right(32, y, &format!("{:.0} %", ns as f64 * 100.0 / total), theme.dim);
+        pen.right(32, y, &percent(ns as f64 / total), theme.dim);
         bars::bar(pen, 34, y, w.saturating_sub(34), ns as f64 / total, (fill, style), (' ', theme.faint));
     }
 }

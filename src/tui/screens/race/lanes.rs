@@ -3,7 +3,7 @@
 use super::axis::{Axis, loaded_share};
 use super::names::{entry_marker, longest_name};
 use super::phases;
-use crate::core::units::{bytes, count, duration, rate};
+use crate::core::units::{bytes, count, duration, percent, rate};
 use crate::core::{Ceiling, Engine, ModelInfo, Status, Target};
 use crate::present::ceilings::{reached, reaching};
 use crate::present::engine_rows::{unavailable, without_run};
@@ -399,7 +399,7 @@ fn entry_row(
             pen.right(*x, 0, text, style);
         }
     };
-    let share = share_of_ceiling(state, entry).map(|(_, share)| format!("{:.0} %", share * 100.0)).unwrap_or_default();
+    let share = share_of_ceiling(state, entry).map(|(_, share)| percent(share)).unwrap_or_default();
     figure(pen, &mut x, columns.share, &share, theme.strong);
     let wall = running.map_or_else(|| entry.wall_ns(), |lane| elapsed_ns(lane, ctx.clock_ns));
     let speed = match running {
@@ -431,7 +431,7 @@ fn entry_row(
         x += columns.route;
     }
     if let Some(share) = running.and_then(|lane| loaded_share(lane, state)).filter(|_| columns.verified > 6) {
-        pen.text(x + 2, 0, &format!("{:.0} % loaded", share * 100.0), theme.dim);
+        pen.text(x + 2, 0, &format!("{} loaded", percent(share)), theme.dim);
         return;
     }
     let (mark, word, style) = verified(entry, row.as_ref(), theme);

@@ -49,7 +49,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, b
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let mut selected = 0..1;
-    let mut told_ran = false;
+    let mut earlier_ran = false;
     for (number, row) in rows.iter().enumerate() {
         let mark = if number == at { "▸ " } else { "  " };
         let name_style = if number == at { theme.accent } else { theme.strong };
@@ -68,8 +68,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, b
                 }
             }
             Row::Ran(which) => {
-                if !told_ran {
-                    told_ran = true;
+                if !earlier_ran {
+                    earlier_ran = true;
                     if number > 0 {
                         lines.push(Vec::new());
                     }

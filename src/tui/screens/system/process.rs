@@ -157,8 +157,8 @@ fn files(pen: &mut Pen<'_>, process: &ProcessUse, theme: &Theme) {
             Some(all) => format!("{} of {}", bytes(file.offset), bytes(all)),
             None => bytes(file.offset),
         };
-        let way = if file.direct { "O_DIRECT" } else { "open" };
-        inside.right(w.saturating_sub(1), y, &format!("{figures}  {way:>8}"), theme.text);
+        let access = if file.direct { "O_DIRECT" } else { "open" };
+        inside.right(w.saturating_sub(1), y, &format!("{figures}  {access:>8}"), theme.text);
         let bar = if w >= 90 { 16 } else { 0 };
         if let Some(all) = file.bytes.filter(|b| *b > 0 && bar > 0) {
             let share = file.offset as f64 / all as f64;

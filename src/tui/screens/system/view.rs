@@ -276,8 +276,8 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         rooms.into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
-    let way = if wide { 19 } else { 0 };
-    let name = w.saturating_sub(taken + way + 2);
+    let access_width = if wide { 19 } else { 0 };
+    let name = w.saturating_sub(taken + access_width + 2);
     let sorts = [ProcessSort::Storage, ProcessSort::Calls, ProcessSort::Memory, ProcessSort::Gpu, ProcessSort::Cpu];
     let heads = ["storage", "calls", "memory", "GPU mem", "cpu", "threads", ""].map(str::to_owned);
     inside.text(1, 0, "process", theme.dim);
@@ -298,7 +298,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     if ui.screen.sort == ProcessSort::Pid {
         inside.text(1, 0, if ui.screen.reversed { "▴process" } else { "▾process" }, theme.accent);
     }
-    if way > 0 {
+    if access_width > 0 {
         inside.text(end + 2, 0, "seems to read by", theme.dim);
     }
     let at = selected(state, ui).and_then(|p| order.iter().position(|o| o.pid == p.pid)).unwrap_or(0);
@@ -329,9 +329,9 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
             String::new(),
         ];
         let end = figures(&mut inside, y, name, &columns(texts), theme);
-        if way > 0 {
+        if access_width > 0 {
             let style = if process.route == SeenRoute::Unknown { theme.dim } else { theme.text };
-            inside.fit(end + 2, y, way, top::method(process.route), style);
+            inside.fit(end + 2, y, access_width, top::method(process.route), style);
         }
         if first + i == at {
             inside.restyle(0, y, w, 1, theme.selected);

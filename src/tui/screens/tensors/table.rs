@@ -2,7 +2,7 @@
 
 use super::state::Ui;
 use crate::analysis::TensorRow;
-use crate::core::units::{bytes, duration, rate};
+use crate::core::units::{bytes, duration, percent, rate};
 use crate::core::{ModelInfo, Phase, PhaseTimes, Status};
 use crate::session::Lane;
 use crate::tui::clicks::Spot;
@@ -287,7 +287,7 @@ fn cell(column: Column, row: &TensorRow, theirs: Option<&TensorRow>, shard: u32,
         Column::Moving => or_gap(busy.saturating_sub(row.phases.overhead_ns())),
         Column::Share => {
             let share = row.overhead_fraction();
-            let text = share.map_or_else(|| "–".to_owned(), |s| format!("{:.0} %", s * 100.0));
+            let text = share.map_or_else(|| "–".to_owned(), percent);
             return (text, share.map_or(theme.dim, |s| share_style(s, theme)));
         }
         Column::Rate => rate_of(row).map_or_else(|| "–".to_owned(), rate),

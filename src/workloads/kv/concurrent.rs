@@ -9,7 +9,7 @@ use super::prepare::{self, Registered};
 use super::shared::Shared;
 use super::store::failed;
 use super::verify;
-use crate::core::{BesideWrites, KvSystem};
+use crate::core::{ConcurrentWrites, KvSystem};
 use crate::device::{DeviceMemory, Slot};
 use crate::engines::{Counters, EngineContext, LoadError};
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) struct Side {
 }
 
 /// The concurrent writes in the form that workers use.
-pub(super) struct Beside<'a> {
+pub(super) struct Concurrent<'a> {
     pub(super) shared: Shared<'a>,
     pub(super) units: Vec<Range<usize>>,
 }
@@ -72,7 +72,12 @@ impl Side {
     }
 
     /// The writes for the workers.
-    pub(super) fn work<'a>(&'a self, context: &'a EngineContext<'a>, of: &Shared<'_>, handles: usize) -> Beside<'a> {
+    pub(super) fn work<'a>(
+        &'a self,
+        context: &'a EngineContext<'a>,
+        of: &Shared<'_>,
+        handles: usize,
+    ) -> Concurrent<'a> {
         let Self { job, target, registered, ram, .. } = self;
         let layout = &job.layout;
         let shared = Shared {
@@ -81,12 +86,12 @@ impl Side {
         };
         let written =
             |unit: &&Range<usize>| layout.tasks.get(unit.start).is_some_and(|t| (t.file as usize) < self.files);
-        Beside { shared, units: layout.units.iter().filter(written).cloned().collect() }
+        Concurrent { shared, units: layout.units.iter().filter(written).cloned().collect() }
     }
 
     /// The result of the writes. `last_read_ns` is the time at which the last transfer of the read ended.
-    pub(super) fn result_of(&self, operations: &[Operation], last_read_ns: u64) -> BesideWrites {
-        BesideWrites {
+    pub(super) fn result_of(&self, operations: &[Operation], last_read_ns: u64) -> ConcurrentWrites {
+        ConcurrentWrites {
             files: self.files as u64,
             operations: operations.len() as u64,
             bytes: self.counters.landed_bytes.load(std::sync::atomic::Ordering::Relaxed),
@@ -97,8 +102,8 @@ impl Side {
     }
 
     /// Compares the stored bytes. Returns `Ok(None)` if all are correct.
-    pub(super) fn compare(&self, beside: &Beside<'_>) -> Result<Option<String>, LoadError> {
-        verify::compare(&beside.shared, &|index| index < self.files && !beside.shared.is_given_up(index))
+    pub(super) fn compare(&self, concurrent: &Concurrent<'_>) -> Result<Option<String>, LoadError> {
+        verify::compare(&concurrent.shared, &|index| index < self.files && !concurrent.shared.is_given_up(index))
     }
 
     /// Removes the files, because no later run needs them.

@@ -105,12 +105,12 @@ pub(super) fn crossing(group: &ComparisonGroup, facts: &[&RunFacts<'_>]) -> Vec<
             .and_then(|f| f.cost.as_ref())
     };
     let Some(mmap) = cost(&Engine::Mmap) else { return Vec::new() };
-    let mut told = Vec::new();
+    let mut kept = Vec::new();
     for ranked in group.engines.iter().filter(|s| s.engine.uses_cufile()) {
         let Some(cross) = cost(&ranked.engine).and_then(|c| crossover(mmap, c)) else { continue };
         if cross.first_wins_below && !cross.extrapolated {
-            told.push(Advice::of(&ranked.engine, group.cache, Lesson::Crossover { bytes: cross.bytes }));
+            kept.push(Advice::of(&ranked.engine, group.cache, Lesson::Crossover { bytes: cross.bytes }));
         }
     }
-    told
+    kept
 }
