@@ -18,12 +18,16 @@ use std::time::{Duration, Instant};
 const DISABLE: libc::c_ulong = 0x2401;
 /// The file whose lock a process has while it adds or removes probes.
 pub(super) const LOCKED: &str = "/sys/bus/event_source/devices/uprobe/type";
+/// The file whose lock a process has while it removes all its probes. So only one of them competes for the other lock
+/// with a process that adds probes.
+const LOCKED_BY_REMOVER: &str = "/sys/bus/event_source/devices/uprobe/format/retprobe";
 /// Time between two attempts to get the lock. A process that adds probes gets it first.
 const TRY_EVERY: Duration = Duration::from_micros(200);
 const REMOVER_TRIES_EVERY_US: libc::c_uint = 2000;
-/// Any user can lock this file. So the lock is only waited for this long.
+/// Any user can lock these files. So a lock is only waited for this long: two seconds, one second, five minutes.
 const ADDER_WAITS: Duration = Duration::from_secs(2);
 const REMOVER_TRIES: u32 = 500;
+const TURN_TRIES: u32 = 150_000;
 
 /// Stops the removal of the probes of other sessions until it is dropped.
 #[derive(Debug)]
@@ -69,14 +73,14 @@ impl Keeper {
         let mut kept: Vec<i32> = events.iter().map(AsRawFd::as_raw_fd).collect();
         kept.push(reader.as_raw_fd());
         kept.sort_unstable();
-        let locked = CString::new(LOCKED)?;
+        let locks = [CString::new(LOCKED)?, CString::new(LOCKED_BY_REMOVER)?];
         // SAFETY: the child only makes system calls until it ends, because other threads may hold locks.
         unsafe {
             match libc::fork() {
                 -1 => return Err(io::Error::last_os_error()),
                 // The grandchild belongs to the init process, which takes its exit status.
                 0 => match libc::fork() {
-                    0 => keep(&kept, reader.as_raw_fd(), &locked),
+                    0 => keep(&kept, reader.as_raw_fd(), &locks),
                     _ => libc::_exit(0),
                 },
                 child => _ = libc::waitpid(child, std::ptr::null_mut(), 0),
@@ -86,12 +90,27 @@ impl Keeper {
     }
 }
 
+/// Tries to lock a file several times. It is not locked if the descriptor is negative.
+///
+/// # Safety
+/// Only system calls are made, so this may be called in a forked child.
+unsafe fn try_lock(file: i32, tries: u32) {
+    let mut left = tries;
+    // SAFETY: both calls have no conditions.
+    unsafe {
+        while file >= 0 && left > 0 && libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) < 0 {
+            left -= 1;
+            libc::usleep(REMOVER_TRIES_EVERY_US);
+        }
+    }
+}
+
 /// Waits until the other end of the pipe is closed, closes the descriptors, and ends.
 ///
 /// # Safety
 /// The process must be a forked child without other threads.
-unsafe fn keep(kept: &[i32], reader: i32, locked: &CString) -> ! {
-    // SAFETY: only system calls with descriptors of this process, a buffer of one byte and a path.
+unsafe fn keep(kept: &[i32], reader: i32, locks: &[CString; 2]) -> ! {
+    // SAFETY: only system calls with descriptors of this process, a buffer of one byte and paths.
     unsafe {
         // A signal from the terminal must not end this process before the other one.
         libc::setsid();
@@ -110,13 +129,10 @@ unsafe fn keep(kept: &[i32], reader: i32, locked: &CString) -> ! {
         for fd in kept.iter().filter(|fd| **fd != reader) {
             libc::ioctl(*fd, DISABLE as _, 0);
         }
-        let lock = libc::open(locked.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let [lock, turn] = [0, 1].map(|at: usize| libc::open(locks[at].as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC));
+        try_lock(turn, TURN_TRIES);
         for fd in kept.iter().filter(|fd| **fd != reader) {
-            let mut tries = 0;
-            while lock >= 0 && tries < REMOVER_TRIES && libc::flock(lock, libc::LOCK_EX | libc::LOCK_NB) < 0 {
-                tries += 1;
-                libc::usleep(REMOVER_TRIES_EVERY_US);
-            }
+            try_lock(lock, REMOVER_TRIES);
             libc::close(*fd);
             libc::flock(lock, libc::LOCK_UN);
             // Other processes can get the lock now.

@@ -50,7 +50,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         running.wait().unwrap();
         assert_eq!(seen.status(), Some(0));
         // The kernel removes probes slowly, but gds-top does not wait for it.
-        assert!(took < std::time::Duration::from_secs(8), "{took:?}");
+        assert!(took < std::time::Duration::from_secs(15), "{took:?}");
         let process = &seen.report["program"]["attached"];
         if process["recorded"] == false {
             standins::skipped(&format!("the kernel gives no probes: {}", process["not_recorded"]));
