@@ -99,7 +99,7 @@ pub fn by_size(analysis: &SessionAnalysis<'_>) -> Option<Table> {
                 units::count(class.tensors),
                 units::bytes(class.bytes),
                 units::duration(class.median_ns),
-                class.overhead_fraction().map_or_else(|| GAP.to_owned(), |share| units::percent(share)),
+                class.overhead_fraction().map_or_else(|| GAP.to_owned(), units::percent),
             ]);
             row.extend(shown.iter().map(each));
             row

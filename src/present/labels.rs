@@ -198,7 +198,7 @@ pub fn runs(ranked: &RankedEngine) -> String {
 /// The engine that `auto` chose and the reason: `chose pread: 100 % of the model is cached`.
 #[must_use]
 pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
-    let share = resident.map(|share| units::percent(share));
+    let share = resident.map(units::percent);
     let cached =
         share.map_or_else(|| "how much is cached is unknown".to_owned(), |s| format!("{s} of the model is cached"));
     let name = engine(&choice.engine);

@@ -68,7 +68,7 @@ pub fn tables(state: &State, brief: bool) -> Vec<Table> {
 }
 
 fn percent(fraction: Option<f64>) -> String {
-    or_gap(fraction.map(|f| units::percent(f)))
+    or_gap(fraction.map(units::percent))
 }
 
 fn name(run: &RunResult) -> String {
