@@ -30,7 +30,9 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
     let mut environment = view.environment();
     if view.is_live() {
         // These are not facts about the machine, so the view does not have them.
-        environment.extend(std::env::vars().filter(|(name, _)| name.starts_with("LMCACHE_")));
+        environment.extend(
+            std::env::vars().filter(|(name, _)| name.starts_with("LMCACHE_") || name == checks::serving::ENABLE_GDS),
+        );
     }
     let configs = checks::serving::read(serving, &text, &environment, &|file| text_of(file))
         .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
@@ -85,9 +87,9 @@ impl Part {
 /// Examines the first directory of a configuration.
 fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_file: bool) -> Result<Part, String> {
     let asked = config.paths.first();
-    let examined = asked.map(|path| existing(path));
+    let examined = asked.map(|path| existing(view, path));
     // The file exists until the checks are finished. Only the directory of the store itself gets one.
-    let tested = asked.filter(|path| test_file && path.is_dir()).cloned();
+    let tested = asked.filter(|path| test_file && view.is_live() && path.is_dir()).cloned();
     let _files = super::test_file::create(&Vec::from_iter(tested))?;
     let mut verdict = None;
     let mut place = StorePath::default();
@@ -145,7 +147,31 @@ fn text_of(config: &str) -> Result<String, String> {
     })
 }
 
-/// The path itself, or its nearest parent directory that exists.
-fn existing(path: &Path) -> PathBuf {
-    path.ancestors().find(|above| above.exists()).map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+/// The path itself, or its nearest parent directory that exists on the examined machine. A capture contains facts
+/// about the paths that were examined, but not the directories themselves.
+fn existing(view: &Root, path: &Path) -> PathBuf {
+    let exists = |above: &Path| match view.is_live() {
+        true => above.exists(),
+        false => view.path_facts(above).is_some() || view.exists(above),
+    };
+    path.ancestors().find(|above| exists(above)).map_or_else(|| PathBuf::from("/"), Path::to_path_buf)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_store_is_searched_on_the_examined_machine() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev");
+        let captured = Root::open(&folder).unwrap();
+        for named in ["/data/models", "/data/models/kv/new"] {
+            assert_eq!(existing(&captured, Path::new(named)), Path::new("/data/models"));
+        }
+        // This folder is on the machine that runs the test, but not in the capture.
+        let here = tempfile::tempdir().unwrap();
+        assert_ne!(existing(&captured, here.path()), here.path());
+        assert_eq!(existing(&Root::live(), &here.path().join("new")), here.path());
+    }
 }

@@ -98,7 +98,12 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
         (false, false) => "Neither reads nor writes use cuFile",
     };
     let without_files = [StoreKind::None, StoreKind::LlmdObjects, StoreKind::LmcacheServer, StoreKind::OtherConnector];
-    if !without_files.contains(&config.store) {
+    let by_cufile = config.cufile_reads || config.cufile_writes;
+    // The other back ends of this tier use a raw device or AMD's library.
+    let without_folder = config.store == StoreKind::LmcacheGdsL1 && !by_cufile;
+    if without_folder {
+        say(Status::Info, "This back end does not use cuFile; gds-top does not measure it.".to_owned());
+    } else if !without_files.contains(&config.store) {
         let opened = match (config.store, config.direct_io) {
             (StoreKind::Nixl, _) => "the program that uses NIXL opens the files",
             (_, true) => "files are opened with O_DIRECT",
@@ -106,7 +111,6 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
         };
         say(Status::Info, format!("{which}; {opened}."));
     }
-    let by_cufile = config.cufile_reads || config.cufile_writes;
     let switched_off = config.store == StoreKind::LmcacheGds
         && !config.insists
         && path.filesystem.as_deref().is_some_and(|fs| matches!(fs, "tmpfs" | "overlayfs"));
@@ -136,7 +140,7 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
                 .to_owned(),
         );
     }
-    if !path.exists && !config.paths.is_empty() {
+    if !path.exists && !config.paths.is_empty() && !without_folder {
         say(
             Status::Warn,
             "The folder does not exist yet; its file system is that of the nearest folder above.".to_owned(),
@@ -158,6 +162,7 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
             StoreKind::Llmd => {
                 format!("{option} is not an option of llm-d's connector; only vLLM itself could read it.")
             }
+            StoreKind::VllmFs => format!("{option} is not a key of vLLM's file-system tier."),
             _ => format!("{option} is not an option of the current version, which ignores it."),
         };
         say(Status::Warn, text);
@@ -207,7 +212,7 @@ fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdi
     };
     let answer = verdict::answer(verdict);
     let effect = match verdict.route {
-        _ if no_gpu(verdict) => String::new(),
+        _ if no_gpu(verdict) => format!(" cuFile needs a GPU, so {without}."),
         Route::None => format!(" So {without}."),
         Route::Compat => " Plain reads are usually as fast.".to_owned(),
         _ => String::new(),
@@ -250,6 +255,20 @@ mod tests {
             blockers: Vec::new(),
             steps: Vec::new(),
             advice: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_fallback_without_a_gpu_is_named() {
+        let nowhere = Verdict { basis: Basis::NoGpu, ..verdict(Route::None) };
+        for (without_cufile, named) in [
+            (WithoutCufile::StartFails, "does not start"),
+            (WithoutCufile::Posix, "POSIX reads"),
+            (WithoutCufile::StagingAtStart, "stages all transfers"),
+        ] {
+            let config = ServingConfig { without_cufile, ..config(StoreKind::Llmd) };
+            let said = lines(&config, Some(&nowhere), &StorePath::default());
+            assert!(said[2].text.contains(named), "{said:?}");
         }
     }
 

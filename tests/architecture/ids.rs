@@ -18,8 +18,8 @@ const SPECIFICATIONS: [&str; 5] = [
 
 /// Words that are an id but also have another meaning, with the files in which they have the other meaning.
 const OTHER_MEANING: &[(&str, &[&str])] = &[
-    // A choice for colours and for the colour depth.
-    ("auto", &["src/cli/args.rs", "src/config/"]),
+    // A choice for colours and for the colour depth, and a back end of LMCache.
+    ("auto", &["src/cli/args.rs", "src/config/", "src/checks/serving/"]),
     // A key of cufile.json. The setting has the same name.
     ("max_direct_io_size_kb", &["src/checks/cufile_json/", "src/engines/probe.rs"]),
     // Columns of files and tables. In JSON and CSV, some have the names of settings.
@@ -28,8 +28,8 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("threads", &["src/report/", "src/present/watch/", "src/tui/screens/"]),
     // A value of `--require`, and the direct route in sentences and in the glossary.
     ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
-    // The library, in the text of another program.
-    ("cufile", &["src/explain/query.rs", "src/machine/redact"]),
+    // The library, in the text of another program or in its configuration.
+    ("cufile", &["src/explain/query.rs", "src/machine/redact", "src/checks/serving/"]),
     // The step of a test read that failed.
     ("register", &["src/engines/probe_read.rs", "src/session/live/prove.rs"]),
     // A field of the description file that llm-d and vLLM write.

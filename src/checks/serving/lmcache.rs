@@ -8,7 +8,7 @@ use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufil
 use serde_json::Value;
 
 /// Options of early guides and versions, and the options that replaced them.
-const IGNORED: [(&str, &str); 9] = [
+const IGNORED: [(&str, &str); 11] = [
     ("enable_gds", "gds_path"),
     ("backend", "gds_path"),
     ("gds_config", "gds_path, gds_buffer_size"),
@@ -18,6 +18,18 @@ const IGNORED: [(&str, &str); 9] = [
     ("use_async", "enable_async_loading"),
     ("prefetch_factor", ""),
     ("enable_compression", "remote_serde"),
+    ("compression_algo", "remote_serde"),
+    ("eviction_policy", "cache_policy"),
+];
+
+/// The entries of `gds_config` of early guides, and the options that replaced them. The other entries have no
+/// replacement.
+const IGNORED_GDS: [(&str, &str); 5] = [
+    ("cache_dir", "gds_path"),
+    ("buffer_size", "gds_buffer_size"),
+    ("enable_compression", "remote_serde"),
+    ("compression_algo", "remote_serde"),
+    ("eviction_policy", "cache_policy"),
 ];
 
 /// Entries of `extra_config` of early versions, and the entries that replaced them.
@@ -25,16 +37,19 @@ const IGNORED_EXTRA: [(&str, &str); 1] = [("gds_io_threads", "extra_config.disk_
 /// The plugins with which LMCache's back end on NIXL starts.
 const NIXL_PLUGINS: [&str; 5] = ["GDS", "GDS_MT", "POSIX", "HF3FS", "OBJ"];
 
+/// The back ends of the GDS L1 tier.
+const GDS_L1_BACKENDS: [&str; 4] = ["auto", "cufile", "hipfile", "ugds"];
+
 /// The variable that names LMCache's file.
 const CONFIG_FILE: &str = "LMCACHE_CONFIG_FILE";
 
 /// LMCache's options. Variables override the options of the file that one of them names, and entries of vLLM's map
 /// override both.
 pub(super) fn read_with_file(source: &Source, open: OpenFile<'_>) -> Result<ServingConfig, String> {
-    let config = read(source)?;
-    // A file with options of LMCache needs no second one.
-    let Some(file) = source.variable(CONFIG_FILE).filter(|_| config.store == StoreKind::None) else {
-        return Ok(config);
+    // The map of a file takes the place of the file that the variable names. The server reads no file.
+    let is_server = ["gds-l1-path", "l1-manager"].iter().any(|flag| source.flag(flag).is_some());
+    let Some(file) = source.variable(CONFIG_FILE).filter(|_| !is_server && !source.is_options_file()) else {
+        return read(source);
     };
     let unusable = |error: String| format!("the configuration {file} cannot be used: {error}");
     let mut merged = Source::new(&open(file)?, source.variables()).map_err(unusable)?;
@@ -45,6 +60,10 @@ pub(super) fn read_with_file(source: &Source, open: OpenFile<'_>) -> Result<Serv
 fn read(source: &Source) -> Result<ServingConfig, String> {
     let mut config = none(Serving::Lmcache);
     config.ignored = ignored(source.map(), "", &IGNORED);
+    for name in source.map().get("gds_config").and_then(Value::as_object).into_iter().flat_map(|map| map.keys()) {
+        let instead = IGNORED_GDS.iter().find(|(known, _)| known == name).map_or("", |(_, instead)| *instead);
+        config.ignored.push(IgnoredOption { option: format!("gds_config.{name}"), instead: instead.to_owned() });
+    }
     // A map with the connector of vLLM has other names.
     if source.map().get("kv_connector").is_none() {
         config.unknown = unknown(source.map(), &NAMES, &IGNORED);
@@ -56,7 +75,18 @@ fn read(source: &Source) -> Result<ServingConfig, String> {
         IgnoredOption { option, instead }
     }));
     if let Some(path) = source.flag("gds-l1-path") {
-        slab(source, path, &mut config);
+        let direct_io = source.flag("no-gds-l1-use-direct-io").is_none();
+        for name in ["gds-l1-path", "l1-size-gb", "gds-l1-backend"] {
+            config.options.extend(source.flag(name).map(|value| (format!("--{name}"), value.to_owned())));
+        }
+        if source.flag("l1-size-gb").is_none() {
+            config.missing.push("--l1-size-gb".to_owned());
+        }
+        slab(source, path, ("--gds-l1-backend", source.flag("gds-l1-backend")), direct_io, &mut config);
+        return Ok(config);
+    }
+    if source.flag("l1-manager").is_some() {
+        managers(source, &mut config)?;
         return Ok(config);
     }
     // vLLM's connector applies the entries `lmcache.NAME` of its map last.
@@ -80,6 +110,8 @@ fn read(source: &Source) -> Result<ServingConfig, String> {
     if let Value::Object(all) = &extra {
         config.options.extend(all.iter().map(|(name, value)| (format!("extra_config.{name}"), text_of(value))));
     }
+    let threads = extra.get("nixl_backend_params").and_then(|params| params.get("thread_count"));
+    config.options.extend(threads.map(|value| ("params.thread_count".to_owned(), text_of(value))));
     config.ignored.extend(ignored(&extra, "extra_config.", &IGNORED_EXTRA));
     check_numbers(&mut config, &["chunk_size", "gds_buffer_size", "nixl_buffer_size"], option);
     if let Some(path) = option("gds_path") {
@@ -147,17 +179,58 @@ fn variable_of(option: &str) -> String {
     format!("LMCACHE_{}", option.to_ascii_uppercase())
 }
 
-/// The GDS L1 tier of the server.
-fn slab(source: &Source, path: &str, config: &mut ServingConfig) {
+/// The managers of the server's L1: each is a JSON object. One of them can be the GDS L1 tier.
+fn managers(source: &Source, config: &mut ServingConfig) -> Result<(), String> {
+    for text in source.flag_values("l1-manager") {
+        let manager: Value =
+            serde_json::from_str(text).map_err(|error| format!("--l1-manager is malformed: {error}"))?;
+        let value = |name: &str| manager.get(name).filter(|value| !value.is_null()).map(text_of);
+        for name in ["type", "path", "size_gb", "backend", "direct_io"] {
+            config.options.extend(value(name).map(|value| (format!("--l1-manager {name}"), value)));
+        }
+        match value("type").as_deref() {
+            Some("GDS") => {}
+            Some("DRAM" | "DEVDAX") => continue,
+            Some(other) => {
+                config.wrong.push(rejected("--l1-manager type", other.to_owned(), &["DRAM", "GDS", "DEVDAX"]));
+                continue;
+            }
+            None => {
+                config.missing.push("type of --l1-manager".to_owned());
+                continue;
+            }
+        }
+        for name in ["tag", "size_gb", "path"] {
+            if value(name).is_none() {
+                config.missing.push(format!("{name} of --l1-manager"));
+            }
+        }
+        let direct_io = switch(manager.get("direct_io")).unwrap_or(true);
+        let backend = value("backend");
+        let path = value("path").unwrap_or_default();
+        slab(source, &path, ("--l1-manager backend", backend.as_deref()), direct_io, config);
+    }
+    Ok(())
+}
+
+/// The GDS L1 tier of the server. Its back end `ugds` uses a raw device without cuFile.
+fn slab(
+    source: &Source,
+    path: &str,
+    (option, backend): (&str, Option<&str>),
+    direct_io: bool,
+    config: &mut ServingConfig,
+) {
     config.store = StoreKind::LmcacheGdsL1;
     config.paths = paths(path);
-    (config.cufile_reads, config.cufile_writes) = (true, true);
-    config.direct_io = source.flag("no-gds-l1-use-direct-io").is_none();
-    config.without_cufile = WithoutCufile::StartFails;
-    for name in ["gds-l1-path", "l1-size-gb", "gds-l1-backend"] {
-        config.options.extend(source.flag(name).map(|value| (format!("--{name}"), value.to_owned())));
+    config.options.extend(source.flag("chunk-size").map(|value| ("--chunk-size".to_owned(), value.to_owned())));
+    let backend = backend.unwrap_or("auto");
+    if !GDS_L1_BACKENDS.contains(&backend) {
+        config.wrong.push(rejected(option, backend.to_owned(), &GDS_L1_BACKENDS));
     }
-    if source.flag("l1-size-gb").is_none() {
-        config.missing.push("--l1-size-gb".to_owned());
+    if matches!(backend, "auto" | "cufile") {
+        (config.cufile_reads, config.cufile_writes) = (true, true);
+        config.direct_io = direct_io;
+        config.without_cufile = WithoutCufile::StartFails;
     }
 }

@@ -32,14 +32,29 @@ pub fn read(
 ) -> Result<Vec<ServingConfig>, String> {
     let source = Source::new(text, environment)?;
     let of_vllm = || vllm::read(&source, open);
-    match serving {
+    let configs = match serving {
         Serving::Lmcache | Serving::Llmd if source.has_several_connectors() => of_vllm(),
         Serving::Lmcache => Ok(vec![lmcache::read_with_file(&source, open)?]),
-        Serving::Llmd => Ok(vec![vllm::llmd(&source.extra_config(), Serving::Llmd)]),
+        Serving::Llmd => Ok(vec![vllm::llmd(&source, &source.extra_config(), Serving::Llmd)]),
         Serving::Vllm => of_vllm(),
         Serving::Nixl => Ok(vec![nixl(&source)]),
+    };
+    let mut configs = configs?;
+    if source.variable(ENABLE_GDS).is_some() {
+        for config in &mut configs {
+            let instead = match (config.store, config.serving) {
+                (StoreKind::Llmd, _) => "gds_mode",
+                (_, Serving::Lmcache) => "LMCACHE_GDS_PATH",
+                _ => continue,
+            };
+            config.ignored.push(IgnoredOption { option: ENABLE_GDS.to_owned(), instead: instead.to_owned() });
+        }
     }
+    Ok(configs)
 }
+
+/// A variable of early guides that no current version reads.
+pub const ENABLE_GDS: &str = "ENABLE_GDS";
 
 /// A NIXL back end with its parameters: `{"backend": "GDS", "params": {…}}`, or the option names of LMCache and
 /// Dynamo.
@@ -94,10 +109,24 @@ mod tests {
 
     #[test]
     fn the_configuration_of_the_early_guides_stores_nothing_today() {
-        let guide = "backend: \"gds\"\nenable_gds: true\ngds_config:\n  cache_dir: /mnt/nvme\n  enable_rdma: true\nenable_layerwise: true\n";
-        let config = of(Serving::Lmcache, guide);
+        let guide = "backend: \"gds\"\nenable_gds: true\ngds_config:\n  cache_dir: /mnt/nvme\n  enable_rdma: true\n  eviction_policy: lru\nenable_layerwise: true\n";
+        let environment = BTreeMap::from([("ENABLE_GDS".to_owned(), "1".to_owned())]);
+        let config = all(Serving::Lmcache, guide, &environment).remove(0);
         assert_eq!((config.store, config.cufile_reads), (StoreKind::None, false));
-        assert_eq!(names(&config), ["enable_gds", "backend", "gds_config", "enable_layerwise"]);
+        assert_eq!(
+            names(&config),
+            [
+                "enable_gds",
+                "backend",
+                "gds_config",
+                "enable_layerwise",
+                "gds_config.cache_dir",
+                "gds_config.enable_rdma",
+                "gds_config.eviction_policy",
+                "ENABLE_GDS"
+            ]
+        );
+        assert_eq!(config.ignored[6].instead, "cache_policy");
         assert_eq!(config.ignored[1].instead, "gds_path");
     }
 
@@ -128,6 +157,54 @@ mod tests {
     }
 
     #[test]
+    fn managers_and_back_ends_of_the_lmcache_server_are_read() {
+        let manager = r#"lmcache server --chunk-size 512 --l1-manager '{"type":"DRAM","tag":"_default","size_gb":20}'
+            --l1-manager '{"type":"GDS","tag":"nvme","size_gb":100,"path":"/mnt/nvme","backend":"BACKEND","direct_io":false}'"#;
+        let with = |backend| of(Serving::Lmcache, &manager.replace("BACKEND", backend));
+        let config = with("cufile");
+        assert_eq!(
+            (config.store, config.paths.as_slice()),
+            (StoreKind::LmcacheGdsL1, &[PathBuf::from("/mnt/nvme")][..])
+        );
+        assert!(config.cufile_reads && !config.direct_io && config.missing.is_empty() && config.wrong.is_empty());
+        assert!(config.options.contains(&("--chunk-size".to_owned(), "512".to_owned())));
+        assert_eq!((with("ugds").cufile_reads, with("ugds").wrong.len(), with("magic").wrong.len()), (false, 0, 1));
+        let legacy = "lmcache server --l1-size-gb 8 --gds-l1-path /dev/ugds_drv0 --gds-l1-backend ugds";
+        assert!(!of(Serving::Lmcache, legacy).cufile_reads);
+        assert_eq!(of(Serving::Lmcache, &legacy.replace(" ugds", " rocks")).wrong[0].option, "--gds-l1-backend");
+    }
+
+    #[test]
+    fn the_environment_overrides_single_options_of_the_file_that_it_names() {
+        let environment = BTreeMap::from([
+            ("LMCACHE_CONFIG_FILE".to_owned(), "/etc/lmcache.yaml".to_owned()),
+            ("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned()),
+        ]);
+        let file = |_: &str| Ok("gds_path: /mnt/a\ngds_buffer_size: 512\nchunk_size: 64\n".to_owned());
+        let connector = r#"{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}"#;
+        let config = read(Serving::Vllm, connector, &environment, &file).unwrap().remove(0);
+        assert_eq!((config.paths.as_slice(), config.missing.len()), (&[PathBuf::from("/mnt/c")][..], 0));
+        assert!(config.options.contains(&("chunk_size".to_owned(), "64".to_owned())));
+        // A file that the user passes takes the place of the variable.
+        let config = read(Serving::Lmcache, "chunk_size: 128\n", &environment, &file).unwrap().remove(0);
+        assert!(config.options.contains(&("chunk_size".to_owned(), "128".to_owned())));
+    }
+
+    #[test]
+    fn flags_for_single_keys_of_the_transfer_configuration_are_read_like_the_map() {
+        for prefix in ["--kv-", "--kv-transfer-config.kv_"] {
+            let line = format!(
+                r#"vllm serve m --block-size 32 {prefix}connector OffloadingConnector {prefix}connector_extra_config '{{"spec_name":"SharedStorageOffloadingSpec","shared_storage_path":"/mnt/kv","gds_mode":"read_write","block_size":BLOCK}}'"#
+            )
+            .replace("--kv-connector_extra_config", "--kv-connector-extra-config");
+            let config = of(Serving::Vllm, &line.replace("BLOCK", "64"));
+            assert_eq!((config.store, config.cufile_reads, config.wrong.len()), (StoreKind::Llmd, true, 0));
+            assert_eq!(of(Serving::Vllm, &line.replace("BLOCK", "48")).wrong[0].option, "block_size");
+        }
+        assert_eq!(of(Serving::Llmd, r#"{"shared_storage_path":"/a","block_size":100}"#).wrong[0].value, "100");
+    }
+
+    #[test]
     fn the_transfer_configuration_of_vllm_leads_to_llm_d_vllm_or_lmcache() {
         let command = r#"vllm serve m --kv-transfer-config '{"kv_connector":"OffloadingConnector","kv_role":"kv_both",
             "kv_connector_extra_config":{"spec_name":"SharedStorageOffloadingSpec","shared_storage_path":"/mnt/kv","gds_mode":"bb_read_only","enable_gds":true}}'"#;
@@ -135,8 +212,9 @@ mod tests {
         assert_eq!((config.store, config.cufile_reads, config.cufile_writes), (StoreKind::Llmd, true, false));
         assert_eq!((names(&config), config.ignored[0].instead.as_str()), (vec!["enable_gds"], "gds_mode"));
         let tier = r#"{"kv_connector":"OffloadingConnector","kv_connector_extra_config":{"spec_name":"TieringOffloadingSpec",
-            "secondary_tiers":[{"type":"fs","root_dir":"/mnt/kv"}]}}"#;
+            "secondary_tiers":[{"type":"fs","root_dir":"/mnt/kv","n_raed_threads":4}]}}"#;
         let config = of(Serving::Vllm, tier);
+        assert_eq!(config.unknown, ["n_raed_threads"]);
         assert_eq!((config.store, config.cufile_reads, config.direct_io), (StoreKind::VllmFs, false, true));
         let lmcache = r#"{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}"#;
         let environment = BTreeMap::from([("LMCACHE_GDS_PATH".to_owned(), "/mnt/c".to_owned())]);

@@ -13,7 +13,7 @@ pub(super) const MULTI: &str = "MultiConnector";
 #[derive(Clone)]
 pub(super) struct Source {
     map: Value,
-    flags: BTreeMap<String, String>,
+    flags: Vec<(String, String)>,
     environment: BTreeMap<String, String>,
     connector: Option<Value>,
 }
@@ -22,7 +22,7 @@ impl Source {
     pub(super) fn new(text: &str, environment: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut source = Self {
             map: Value::Object(Map::new()),
-            flags: BTreeMap::new(),
+            flags: Vec::new(),
             environment: environment.clone(),
             connector: None,
         };
@@ -48,7 +48,7 @@ impl Source {
                     Some((name, value)) => (name, value.to_owned()),
                     None => (flag, words.next_if(|next| !next.starts_with("--")).cloned().unwrap_or_default()),
                 };
-                self.flags.insert(name.to_owned(), value);
+                self.flags.push((name.to_owned(), value));
             } else if let Some((name, value)) = word.split_once('=') {
                 any |= name.starts_with("LMCACHE_");
                 self.environment.insert(name.to_owned(), value.to_owned());
@@ -62,9 +62,14 @@ impl Source {
         &self.map
     }
 
-    /// The value of a flag. It is empty for a flag without a value.
+    /// The value of a flag, the last one if it is repeated. It is empty for a flag without a value.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
-        self.flags.get(name).map(String::as_str)
+        self.flag_values(name).last()
+    }
+
+    /// The values of a flag that can be repeated.
+    pub(super) fn flag_values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.flags.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The environment, with the variables in front of a command.
@@ -77,14 +82,34 @@ impl Source {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// vLLM's `--kv-transfer-config`: the value of the flag, the text of a variable, or the map itself.
+    /// vLLM's `--kv-transfer-config`: the value of the flag, or the map itself. `--kv-connector` and the other flags for
+    /// single keys override it, also in the form `--kv-transfer-config.kv_connector`.
     pub(super) fn transfer_config(&self) -> Result<Value, String> {
-        match self.flag("kv-transfer-config") {
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| format!("--kv-transfer-config is malformed: {error}"))
+        let json = |flag: &str, text: &str| {
+            serde_json::from_str::<Value>(text).map_err(|error| format!("--{flag} is malformed: {error}"))
+        };
+        let mut config = match self.flag("kv-transfer-config") {
+            Some(text) => json("kv-transfer-config", text)?,
+            None => self.map.clone(),
+        };
+        for (flag, value) in &self.flags {
+            let name = flag.strip_prefix("kv-transfer-config.").unwrap_or(flag).replace('-', "_");
+            let value = match name.as_str() {
+                "kv_connector" => Value::String(value.clone()),
+                "kv_connector_extra_config" => json(flag, value)?,
+                _ => continue,
+            };
+            if let Value::Object(map) = &mut config {
+                map.insert(name, value);
             }
-            None => Ok(self.map.clone()),
         }
+        Ok(config)
+    }
+
+    /// Whether the text is the content of LMCache's file: options without a connector of vLLM.
+    pub(super) fn is_options_file(&self) -> bool {
+        let mut names = self.map.as_object().into_iter().flat_map(|map| map.keys());
+        self.map.get("kv_connector").is_none() && names.any(|name| !name.starts_with("lmcache."))
     }
 
     /// Whether it is vLLM's configuration with several connectors.

@@ -1,7 +1,7 @@
 //! vLLM's `--kv-transfer-config`, and the options of llm-d's connector in it.
 
 use super::lmcache;
-use super::parts::{check_numbers, ignored, none, paths, text_of, unknown};
+use super::parts::{check_numbers, ignored, none, paths, rejected, text_of, unknown};
 use super::source::{MULTI, OpenFile, Source};
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 use serde_json::Value;
@@ -31,11 +31,16 @@ const MODES: &str = "disabled, read_only, write_only, read_write, bb_read_only, 
 const WITHOUT_STORAGE: [&str; 4] = ["NixlConnector", "P2pNcclConnector", "MooncakeConnector", "MoRIIOConnector"];
 /// The specification with which vLLM uses `secondary_tiers`.
 const TIERS: &str = "TieringOffloadingSpec";
+/// The keys of a file-system tier of vLLM.
+const TIER_NAMES: [&str; 7] =
+    ["type", "root_dir", "n_read_threads", "n_write_threads", "block_size", "enable_kv_events", "locality"];
+/// The default of vLLM's `--block-size`. llm-d asserts that its files are a multiple of it.
+const GPU_BLOCK: u64 = 16;
 /// The default directory of llm-d.
 const USUAL_PATH: &str = "/tmp/shared-kv";
 
 /// Reads the options of llm-d's connector.
-pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
+pub(super) fn llmd(source: &Source, extra: &Value, serving: Serving) -> ServingConfig {
     let mut config = none(serving);
     config.store = StoreKind::Llmd;
     config.ignored = ignored(extra, "", &IGNORED);
@@ -54,6 +59,14 @@ pub(super) fn llmd(extra: &Value, serving: Serving) -> ServingConfig {
         config.options.extend(extra.get(name).map(|value| (name.to_owned(), text_of(value))));
     }
     check_numbers(&mut config, &["block_size", "threads_per_gpu"], |name| extra.get(name).cloned());
+    let number = |text: String| text.trim().parse::<u64>().ok();
+    let gpu_block = source.flag("block-size").and_then(|text| number(text.to_owned())).filter(|size| *size > 0);
+    let gpu_block = gpu_block.unwrap_or(GPU_BLOCK);
+    let size = extra.get("block_size").and_then(|value| number(text_of(value)));
+    if let Some(size) = size.filter(|size| *size == 0 || !size.is_multiple_of(gpu_block)) {
+        let accepted = format!("a multiple of {gpu_block}, the block size of vLLM (--block-size)");
+        config.wrong.push(rejected("block_size", size.to_string(), &[&accepted]));
+    }
     let mode = extra.get("gds_mode").map_or_else(|| "disabled".to_owned(), text_of);
     let direction = mode.strip_prefix("bb_").unwrap_or(&mode).to_owned();
     (config.cufile_reads, config.cufile_writes) = match direction.as_str() {
@@ -136,7 +149,7 @@ fn connector(source: &Source, transfer: &Value, open: OpenFile<'_>) -> Result<Se
     }
     let spec = extra.get("spec_name").map(text_of).unwrap_or_default();
     if spec == "SharedStorageOffloadingSpec" {
-        return Ok(llmd(&extra, Serving::Vllm));
+        return Ok(llmd(source, &extra, Serving::Vllm));
     }
     config.options.push(("kv_connector".to_owned(), connector.clone()));
     let tiers = extra.get("secondary_tiers").and_then(Value::as_array);
@@ -155,9 +168,12 @@ fn connector(source: &Source, transfer: &Value, open: OpenFile<'_>) -> Result<Se
                 Some(path) => config.paths = paths(&text_of(path)),
                 None => config.missing.push("root_dir".to_owned()),
             }
+            let size = tier.get("block_size").or_else(|| extra.get("block_size"));
+            config.options.extend(size.map(|value| ("block_size".to_owned(), text_of(value))));
             for name in ["n_read_threads", "n_write_threads"] {
                 config.options.extend(tier.get(name).map(|value| (name.to_owned(), text_of(value))));
             }
+            config.unknown = unknown(tier, &TIER_NAMES, &[]);
         }
         ("OffloadingConnector", None) => config.store = StoreKind::VllmHost,
         (other, _) if WITHOUT_STORAGE.contains(&other) => {}

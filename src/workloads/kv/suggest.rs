@@ -8,12 +8,18 @@ use crate::core::{KvPath, KvSystem, NixlPlugin, ServingConfig, StoreKind};
 const SAME: &[(StoreKind, KvSetting, Option<&str>)] = &[
     (StoreKind::Llmd, KvSetting::BlockSize, None),
     (StoreKind::Llmd, KvSetting::ThreadsPerGpu, None),
+    (StoreKind::VllmFs, KvSetting::BlockSize, None),
     (StoreKind::VllmFs, KvSetting::NReadThreads, None),
     (StoreKind::VllmFs, KvSetting::NWriteThreads, None),
     (StoreKind::LmcacheGds, KvSetting::ChunkSize, None),
+    (StoreKind::LmcacheGds, KvSetting::EnableLayerwise, Some("use_layerwise")),
     (StoreKind::LmcacheGds, KvSetting::MaxConcurrentOps, Some("extra_config.disk_io_threads")),
+    (StoreKind::LmcacheGdsL1, KvSetting::ChunkSize, Some("--chunk-size")),
     (StoreKind::LmcacheDisk, KvSetting::ChunkSize, None),
+    (StoreKind::LmcacheDisk, KvSetting::EnableLayerwise, Some("use_layerwise")),
     (StoreKind::LmcacheNixl, KvSetting::ChunkSize, None),
+    (StoreKind::LmcacheNixl, KvSetting::NixlThreads, Some("params.thread_count")),
+    (StoreKind::Nixl, KvSetting::NixlThreads, Some("params.thread_count")),
 ];
 
 /// The words of the command line. `None` if the configuration stores nothing in files, or names no directory. `text` is the
@@ -25,7 +31,8 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
     let (system, path) = match config.store {
         StoreKind::Llmd => (KvSystem::Llmd, None),
         StoreKind::VllmFs => (KvSystem::VllmFs, None),
-        StoreKind::LmcacheGdsL1 => (KvSystem::LmcacheMp, None),
+        // The other back ends of this tier use no files.
+        StoreKind::LmcacheGdsL1 if by_cufile => (KvSystem::LmcacheMp, None),
         StoreKind::LmcacheGds => (KvSystem::Lmcache, Some(if by_cufile { KvPath::Gds } else { KvPath::Disk })),
         StoreKind::LmcacheDisk => (KvSystem::Lmcache, Some(KvPath::Disk)),
         StoreKind::LmcacheNixl | StoreKind::Nixl => (KvSystem::LmcacheNixl, option("backend").and_then(plugin)),
@@ -49,7 +56,14 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
     words.extend(path.into_iter().flat_map(|path| ["--variants".to_owned(), path.name().to_owned()]));
     let named = SAME.iter().filter(|(store, ..)| *store == config.store);
     let mut settings: Vec<String> = named
-        .filter_map(|(_, setting, name)| Some(format!("{setting}={}", option(name.unwrap_or(setting.name()))?)))
+        .filter_map(|(_, setting, name)| {
+            let value = match option(name.unwrap_or(setting.name()))? {
+                "true" | "True" => "1",
+                "false" | "False" => "0",
+                other => other,
+            };
+            Some(format!("{setting}={value}"))
+        })
         .collect();
     if matches!(system, KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl) && by_cufile {
         settings.push(format!("{}={}", KvSetting::Odirect, u8::from(config.direct_io)));
@@ -111,23 +125,31 @@ mod tests {
             (
                 StoreKind::VllmFs,
                 false,
-                &[("n_read_threads", "32")],
-                Some("gds-top bench-kv vllm-fs /mnt/kv --shape qwen2.5-7b --set n_read_threads=32"),
+                &[("n_read_threads", "32"), ("block_size", "64")],
+                Some("gds-top bench-kv vllm-fs /mnt/kv --shape qwen2.5-7b --set block_size=64 --set n_read_threads=32"),
             ),
             (
                 StoreKind::LmcacheGds,
                 true,
-                &[("chunk_size", "512"), ("extra_config.disk_io_threads", "many")],
+                &[("chunk_size", "512"), ("extra_config.disk_io_threads", "many"), ("use_layerwise", "true")],
                 Some(
-                    "gds-top bench-kv lmcache /mnt/kv,/mnt/b --shape qwen2.5-7b --variants gds --set chunk_size=512 --set odirect=1",
+                    "gds-top bench-kv lmcache /mnt/kv,/mnt/b --shape qwen2.5-7b --variants gds --set chunk_size=512 --set enable_layerwise=1 --set odirect=1",
                 ),
             ),
-            (StoreKind::LmcacheGdsL1, true, &[], Some("gds-top bench-kv lmcache-mp /mnt/kv --shape qwen2.5-7b")),
+            (
+                StoreKind::LmcacheGdsL1,
+                true,
+                &[("--chunk-size", "512")],
+                Some("gds-top bench-kv lmcache-mp /mnt/kv --shape qwen2.5-7b --set chunk_size=512"),
+            ),
+            (StoreKind::LmcacheGdsL1, false, &[("--gds-l1-backend", "ugds")], None),
             (
                 StoreKind::LmcacheNixl,
                 true,
-                &[("backend", "GDS_MT")],
-                Some("gds-top bench-kv lmcache-nixl /mnt/kv --shape qwen2.5-7b --variants nixl-gds-mt --set odirect=1"),
+                &[("backend", "GDS_MT"), ("params.thread_count", "8")],
+                Some(
+                    "gds-top bench-kv lmcache-nixl /mnt/kv --shape qwen2.5-7b --variants nixl-gds-mt --set nixl_threads=8 --set odirect=1",
+                ),
             ),
             (StoreKind::VllmHost, false, &[], None),
         ] {
