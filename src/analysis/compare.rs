@@ -1,7 +1,7 @@
 //! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
 use crate::core::median::median_u64;
-use crate::core::{Access, CacheState, Engine, RunResult, TargetName, units};
+use crate::core::{Access, CacheState, Engine, RunResult, TargetName, WorkloadResult, units};
 
 /// The runs of one engine in a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +28,8 @@ pub struct RankedEngine {
     pub in_doubt: bool,
     /// Whether its writes end in the page cache, before the disk has the bytes.
     pub in_page_cache: bool,
+    /// Whether it should use cuFile, but all of its transfers were staged in host memory.
+    pub all_staged: bool,
     /// The engine that `auto` chose in all of its runs. `None` for other engines, or if `auto` chose different
     /// engines.
     pub auto_chose: Option<Engine>,
@@ -142,6 +144,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
             in_doubt: good.iter().any(|r| r.in_doubt(most_bytes)),
             in_page_cache: good.iter().any(|r| r.workload.as_ref().is_some_and(|w| w.in_page_cache)),
+            all_staged: good.iter().all(|r| r.workload.as_ref().is_some_and(WorkloadResult::is_all_staged)),
             auto_chose: good
                 .first()
                 .and_then(|first| first.chosen_engine())

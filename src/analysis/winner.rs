@@ -132,6 +132,7 @@ mod tests {
             verified: Some(true),
             in_doubt: false,
             in_page_cache: false,
+            all_staged: false,
             auto_chose: None,
         }
     }

@@ -80,6 +80,8 @@ pub enum Note {
     HandleCacheLimited { files: u64, open_files: u64 },
     /// cuFile could not be used. `transfers` is whether there were transfers.
     KvWithoutCufile { reason: FallbackReason, detail: String, transfers: bool },
+    /// The run did not reach the fault that the user requested.
+    FaultNotReached { fault: FallbackReason },
     /// Blocks are registered without cuFile's flag for RDMA.
     RegisteredWithoutRdma,
     /// Only some buffers are registered.

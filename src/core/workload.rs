@@ -62,7 +62,8 @@ pub struct WorkloadResult {
     pub buffer_registrations: u64,
     /// The number of chunks that were removed because the store exceeded its limit. `None` without a limit.
     pub evicted_chunks: Option<u64>,
-    /// The transfers with a fallback, by reason.
+    /// The transfers with a fallback, by reason. Staged transfers are part of `operations`; dropped and ignored ones
+    /// are not.
     pub fallbacks: Vec<Fallback>,
     /// The layers of a layer-wise read in order. It is empty for other reads.
     pub layers: Vec<LayerTimes>,
@@ -322,6 +323,30 @@ pub struct Fallback {
     pub detail: String,
 }
 
+impl Fallback {
+    /// The number of staged transfers.
+    #[must_use]
+    pub fn staged(fallbacks: &[Self]) -> u64 {
+        let staged = fallbacks.iter().filter(|fallback| fallback.action == FallbackAction::Staged);
+        staged.fold(0, |sum, fallback| sum.saturating_add(fallback.operations))
+    }
+}
+
+impl WorkloadResult {
+    /// Whether transfers should have used cuFile, but all of them were staged.
+    #[must_use]
+    pub fn is_all_staged(&self) -> bool {
+        self.operations > 0 && Fallback::staged(&self.fallbacks) >= self.operations
+    }
+
+    /// The number of transfers, including those that were dropped or ignored.
+    #[must_use]
+    pub fn requested_operations(&self) -> u64 {
+        let all = self.fallbacks.iter().fold(0, |sum: u64, fallback| sum.saturating_add(fallback.operations));
+        self.operations.saturating_add(all - Fallback::staged(&self.fallbacks))
+    }
+}
+
 /// One layer of a layer-wise read. Starts are in nanoseconds since the clock started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerTimes {
@@ -356,6 +381,24 @@ mod tests {
         assert_eq!((all.without_ns, all.first_token_ns), (100_000_000, 45_000_000));
         assert!((all.saved_s() - 0.055).abs() < 1e-12);
         assert!(Recompute::of(1000, 100, 100, 20_000_000).saved_s() < 0.0);
+    }
+
+    #[test]
+    fn transfers_that_fell_back_are_counted_in_the_unit_of_all_transfers() {
+        let fallback = |action, operations| Fallback {
+            reason: FallbackReason::OperationFailed,
+            action,
+            provoked: false,
+            operations,
+            detail: String::new(),
+        };
+        let of = |operations, fallbacks| WorkloadResult { operations, fallbacks, ..WorkloadResult::default() };
+        let staged = of(2, vec![fallback(FallbackAction::Staged, 2)]);
+        assert_eq!((staged.requested_operations(), staged.is_all_staged()), (2, true));
+        // Half of the transfers were dropped, so they are not among the transfers that were made.
+        let dropped = of(4, vec![fallback(FallbackAction::Dropped, 3), fallback(FallbackAction::Staged, 1)]);
+        assert_eq!((dropped.requested_operations(), dropped.is_all_staged()), (7, false));
+        assert!(!of(0, Vec::new()).is_all_staged());
     }
 
     #[test]

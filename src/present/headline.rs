@@ -156,8 +156,13 @@ fn fallbacks(state: &State) -> Vec<Answer> {
             }
             let mut reasons: Vec<&str> = those().map(|fallback| fallback.reason.name()).collect();
             reasons.dedup();
-            let found =
-                Most { engine: engine.to_string(), action, transfers, of: w.operations, reasons: reasons.join(", ") };
+            let found = Most {
+                engine: engine.to_string(),
+                action,
+                transfers,
+                of: w.requested_operations(),
+                reasons: reasons.join(", "),
+            };
             match most.iter_mut().find(|known| known.engine == found.engine && known.action == action) {
                 Some(known) if known.transfers >= transfers => {}
                 Some(known) => *known = found,

@@ -19,11 +19,13 @@ pub fn engine(engine: &Engine) -> String {
     }
 }
 
-/// The name of a ranked engine in a sentence. For `auto` it includes the chosen engine.
+/// The name of a ranked engine in a sentence. For `auto` it includes the chosen engine. It also says if cuFile made none
+/// of its transfers.
 #[must_use]
 pub fn ranked(ranked: &RankedEngine) -> String {
     match &ranked.auto_chose {
         Some(chosen) => format!("{} ({})", engine(&ranked.engine), engine(chosen)),
+        None if ranked.all_staged => format!("{} (all staged)", engine(&ranked.engine)),
         None => engine(&ranked.engine),
     }
 }

@@ -98,6 +98,9 @@ pub fn sentence(note: &Note) -> String {
             let effect = if *transfers { "every transfer fell back to staging" } else { "cuFile could not be used" };
             format!("{effect} ({reason}): {detail}")
         }
+        Note::FaultNotReached { fault } => {
+            format!("the requested fault {fault} was not reached, so this run does not show its effect")
+        }
         Note::RegisteredWithoutRdma => fixed(
             "each block is registered separately (register=2), but without cuFile's flag for RDMA, because libcufile rejects the flag for host memory",
         ),

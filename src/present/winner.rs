@@ -206,6 +206,7 @@ mod tests {
             verified: Some(true),
             in_doubt: false,
             in_page_cache: false,
+            all_staged: false,
             auto_chose: None,
         }
     }
@@ -240,6 +241,20 @@ mod tests {
         assert!(tie.contains("On storage gds and staging tie, 150 ms and 150 ms."), "{tie}");
         assert!(said(vec![reads("ram", 20), reads("disk", 40)]).contains("On storage: disk, 40.0 ms."));
         assert!(!said(vec![reads("gds", 20), reads("ram", 40)]).contains("storage"));
+    }
+
+    #[test]
+    fn variants_without_a_transfer_by_cufile_are_named_as_staged() {
+        let reads = |variant: &str, ms, all_staged| RankedEngine {
+            all_staged,
+            ..engine_of(format!("llmd/{variant}/read").parse().unwrap(), ms, 3)
+        };
+        let told = said(vec![reads("ram", 20, false), reads("gds", 90, true), reads("staging", 300, false)]);
+        assert!(
+            told.contains("than gds (all staged))") && told.contains("storage: gds (all staged), 90.0 ms"),
+            "{told}"
+        );
+        assert!(!said(vec![reads("ram", 20, false), reads("gds", 90, false)]).contains("staged"));
     }
 
     #[test]

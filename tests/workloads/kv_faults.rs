@@ -55,6 +55,24 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
 }
 
 #[test]
+fn files_that_are_staged_at_once_count_as_one_transfer_and_a_missed_fault_is_named() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--variants", "gds", "--cufile-json", "none", "--provoke", "operation-failed"];
+    let (report, status) = place.report("llmd", &set, &[("GDS_TOP_LIBCUFILE", "/nonexistent/libcufile.so.0")]);
+    assert_eq!(status, 0, "{report:#}");
+    for direction in ["write", "read"] {
+        let run = run(&report, &format!("llmd/gds/{direction}"));
+        let staged = number(run, "/workload/fallbacks/0/operations");
+        assert_eq!((staged, &run["route"]), (number(run, "/workload/operations"), &Value::Null), "{run:#}");
+        let notes = run["notes"].as_array().unwrap();
+        assert!(
+            notes.iter().any(|note| note.as_str().unwrap().contains("operation_failed was not reached")),
+            "{run:#}"
+        );
+    }
+}
+
+#[test]
 fn a_failure_drops_the_write_and_ignores_the_read_as_in_0_22() {
     let Some(place) = Place::gpu() else { return };
     let set = ["--variants", "gds", "--set", "block_size=64", "--set", "threads_per_gpu=1", "--cufile-json", "none"];

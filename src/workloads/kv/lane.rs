@@ -16,7 +16,9 @@ use super::shared::Shared;
 use super::store::{self, Limit};
 use super::verify;
 use super::work::{self, Done, Equipment};
-use crate::core::{Access, LaneOrder, LaneStage, LogLevel, NixlPlugin, Note, RunResult, Span, WorkloadResult, units};
+use crate::core::{
+    Access, Fallback, LaneOrder, LaneStage, LogLevel, NixlPlugin, Note, RunResult, Span, WorkloadResult, units,
+};
 use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
 use crate::engines::nixl_library::{Nixl, if_bytes_differ};
@@ -268,13 +270,16 @@ fn measure(
     peaks.record(context.device, context.counters, result);
     // If every transfer fell back, cuFile moved no bytes, so there is no route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
-    let by_cufile = context.cufile.filter(|_| fell_back < done.operations.len() as u64);
+    let by_cufile = context.cufile.filter(|_| Fallback::staged(&fallbacks) < done.operations.len() as u64);
     // The bytes of transfers that fell back are not counted separately. If there are any, only the totals of the library
     // are compared.
     let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
     result.notes.extend(notes(shared, &done, concurrent_writes.as_ref(), &fallbacks, wall_ns));
     result.notes.extend(pool.map(Pool::note));
+    let reached = |fault| fallbacks.iter().any(|fall| fall.provoked && fall.reason == fault);
+    let missed = shared.order.provoke.filter(|fault| shared.lane.method == Method::Gds && !reached(*fault));
+    result.notes.extend(missed.map(|fault| Note::FaultNotReached { fault }));
     let in_page_cache = in_page_cache(shared, result.route.as_ref(), &fallbacks);
     result.workload =
         Some(WorkloadResult { concurrent_writes, in_page_cache, ..measured(shared, &done, wall_ns, fallbacks) });

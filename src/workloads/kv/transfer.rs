@@ -57,7 +57,8 @@ impl Worker<'_, '_> {
             Method::Ram => self.each(tasks, start, |worker, task| worker.in_memory(task).map(|()| true)),
             Method::Plain => {
                 if let Some((reason, detail)) = &shared.without {
-                    shared.fallbacks.add(*reason, FallbackAction::Staged, tasks.len() as u64, shared.order, detail);
+                    let transfers = self.staged_transfers(tasks);
+                    shared.fallbacks.add(*reason, FallbackAction::Staged, transfers, shared.order, detail);
                 }
                 self.plain_unit(file, tasks, start)
             }
@@ -68,7 +69,7 @@ impl Worker<'_, '_> {
                     self.close(file, true);
                     done
                 }
-                Err(refused) => match self.after(&refused, tasks.len())? {
+                Err(refused) => match self.after(&refused, self.staged_transfers(tasks))? {
                     FallbackAction::Staged => self.plain_unit(file, tasks, start),
                     FallbackAction::Dropped | FallbackAction::Ignored => Ok(false),
                 },
@@ -102,6 +103,11 @@ impl Worker<'_, '_> {
             start = end;
         }
         Ok(true)
+    }
+
+    /// The number of transfers with which staging moves a file: one if it moves the complete file at once.
+    fn staged_transfers(&self, tasks: &[Task]) -> u64 {
+        if self.staged_together(tasks) { 1 } else { tasks.len() as u64 }
     }
 
     /// Makes the transfers of a file with plain reads or writes.
@@ -155,7 +161,7 @@ impl Worker<'_, '_> {
 
     /// The system's behaviour after a rejection. Each rejected transfer is counted. If the system would fail, the run
     /// ends.
-    fn after(&self, refused: &Refused, operations: usize) -> Result<FallbackAction, LoadError> {
+    fn after(&self, refused: &Refused, transfers: u64) -> Result<FallbackAction, LoadError> {
         let shared = self.shared;
         let said = refused.error.to_string();
         let action = match shared.order.kind {
@@ -165,7 +171,7 @@ impl Worker<'_, '_> {
             KvSystem::Llmd => FallbackAction::Ignored,
             _ => return Err(LoadError::CuFile(said)),
         };
-        shared.fallbacks.add(refused.reason, action, operations as u64, shared.order, &said);
+        shared.fallbacks.add(refused.reason, action, transfers, shared.order, &said);
         Ok(action)
     }
 
