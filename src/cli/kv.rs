@@ -4,7 +4,7 @@ use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{Ran, has_terminal, note, print, print_json};
 use super::{race, settings};
 use crate::analysis::LEAST_RUNS;
-use crate::core::{CacheState, FallbackReason, KvSystem, units};
+use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, WorkloadPlan};
 use crate::tui;
@@ -238,6 +238,13 @@ fn variants(kind: KvSystem) -> Vec<&'static str> {
     kind.usual_variants().iter().map(|path| path.name()).collect()
 }
 
+/// The other variants that a workload accepts. `staging` is another name of `disk`.
+fn other_variants(kind: KvSystem) -> Vec<&'static str> {
+    let usual = kind.usual_variants();
+    let others = KvPath::ALL.iter().filter(|path| kind.has(**path) && !usual.contains(path));
+    others.filter(|path| !matches!(path, KvPath::Disk | KvPath::Staging)).map(|path| path.name()).collect()
+}
+
 /// Prints the workloads, their settings and shapes.
 fn list(output: &OutputArgs) -> u8 {
     let shapes: Vec<Shape> = Shape::names().into_iter().filter_map(|name| Shape::named(name).ok()).collect();
@@ -252,6 +259,7 @@ fn list(output: &OutputArgs) -> u8 {
                 let (shape, tokens) = kind.usual();
                 json!({
                     "name": kind.name(), "what": kind.describe(), "shape": shape, "tokens": tokens, "variants": variants(*kind),
+                    "other_variants": other_variants(*kind),
                     "settings": settings,
                 })
             })
@@ -263,6 +271,10 @@ fn list(output: &OutputArgs) -> u8 {
         let (shape, tokens) = kind.usual();
         text += &format!("{}: {}\n", kind.name(), kind.describe());
         text += &format!("  variants {}; by default {shape}, {tokens} tokens\n", variants(kind).join(", "));
+        let others = other_variants(kind);
+        if !others.is_empty() {
+            text += &format!("  other variants {}\n", others.join(", "));
+        }
         for p in kv::parameters(kind) {
             text += &format!("  {:<18} {:>8}  {}\n", p.setting, p.default, p.what);
         }
@@ -289,6 +301,18 @@ fn list(output: &OutputArgs) -> u8 {
 #[allow(clippy::panic)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_accepted_variant_is_listed() {
+        for kind in KvSystem::ALL {
+            let listed = [variants(kind), other_variants(kind)].concat();
+            for path in KvPath::ALL.into_iter().filter(|path| kind.has(*path)) {
+                let is_alias = matches!(path, KvPath::Disk | KvPath::Staging);
+                assert!(is_alias || listed.contains(&path.name()), "{kind:?} accepts {path:?}");
+            }
+            assert!(listed.contains(&"disk") != listed.contains(&"staging"), "{kind:?}");
+        }
+    }
 
     /// The arguments behind `gds-top bench-kv` in the texts between backticks and in the lines of examples.
     fn commands(page: &str) -> Vec<Vec<String>> {

@@ -96,11 +96,16 @@ fn list_profiles(output: &OutputArgs) -> Ran {
 /// Prints the tensors, files and read plan of a model.
 pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
     let folder = Path::new(model);
-    if let Some(store) = folder.is_dir().then(|| kv::recognise(folder)).flatten() {
+    let stores = if folder.is_dir() { kv::recognise(folder) } else { Vec::new() };
+    if let Some(first) = stores.first() {
         if output.json {
-            return Ok(print_json(&serde_json::json!({"schema_version": 1, "kv_store": store})));
+            let mut answer = serde_json::json!({"schema_version": 1, "kv_store": first});
+            if let (Some(map), [_, _, ..]) = (answer.as_object_mut(), stores.as_slice()) {
+                map.insert("kv_stores".to_owned(), serde_json::json!(stores));
+            }
+            return Ok(print_json(&answer));
         }
-        let lines = present::serving::store_lines(&store);
+        let lines: Vec<String> = stores.iter().flat_map(present::serving::store_lines).collect();
         let text: String = lines.iter().map(|line| crate::text::sanitise_line(line).into_owned() + "\n").collect();
         return Ok(print(text.as_bytes()));
     }

@@ -5,7 +5,7 @@ pub(super) type Row = (&'static str, &'static str, &'static str);
 
 /// The row of a key or variable.
 pub(super) fn of(name: &str) -> Option<&'static Row> {
-    KEYS.iter().chain(VARIABLES).find(|row| row.0 == name)
+    KEYS.iter().chain(VARIABLES).chain(OTHER_VARIABLES).find(|row| row.0 == name)
 }
 
 const P2PDMA: &str = "enables P2PDMA for this transport; properties.use_pci_p2pdma must be true as well";
@@ -156,4 +156,13 @@ pub(super) const VARIABLES: &[Row] = &[
     ("CUFILE_RDMA_TOKEN_RESET_TIMEOUT_SECS", "limits the wait for a reset of an RDMA connection", ""),
     ("CUFILE_EXPERIMENTAL_FS", "allows further kinds of file systems", ""),
     ("CUFILE_SKIP_BUFFER_VALIDITY_CHECK", "skips the check of memory pointers", ""),
+];
+
+/// Variables of serving systems and guides, which libcufile does not read.
+#[rustfmt::skip]
+pub(super) const OTHER_VARIABLES: &[Row] = &[
+    ("CUFILE_DEBUG", "has no effect: libcufile does not read it, although guides name it", "Use CUFILE_LOGGING_LEVEL=DEBUG."),
+    ("ENABLE_GDS", "has no effect: LMCache and llm-d do not read it, although guides name it", "LMCache: set gds_path. llm-d: set gds_mode."),
+    ("STORAGE_CONNECTOR_DEBUG", "is the old switch of llm-d's connector for its debug messages; 1 equals STORAGE_LOG_LEVEL=debug", "Use STORAGE_LOG_LEVEL."),
+    ("STORAGE_LOG_LEVEL", "sets the log level of llm-d's connector: trace, debug, info (default), warn or error", "debug shows the time of each transfer."),
 ];

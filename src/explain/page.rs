@@ -109,12 +109,15 @@ pub(super) fn system_error(code: i32) -> Option<Answer> {
     Some(answer)
 }
 
-/// The answer for a key of cufile.json or an environment variable of libcufile.
+/// The answer for a key of cufile.json, or for an environment variable of libcufile or a serving system.
 pub(super) fn key(name: &str) -> Option<Answer> {
     let (name, meaning, advice) = *keys::of(name)?;
     let Some(facts) = cufile_json::key_facts(name) else {
         let mut answer = Answer::new(Kind::Variable, name, meaning);
-        answer.how_to_check = Some(format!("printenv {name}; gds-top config lint"));
+        answer.how_to_check = Some(match keys::OTHER_VARIABLES.iter().any(|row| row.0 == name) {
+            true => format!("printenv {name}"),
+            false => format!("printenv {name}; gds-top config lint"),
+        });
         answer.advice = some(advice);
         return Some(answer);
     };

@@ -204,7 +204,7 @@ fn nearest(query: &str) -> Vec<String> {
         .chain(cuda)
         .chain(checks::pages().map(|page| page.id))
         .chain(FixId::ALL.iter().map(|id| id.as_str()))
-        .chain(keys::KEYS.iter().chain(keys::VARIABLES).map(|row| row.0));
+        .chain(keys::KEYS.iter().chain(keys::VARIABLES).chain(keys::OTHER_VARIABLES).map(|row| row.0));
     let mut near: Vec<(f64, &str)> = names
         .filter(|name| !name.is_empty())
         .map(|name| {

@@ -54,6 +54,14 @@ fn every_key_and_variable_has_an_entry_and_no_other_does() {
 }
 
 #[test]
+fn variables_of_serving_systems_have_an_entry() {
+    for (name, _, advice) in keys::OTHER_VARIABLES {
+        assert_eq!(kinds(name), [(Kind::Variable, None)], "{name}");
+        assert!(advice.ends_with('.') && !cufile_json::variable_names().any(|known| known == *name), "{name}");
+    }
+}
+
+#[test]
 fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
     for page in checks::pages() {
         assert!(!page.look.is_empty() && page.why.ends_with('.'), "{}", page.id);

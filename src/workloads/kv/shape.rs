@@ -18,6 +18,9 @@ const EMBEDDED: [(&str, &str); 6] = [
     ("deepseek-v3", include_str!("../../../profiles/kv/deepseek-v3.json")),
 ];
 
+/// The fields of a shape file.
+const FIELDS: [&str; 9] = ["name", "title", "source", "layers", "kv_heads", "head_size", "dtype", "dtype_bytes", "mla"];
+
 /// The shape of a KV cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,7 +71,14 @@ impl Shape {
                 ));
             }
         };
-        let shape: Self = serde_json::from_str(&text).map_err(|e| format!("the shape {name} is malformed: {e}"))?;
+        let malformed = |e: serde_json::Error| format!("the shape {name} is malformed: {e}");
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(malformed)?;
+        let missing: Vec<&str> = FIELDS.into_iter().filter(|field| value.get(field).is_none()).collect();
+        if value.is_object() && !missing.is_empty() {
+            return Err(format!("the shape {name} has no {}", missing.join(", ")));
+        }
+        // The text gives an error with its line.
+        let shape: Self = serde_json::from_str(&text).map_err(malformed)?;
         shape.check()?;
         Ok(shape)
     }
@@ -138,6 +148,15 @@ mod tests {
         for name in Shape::names() {
             assert_eq!(Shape::named(name).unwrap().name, name);
         }
+    }
+
+    #[test]
+    fn all_missing_fields_of_a_shape_file_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("shape.json");
+        std::fs::write(&file, r#"{"name":"a","title":"A","source":"s","layers":2,"kv_heads":1}"#).unwrap();
+        let said = Shape::named(file.to_str().unwrap()).unwrap_err();
+        assert!(said.ends_with("has no head_size, dtype, dtype_bytes, mla"), "{said}");
     }
 
     #[test]
