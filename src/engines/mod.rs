@@ -64,4 +64,4 @@ pub(crate) use life_cycle::{
     Peaks, Sender, SetupParts, cpu_ns, lane_process, open_device, process, send_spans, verify as verify_run,
     with_progress,
 };
-pub(crate) use room::check as check_room;
+pub(crate) use room::{check as check_room, pinned_shortage};

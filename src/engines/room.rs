@@ -29,6 +29,19 @@ pub(crate) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     if needs > has { Err(LoadError::NoRoom { needs, free, advice }) } else { Ok(()) }
 }
 
+/// A sentence if a run pins more host memory than is available. Pinned memory cannot be swapped out.
+pub(crate) fn pinned_shortage(needs: u64) -> Option<String> {
+    let meminfo = <procfs::Meminfo as procfs::Current>::current().ok()?;
+    let available = cgroup_limit().unwrap_or(u64::MAX).min(meminfo.mem_available?);
+    (needs > available).then(|| {
+        format!(
+            "the run pins {} of host memory, but {} are available; the kernel may end it",
+            units::bytes(needs),
+            units::bytes(available)
+        )
+    })
+}
+
 /// The free memory of the GPU in bytes. `None` for host memory.
 pub(super) fn free_gpu_bytes(device: &Device) -> Option<u64> {
     match device {
@@ -85,6 +98,12 @@ mod tests {
                 "/sys/fs/cgroup/memory.max",
             ]
         );
+    }
+
+    #[test]
+    fn pinned_memory_beyond_the_available_memory_is_named() {
+        assert_eq!(pinned_shortage(4096), None);
+        assert!(pinned_shortage(1 << 60).is_some_and(|text| text.contains("1 EiB") || text.contains("1024 PiB")));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use super::opening::tidy;
 use super::order::{KvOrder, Method};
 use super::outcome::{in_page_cache, mapped, measured, named, notes, within};
 use super::params::KvSetting;
-use super::prepare::{Registered, Without, contents, headers, open_cufile, prepare_files, register, staging, threads};
+use super::prepare::{
+    Registered, Without, contents, headers, open_cufile, prepare_files, register, staging, staging_bytes, threads,
+};
 use super::shared::Shared;
 use super::store::{self, Limit};
 use super::verify;
@@ -25,7 +27,7 @@ use crate::engines::nixl_library::{Nixl, if_bytes_differ};
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
     Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, check_room, cpu_ns, lane_process, open_device,
-    send_spans, verify_run, with_progress,
+    pinned_shortage, send_spans, verify_run, with_progress,
 };
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -165,6 +167,7 @@ fn fits(device: &Device, needs: u64) -> Result<(), LoadError> {
 
 /// Allocates the target and the memory of the workers, registers and pins it.
 fn allocate(
+    sender: &Sender,
     ready: &Ready<'_>,
     context: &EngineContext<'_>,
     parts: &mut SetupParts,
@@ -208,6 +211,11 @@ fn allocate(
     // Concurrent writes have separate buffers, because a thread of llm-d has one for each direction.
     let side = Side::new(context, job, *method)?;
     let buffers = if side.is_some() { 2 * threads } else { threads };
+    let pinned =
+        staging_bytes(job, *method).filter(|_| device.is_gpu()).map(|bytes| bytes.saturating_mul(buffers as u64));
+    if let Some(shortage) = pinned.and_then(pinned_shortage) {
+        sender.say(LogLevel::Warn, format!("{}: {shortage}", job.lane));
+    }
     let staging = staging(context, job, *method, buffers)?;
     parts.end("pin_staging");
     let lines = flights::lines(device, context.cufile, job, threads)?;
@@ -337,7 +345,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let (job, method, counters) = (&ready.job, ready.method, Counters::default());
     let peaks = Peaks::begin(&ready.device);
     let preparing = ready.context(&counters);
-    let (memory, equipment) = allocate(&ready, &preparing, &mut parts, &mut result.notes)?;
+    let (memory, equipment) = allocate(sender, &ready, &preparing, &mut parts, &mut result.notes)?;
     result.setup_ns = parts.sum_ns();
     let ram = contents(&preparing, job, method, &memory.target)?;
     let headers = headers(&preparing, job, method)?;

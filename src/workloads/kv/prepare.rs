@@ -135,10 +135,20 @@ pub(super) fn staging(
     method: Method,
     threads: usize,
 ) -> Result<Vec<Slot>, LoadError> {
+    let Some(bytes) = staging_bytes(job, method) else { return Ok(Vec::new()) };
+    let slots = Staging::slots(context.device, threads, bytes as usize)?;
+    if context.device.is_gpu() {
+        context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
+    }
+    Ok(slots)
+}
+
+/// The size of one staging buffer in bytes. `None` if the run has none.
+pub(super) fn staging_bytes(job: &Job, method: Method) -> Option<u64> {
     let (Job { settings, layout, .. }, kind) = (job, job.order.kind);
     let may_stage = kind == KvSystem::Llmd || settings.on(KvSetting::MisalignedFallback);
     if matches!(method, Method::Ram | Method::Nixl(_)) || (method == Method::Gds && !may_stage) {
-        return Ok(Vec::new());
+        return None;
     }
     let wanted = match (kind, settings.get(KvSetting::StagingBytes)) {
         // The buffer has the size of a complete file, which is read or written at once.
@@ -147,11 +157,7 @@ pub(super) fn staging(
         (KvSystem::Llmd | KvSystem::VllmFs, bytes) => bytes,
         (KvSystem::Ucm, bytes) => bytes.min(layout.largest),
     };
-    let slots = Staging::slots(context.device, threads, wanted.max(1) as usize)?;
-    if context.device.is_gpu() {
-        context.counters.pin(slots.iter().map(|slot| slot.len() as u64).sum());
-    }
-    Ok(slots)
+    Some(wanted.max(1))
 }
 
 /// Puts the bytes to write on the target. For a read from host memory, puts them into host memory and returns it,
