@@ -86,7 +86,9 @@ impl Part {
 
 /// Examines the first directory of a configuration.
 fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_file: bool) -> Result<Part, String> {
-    let asked = config.paths.first();
+    // A GDS L1 tier without cuFile is on a raw device.
+    let has_folder = config.store != StoreKind::LmcacheGdsL1 || config.cufile_reads;
+    let asked = config.paths.first().filter(|_| has_folder);
     let examined = asked.map(|path| existing(view, path));
     // The file exists until the checks are finished. Only the directory of the store itself gets one.
     let tested = asked.filter(|path| test_file && view.is_live() && path.is_dir()).cloned();

@@ -57,7 +57,11 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
     let named = SAME.iter().filter(|(store, ..)| *store == config.store);
     let mut settings: Vec<String> = named
         .filter_map(|(_, setting, name)| {
-            let value = match option(name.unwrap_or(setting.name()))? {
+            let name = name.unwrap_or(setting.name());
+            if config.wrong.iter().any(|wrong| wrong.option == name) {
+                return None;
+            }
+            let value = match option(name)? {
                 "true" | "True" => "1",
                 "false" | "False" => "0",
                 other => other,
@@ -93,7 +97,7 @@ fn plugin(backend: &str) -> Option<KvPath> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Serving, WithoutCufile};
+    use crate::core::{Serving, WithoutCufile, WrongValue};
 
     fn config(store: StoreKind, by_cufile: bool, options: &[(&str, &str)]) -> ServingConfig {
         ServingConfig {
@@ -156,6 +160,18 @@ mod tests {
             let command = suggested(&config(store, by_cufile, options), "vllm serve Qwen/Qwen2.5-7B-Instruct");
             assert_eq!(command.map(|words| words.join(" ")).as_deref(), wanted, "{store:?}");
         }
+        // A value that the system rejects is not measured.
+        let wrong = WrongValue {
+            option: "block_size".to_owned(),
+            value: "100".to_owned(),
+            accepted: "a multiple of 16".to_owned(),
+            used: None,
+        };
+        let rejected = ServingConfig { wrong: vec![wrong], ..config(StoreKind::Llmd, true, &[("block_size", "100")]) };
+        assert_eq!(
+            suggested(&rejected, "").map(|words| words.join(" ")).as_deref(),
+            Some("gds-top bench-kv llmd /mnt/kv")
+        );
         let nowhere = ServingConfig { paths: Vec::new(), ..config(StoreKind::Llmd, true, &[]) };
         assert_eq!(suggested(&nowhere, ""), None);
     }
