@@ -122,10 +122,19 @@ fn the_table_of_checks_is_that_of_the_specification() {
 
 /// A claim by a part of its command, and the recordings from which its result is computed. If they are not shipped,
 /// the result is not compared. The results of the other claims come from sessions that were not recorded.
-const CLAIMS: [(&str, &[&str]); 1] = [(
-    "--provoke no-library --yes`",
-    &["h200-kv-no-library", "h200-kv-init-failed", "h200-kv-no-odirect", "h200-kv-operation-failed"],
-)];
+const CLAIMS: [(&str, &[&str]); 8] = [
+    (
+        "--provoke no-library --yes`",
+        &["h200-kv-no-library", "h200-kv-init-failed", "h200-kv-no-odirect", "h200-kv-operation-failed"],
+    ),
+    ("--compare handle_cache=0,65536`", &["h200-kv-ucm-cache"]),
+    ("bench-kv ucm DIR --variants gds,gds-registered`", &["h200-kv-ucm"]),
+    ("--compare misalign=0,512`", &["h200-kv-ucm-misalign"]),
+    ("bench-kv ucm DIR --variants gds --compare enable_layerwise=0,1`", &["h200-kv-ucm-layers"]),
+    ("--variants gds,gds-registered,staging --yes`", &["h200-kv-llmd"]),
+    ("--compare read_priority=0,1 --yes`", &["h200-kv-llmd-priority"]),
+    ("lmcache DIR --variants ram,gds,gds-registered,disk`", &["h200-kv-lmcache"]),
+];
 
 /// The result of a recorded KV-cache workload: the verified read of each variant (the median if there are several),
 /// with latencies, fallbacks and concurrent writes.

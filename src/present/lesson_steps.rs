@@ -5,7 +5,7 @@ use super::cost::r2;
 use super::labels::factor;
 use super::lesson::{Lesson, Load, ModelLoads};
 use super::published;
-use crate::core::units::{bytes, count, duration, rate};
+use crate::core::units::{bytes, bytes_per_s, count, duration, rate};
 use crate::core::{CacheState, Engine, Phase};
 
 /// Number of steps.
@@ -46,7 +46,7 @@ const ABOUT: [(&str, Figure); STEPS] = [
     ("The path of a byte", Figure::Paths),
     ("The overhead of a tensor", Figure::FewTensors),
     ("The overhead times the number of tensors", Figure::SmallLoad),
-    ("The same overhead with large tensors", Figure::LargeLoad),
+    ("The overhead with large tensors", Figure::LargeLoad),
     ("The crossover", Figure::Crossover),
     ("Registering once", Figure::Slab),
     ("Coalescing", Figure::Reads),
@@ -160,7 +160,7 @@ fn before_first(small: &ModelLoads) -> Vec<String> {
     ];
     if let Some(cost) = &load.cost {
         text.push(format!(
-            "A line through all {} tensors shows the same: {} per tensor, whatever its size, and then {} (R² {}; with 1, every tensor is on the line).",
+            "A line through all {} tensors shows the same: {} per tensor, and its bytes at {} (R² {}; with 1, every tensor is on the line).",
             count(small.tensors),
             duration(cost.fit.overhead_ns.max(0.0) as u64),
             rate(cost.fit.bytes_per_s),
@@ -194,21 +194,22 @@ fn times_number(small: &ModelLoads) -> Vec<String> {
 fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     let (Some(few), Some(many)) = (per_tensor(small), per_tensor(large)) else { return missing() };
     let mut text = vec![format!(
-        "{} has nearly as many tensors, {}, but they are {} on average. The same overhead applies to more bytes: in {:.0} % of the load no bytes move, compared with {:.0} % for {}.",
+        "{} has nearly as many tensors, {}, but they are {} on average. The overhead of a tensor is {}, compared with {} for {}, but it has {} as many bytes: in {:.0} % of the load no bytes move, compared with {:.0} %.",
         large.model,
         count(large.tensors),
         bytes(large.mean_bytes()),
+        duration(many.overhead_ns() / large.tensors.max(1)),
+        duration(few.overhead_ns() / small.tensors.max(1)),
+        small.model,
+        factor(large.mean_bytes() as f64 / small.mean_bytes().max(1) as f64),
         share(many),
-        share(few),
-        small.model
+        share(few)
     )];
-    if let Some(mmap) = large.load(&Engine::Mmap)
-        && let (Some(cost), Some(other)) = (&many.cost, &mmap.cost)
-    {
+    if let Some(mmap) = large.load(&Engine::Mmap) {
         text.push(format!(
             "In the rest of the time cuFile moves {}, and mmap's copy {}. With large tensors this rate decides: {} instead of {}, so cuFile was {}.",
-            rate(cost.fit.bytes_per_s),
-            rate(other.fit.bytes_per_s),
+            moving(large, many),
+            moving(large, mmap),
             time(many),
             time(mmap),
             against(many, mmap)
@@ -219,6 +220,12 @@ fn large_tensors(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
             .to_owned(),
     );
     text
+}
+
+/// The rate of a load with one slot while its bytes move.
+fn moving(model_loads: &ModelLoads, load: &Load) -> String {
+    let moving_ns = load.phases.total_ns().saturating_sub(load.overhead_ns());
+    bytes_per_s(model_loads.bytes, moving_ns).map_or_else(|| "?".to_owned(), rate)
 }
 
 fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
@@ -241,8 +248,14 @@ fn crossing(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     text
 }
 
+/// The cold loads with a registration per tensor and with one registration. In hot loads the reads of the slab, which
+/// are aligned, go to the disk, and those of the tensors to the page cache, so these cannot be compared.
+fn both_cold(small: &ModelLoads) -> Option<(&Load, &Load)> {
+    small.load_in(&Engine::GdsPerTensor, CacheState::Cold).zip(small.load_in(&Engine::GdsSlab, CacheState::Cold))
+}
+
 fn once(small: &ModelLoads) -> Vec<String> {
-    let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
+    let Some((each, slab)) = both_cold(small) else { return missing() };
     let calls = |n: u64| if n == 1 { "once".to_owned() } else { format!("{} times", count(n)) };
     vec![
         format!(
@@ -252,7 +265,7 @@ fn once(small: &ModelLoads) -> Vec<String> {
             calls(each.count(Phase::RegisterBuffer))
         ),
         format!(
-            "The same model, the same library, the same file: {} instead of {}, {} as fast.",
+            "The same file, cold, with the same library, one thread and O_DIRECT: {} instead of {}, {} as fast. The reads are also larger, see the next step.",
             time(slab),
             time(each),
             factor(each.wall_ns as f64 / slab.wall_ns.max(1) as f64)
@@ -261,7 +274,7 @@ fn once(small: &ModelLoads) -> Vec<String> {
 }
 
 fn coalescing(small: &ModelLoads) -> Vec<String> {
-    let (Some(each), Some(slab)) = (per_tensor(small), small.load(&Engine::GdsSlab)) else { return missing() };
+    let Some((each, slab)) = both_cold(small) else { return missing() };
     let reads = |load: &Load| {
         let sizes = || load.spans.iter().filter(|s| s.phase == Phase::Transfer && s.bytes > 0).map(|s| s.bytes);
         let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
@@ -308,8 +321,11 @@ fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
             .to_owned(),
     );
     text.push(
-        "These are results of one machine in compat mode, and not of a direct route. To measure yours, run gds-top learn MODEL and press m."
-            .to_owned(),
+        format!(
+            "These are results in compat mode of two machines of one kind, one for each model, and not of a direct route. {} of {} is that of step 6, with one thread. To measure yours, run gds-top learn MODEL and press m.",
+            Engine::GdsSlab,
+            small.model
+        ),
     );
     text
 }

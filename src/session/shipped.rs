@@ -30,12 +30,13 @@ pub const SMALL: Shipped = shipped!("h200-qwen3-0.6b.gdsrec", "Qwen3-0.6B");
 /// Qwen2.5-7B with 339 tensors. Their mean size is ten times as large.
 pub const LARGE: Shipped = shipped!("h200-qwen2.5-7b.gdsrec", "Qwen2.5-7B");
 
-/// Hot loads of the small model, also with NIXL. Each registration pins 16 MiB in compat mode, which is the usual
-/// value of `max_direct_io_size_kb`.
-pub const SMALL_USUAL: Shipped = shipped!("h200-hot-qwen3-0.6b.gdsrec", "0.6B 16384 KiB");
+/// Loads of the small model for the lesson, also with NIXL. Each registration pins 16 MiB in compat mode, which is the
+/// usual value of `max_direct_io_size_kb`. `gds-slab` registers its memory once and reads in one thread with O_DIRECT,
+/// as `gds-per-tensor` does.
+pub const SMALL_LESSON: Shipped = shipped!("h200-lesson-qwen3-0.6b.gdsrec", "Qwen3-0.6B");
 
-/// The same loads with `max_direct_io_size_kb` 1024.
-pub const SMALL_1024: Shipped = shipped!("h200-hot-1024-qwen3-0.6b.gdsrec", "0.6B 1024 KiB");
+/// Hot loads with `max_direct_io_size_kb` 1024, on the same machine in the same session.
+pub const SMALL_1024: Shipped = shipped!("h200-lesson-1024-qwen3-0.6b.gdsrec", "0.6B 1024 KiB");
 
 /// Hot loads of the large model, also with NIXL, with the usual value.
 pub const LARGE_USUAL: Shipped = shipped!("h200-hot-qwen2.5-7b.gdsrec", "7B 16384 KiB");
@@ -110,6 +111,15 @@ mod tests {
             }
         };
         SMALL.read_part(wanted, compare).unwrap();
+    }
+
+    #[test]
+    fn the_package_contains_every_recording_that_is_compiled_in() {
+        let manifest = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        for shipped in [SMALL, LARGE, SMALL_LESSON, SMALL_1024, LARGE_USUAL] {
+            let line = format!("\"/assets/recordings/{}\",", shipped.name);
+            assert!(manifest.contains(&line), "'include' of Cargo.toml lacks {line}");
+        }
     }
 
     #[test]

@@ -166,7 +166,10 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
         }
         Figure::SmallLoad => complete(pen, &lesson.small, &[&each], ui, theme),
         Figure::LargeLoad => complete(pen, &lesson.large, &[&each], ui, theme),
-        Figure::Slab | Figure::Reads => complete(pen, &lesson.small, &[&each, &Engine::GdsSlab], ui, theme),
+        Figure::Slab | Figure::Reads => {
+            let cold = |engine| lesson.small.load_in(engine, CacheState::Cold);
+            together(pen, &lesson.small, [&each, &Engine::GdsSlab].into_iter().filter_map(cold).collect(), ui, theme);
+        }
         // The model whose lines cross shows the crossover better.
         Figure::Crossover => {
             let crosses = [&lesson.small, &lesson.large]
@@ -175,7 +178,7 @@ fn figure(pen: &mut Pen<'_>, step: &Step, lesson: &Lesson, ui: &Ui<'_>, theme: &
             cross(pen, crosses.unwrap_or(&lesson.small), theme);
         }
         Figure::Table => table(pen, &both(lesson), ui, theme),
-        Figure::Pinned => table(pen, &[&lesson.small_usual, &lesson.small_1024, &lesson.large_usual], ui, theme),
+        Figure::Pinned => table(pen, &[&lesson.small, &lesson.small_1024, &lesson.large_usual], ui, theme),
     }
 }
 
@@ -215,7 +218,10 @@ fn paths(pen: &mut Pen<'_>, theme: &Theme) {
 
 /// Draws the complete loads of some engines above each other, with a common time scale.
 fn complete(pen: &mut Pen<'_>, model_loads: &ModelLoads, engines: &[&Engine], ui: &Ui<'_>, theme: &Theme) {
-    let loads: Vec<&Load> = engines.iter().filter_map(|engine| model_loads.load(engine)).collect();
+    together(pen, model_loads, engines.iter().filter_map(|engine| model_loads.load(engine)).collect(), ui, theme);
+}
+
+fn together(pen: &mut Pen<'_>, model_loads: &ModelLoads, loads: Vec<&Load>, ui: &Ui<'_>, theme: &Theme) {
     let longest = loads.iter().map(|l| l.wall_ns).max().unwrap_or(0);
     let rows: Vec<(&Load, (u64, u64))> = loads.into_iter().map(|load| (load, (0, longest))).collect();
     slots(pen, model_loads, &rows, ui, theme);
