@@ -108,7 +108,7 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let bytes = CStr::from_ptr(path).to_bytes();
         let other = variables.and_then(|variables| value(variables, &FILE));
         let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
-        if (is_others || (bytes.iter().any(|byte| *byte == b'/') && system::elevates(path)))
+        if (is_others || (bytes.contains(&b'/') && system::elevates(path)))
             && let Some(mut writer) = Writer::take_uncounted()
         {
             let now = system::now_ns();

@@ -249,8 +249,7 @@ pub(crate) unsafe fn exists(path: *const c_char) -> bool {
     // SAFETY: the path is a C string. The call writes at most 144 bytes.
     unsafe {
         let name = core::ffi::CStr::from_ptr(path).to_bytes();
-        !name.iter().any(|byte| *byte == b'/')
-            || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
+        !name.contains(&b'/') || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
     }
 }
 

@@ -40,11 +40,11 @@ impl File {
 #[must_use]
 pub fn unsupported_modules(root: &Root) -> Option<bool> {
     let files = files(root);
-    let values = files.iter().flat_map(|file| file.text.lines()).filter_map(|line| {
+    let mut values = files.iter().flat_map(|file| file.text.lines()).filter_map(|line| {
         let mut words = line.split_whitespace();
         (words.next() == Some(UNSUPPORTED)).then(|| words.next() == Some("1"))
     });
-    values.last()
+    values.next_back()
 }
 
 /// The files that modprobe reads, in its order: sorted by name, independent of their directory.
