@@ -117,6 +117,8 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["top", "--prom", "--json"], 2),
         (vec!["selftest", "--nonsense"], 2),
         (vec!["overhead", "/nowhere", "--target", "host"], 2),
+        (vec!["overhead", "model", "--target", "7", "--repeat", "1"], 3),
+        (vec!["overhead", "model", "--target", "host", "--engine", "command:false", "--repeat", "1"], 3),
         (vec!["settings"], 0),
         (vec!["completions", "bash"], 0),
         (vec!["completions", "nonsense"], 2),
@@ -274,10 +276,47 @@ fn colours_follow_the_option_and_the_variables() {
 #[test]
 fn completions_offer_engines_cache_states_and_shapes() {
     let folder = tempfile::tempdir().unwrap();
-    let text = String::from_utf8(run(&["completions", "bash"], folder.path()).stdout).unwrap();
-    for word in ["gds-slab", "odirect", "as-is", "qwen3-0.6b"] {
-        assert!(text.contains(word), "{word} is not offered");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = String::from_utf8(run(&["completions", shell], folder.path()).stdout).unwrap();
+        for hidden in ["__lane", "__on-terminal", "__probe-cuda"] {
+            assert!(!text.contains(hidden), "{shell} offers {hidden}");
+        }
     }
+    let script = folder.path().join("gds-top.bash");
+    std::fs::write(&script, run(&["completions", "bash"], folder.path()).stdout).unwrap();
+    let Some(bash) = bash() else {
+        eprintln!("skipped: there is no bash");
+        return;
+    };
+    // The words, of which the last one is completed, and some of the answers.
+    for (words, expected) in [
+        (&["gds-top", ""][..], &["bench", "check", "make-model", "settings"][..]),
+        (&["gds-top", "bench", "model", "--engine", ""], &["gds-slab", "odirect"]),
+        (&["gds-top", "bench", "model", "--cache", ""], &["cold", "hot", "as-is"]),
+        (&["gds-top", "make-model", ""], &["qwen3-0.6b", "odd-sizes"]),
+        (&["gds-top", "check", "/data", "--require", ""], &["compat", "direct", "proven"]),
+        (&["gds-top", "config", "lint", "--st"], &["--strict"]),
+        (&["gds-top", "help", ""], &["bench", "check"]),
+    ] {
+        let offered = completed(&bash, &script, words);
+        for word in expected {
+            assert!(offered.iter().any(|other| other == word), "{words:?}: {word} is not in {offered:?}");
+        }
+        assert!(!offered.iter().any(|word| word.contains("__")), "{words:?}: {offered:?}");
+    }
+}
+
+fn bash() -> Option<std::path::PathBuf> {
+    ["/bin/bash", "/usr/bin/bash"].iter().map(std::path::PathBuf::from).find(|path| path.exists())
+}
+
+/// What the completions of bash offer for the last one of these words.
+fn completed(bash: &Path, script: &Path, words: &[&str]) -> Vec<String> {
+    const ASK: &str = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        _gds__top "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s\n' "${COMPREPLY[@]}""#;
+    let output = std::process::Command::new(bash).args(["-c", ASK, "bash"]).arg(script).args(words).output().unwrap();
+    assert!(output.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

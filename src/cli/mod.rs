@@ -6,6 +6,7 @@ mod baseline;
 mod capture;
 mod check;
 mod commands;
+mod completions;
 mod config;
 mod consent;
 mod engine_tables;
@@ -165,9 +166,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => {
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut exit::documented(Cli::command()), "gds-top", &mut text);
-            Ok(outcome::print(&text))
+            Ok(outcome::print(completions::text(shell).as_bytes()))
         }
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
         Some(Sub::Explain { query, output }) => explain::run(&query, &output.output()),

@@ -4,7 +4,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::bar::Bar;
-use super::outcome::{BAD_ANSWER, INTERRUPTED, Ran, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::{race, settings, terminal};
 use crate::analysis::{ProfilingMode as Mode, ProfilingOverhead};
 use crate::core::{CacheState, Engine, units};
@@ -61,7 +61,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
             Err(_) if ended.load(Ordering::Relaxed) => {
                 return Ok(fail(INTERRUPTED, "interrupted, so there is no result"));
             }
-            Err(sentence) => return Ok(fail(BAD_ANSWER, &sentence)),
+            Err((status, sentence)) => return Ok(fail(status, &sentence)),
         }
     }
     Ok(if output.json {
@@ -80,6 +80,9 @@ fn refused(race: &RaceArgs) -> Option<String> {
     Some(format!("{name} works with one session, but 'overhead' runs many: use it with 'gds-top bench'"))
 }
 
+/// An exit status and a sentence.
+type Failed = (u8, String);
+
 fn measure(
     model: &str,
     race: &RaceArgs,
@@ -88,8 +91,9 @@ fn measure(
     rounds: u32,
     output: &OutputArgs,
     ended: &AtomicBool,
-) -> Result<ProfilingOverhead, String> {
-    let folder = Scratch::new("gds-top-overhead-").map_err(|e| format!("making a temporary folder failed: {e}"))?;
+) -> Result<ProfilingOverhead, Failed> {
+    let folder = Scratch::new("gds-top-overhead-")
+        .map_err(|e| (BAD_ANSWER, format!("making a temporary folder failed: {e}")))?;
     let mut overhead = ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
     let mut bar = Bar::new(output);
     let (sessions, mut done) = ((u64::from(rounds) + 1) * Mode::ALL.len() as u64, 0);
@@ -106,7 +110,7 @@ fn measure(
             bar.clear();
             ran?;
             done += 1;
-            let (wall_ns, bytes) = result(&recording, mode)?;
+            let (wall_ns, bytes) = result(&recording, mode).map_err(|sentence| (BAD_ANSWER, sentence))?;
             overhead.bytes = bytes;
             if round > 0 {
                 overhead.walls[at].push(wall_ns);
@@ -147,9 +151,10 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     arguments
 }
 
-fn session(mode: Mode, arguments: &[OsString], ended: &AtomicBool) -> Result<(), String> {
-    let exe = std::env::current_exe().map_err(|e| format!("the executable of gds-top cannot be found: {e}"))?;
-    let failed = |e: std::io::Error| format!("a session ({}) failed: {e}", mode.name());
+fn session(mode: Mode, arguments: &[OsString], ended: &AtomicBool) -> Result<(), Failed> {
+    let exe =
+        std::env::current_exe().map_err(|e| (BAD_ANSWER, format!("the executable of gds-top cannot be found: {e}")))?;
+    let failed = |e: std::io::Error| (BAD_ANSWER, format!("a session ({}) failed: {e}", mode.name()));
     let mut command = Command::new(exe);
     if mode == Mode::Screens {
         return under_screens(command.arg("__on-terminal").args(arguments), ended).map_err(failed);
@@ -163,10 +168,11 @@ fn session(mode: Mode, arguments: &[OsString], ended: &AtomicBool) -> Result<(),
     }
     // The recording contains failed runs. The exit status and the message show that a session could not start.
     let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
-    if matches!(status.code(), Some(0 | 1)) {
-        Ok(())
-    } else {
-        Err(format!("the session ({}) ended with {status}", mode.name()))
+    let unable = |of_session| (of_session, format!("the session ({}) ended with {status}", mode.name()));
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
+        Some(FINE | BAD_ANSWER) => Ok(()),
+        Some(of_session @ (BAD_CALL | COULD_NOT_RUN)) => Err(unable(of_session)),
+        _ => Err(unable(BAD_ANSWER)),
     }
 }
 
@@ -285,7 +291,7 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
         let _ = kill_process(getpid(), Signal::TERM);
     });
     if let Err(error) = begun {
-        return Ok(fail(super::outcome::COULD_NOT_RUN, &units::no_thread(error)));
+        return Ok(fail(COULD_NOT_RUN, &units::no_thread(error)));
     }
     race::screens(shown, look, ScreenId::Race, REAL_TIME, None)
 }
