@@ -48,16 +48,19 @@ impl Measured {
     }
 
     fn is_like(&self, other: &Self) -> bool {
-        // If a model has the same name but another size, it is a different model.
-        let same_bytes = match (self.bytes, other.bytes) {
-            (Some(one), Some(two)) if self.error.is_none() && other.error.is_none() => one == two,
-            _ => true,
-        };
-        self.engine == other.engine
-            && self.cache == other.cache
-            && self.target == other.target
-            && self.model == other.model
-            && same_bytes
+        // If a model has the same name but another size, it is a different model. For another program, `bytes` is what
+        // its process read, which differs from run to run.
+        let same_bytes = self.engine.is_outside()
+            || match (self.bytes, other.bytes) {
+                (Some(one), Some(two)) if self.error.is_none() && other.error.is_none() => one == two,
+                _ => true,
+            };
+        self.engine == other.engine && self.is_beside(other) && same_bytes
+    }
+
+    /// Whether it has the same model, target and cache state.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.cache == other.cache && self.target == other.target && self.model == other.model
     }
 }
 
@@ -105,6 +108,8 @@ pub enum Change {
     Slower,
     /// The engine loaded the model in the baseline. Now it fails or loads wrong bytes.
     Broken,
+    /// Slower, but the CPUs were too busy to say why.
+    Undecided,
 }
 
 impl Change {
@@ -116,6 +121,7 @@ impl Change {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Broken => "broken",
+            Self::Undecided => "undecided",
         }
     }
 
@@ -159,17 +165,82 @@ impl Against {
 pub const LEAST_NOISE: f64 = 0.05;
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
+/// An idle machine usually has a lower CPU pressure than this.
+const QUIET: f64 = 0.05;
+/// Above this CPU pressure, a slower engine can be the fault of other programs.
+const BUSY: f64 = 0.5;
+/// A slowdown of more than this multiple of what the pressure explains is a regression on a busy machine too.
+const FAR: f64 = 2.0;
+
+/// What a comparison tolerates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The share by which an engine may be slower, in addition to the spread of the repeats.
+    pub threshold: f64,
+    /// The share of the time in which at least one task waited for a CPU, 0 to 1: the higher one of both sessions.
+    pub pressure: f64,
+}
+
+impl Tolerance {
+    /// The permitted slowdown. Moderate pressure permits what it explains, but at most the threshold again.
+    #[must_use]
+    pub fn allowed(self) -> f64 {
+        let moderate = (QUIET..=BUSY).contains(&self.pressure);
+        if moderate { self.threshold + self.explained().min(self.threshold) } else { self.threshold }
+    }
+
+    /// The slowdown that the pressure explains. If the engine is the task that waits in a share `p` of the time, it
+    /// takes 1 / (1 − `p`) times as long.
+    fn explained(self) -> f64 {
+        let pressure = self.pressure.clamp(0.0, 0.99);
+        pressure / (1.0 - pressure)
+    }
+
+    fn is_busy(self) -> bool {
+        self.pressure > BUSY
+    }
+}
+
+/// An engine that was not compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeftOut {
+    /// The engine.
+    pub engine: Engine,
+    /// Cache state.
+    pub cache: CacheState,
+    /// Whether it is in the runs of now. Otherwise it is only in the baseline.
+    pub ran: bool,
+}
+
+/// The engines that [`against`] leaves out: those of now without a successful run in the baseline, and those that the
+/// baseline has beside engines of now.
+#[must_use]
+pub fn left_out(baseline: &[Measured], now: &[Measured]) -> Vec<LeftOut> {
+    let good = |run: &&Measured| run.good_ns().is_some();
+    let new = now.iter().filter(|run| run.model.is_none() || !baseline.iter().filter(good).any(|b| b.is_like(run)));
+    let gone = baseline.iter().filter(good).filter(|run| {
+        now.iter().any(|n| n.is_beside(run)) && !now.iter().any(|n| n.engine == run.engine && n.is_beside(run))
+    });
+    let mut all: Vec<LeftOut> = Vec::new();
+    for (run, ran) in new.map(|run| (run, true)).chain(gone.map(|run| (run, false))) {
+        let one = LeftOut { engine: run.engine.clone(), cache: run.cache, ran };
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all
+}
 
 /// Compares the runs of each engine with the same model, size, target and cache state.
 ///
-/// A time is different if two conditions hold. First, the medians differ by more than `threshold` plus half the range
+/// A time is different if two conditions hold. First, the medians differ by more than the tolerance plus half the range
 /// of the repeats of either side (15 % for a single run). Second, the runs of both sides do not overlap: a busy
 /// machine can make the same load two to ten times slower, but rarely all repeats. A slowdown is relative to the
 /// baseline's time and a speedup to the new time, so that the rule is symmetric.
 ///
 /// Engines without a successful run in the baseline, and engines that are in only one set, are left out.
 #[must_use]
-pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<Against> {
+pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) -> Vec<Against> {
     let mut compared: Vec<Against> = Vec::new();
     for run in now {
         let Some(model) = &run.model else { continue };
@@ -185,11 +256,20 @@ pub fn against(baseline: &[Measured], now: &[Measured], threshold: f64) -> Vec<A
         let Some(before) = Side::of(&like(baseline)) else { continue };
         let side = Side::of(&like(now));
         let wrong = now.iter().any(|r| r.is_like(run) && r.verified == Some(false));
-        let allowed = threshold + before.noise() + side.map_or(0.0, |side| side.noise());
+        let noise = before.noise() + side.map_or(0.0, |side| side.noise());
+        let allowed = tolerance.allowed() + noise;
+        let far = allowed + FAR * tolerance.explained();
         let change = match side {
             None => Change::Broken,
             Some(_) if wrong => Change::Broken,
-            Some(side) if side.is_slower_than(&before, allowed) => Change::Slower,
+            Some(side) if tolerance.is_busy() && side.is_slower_than(&before, far) => Change::Slower,
+            Some(side) if side.is_slower_than(&before, allowed) => {
+                if tolerance.is_busy() {
+                    Change::Undecided
+                } else {
+                    Change::Slower
+                }
+            }
             Some(side) if before.is_slower_than(&side, allowed) => Change::Faster,
             Some(_) => Change::Same,
         };
@@ -217,8 +297,64 @@ mod tests {
         walls.iter().map(one).collect()
     }
 
+    const QUIET: Tolerance = Tolerance { threshold: LEAST_NOISE, pressure: 0.0 };
+
     fn change(before: &[u64], now: &[u64]) -> Change {
-        against(&runs(&Engine::Pread, before), &runs(&Engine::Pread, now), LEAST_NOISE)[0].change
+        against(&runs(&Engine::Pread, before), &runs(&Engine::Pread, now), QUIET)[0].change
+    }
+
+    #[test]
+    fn pressure_permits_the_threshold_again_and_above_a_limit_nothing_is_green() {
+        let before = runs(&Engine::Pread, &[100, 100, 100]);
+        for (pressure, now, expected) in [
+            (0.0, 104, Change::Same),
+            (0.0, 107, Change::Slower),
+            (0.03, 107, Change::Slower),
+            (0.3, 109, Change::Same),
+            (0.3, 111, Change::Slower),
+            (0.5, 111, Change::Slower),
+            (0.6, 104, Change::Same),
+            (0.6, 107, Change::Undecided),
+            // 60 % explain 2.5 times the time.
+            (0.6, 400, Change::Undecided),
+            (0.6, 410, Change::Slower),
+            (0.9, 1500, Change::Undecided),
+            (0.9, 3000, Change::Slower),
+            (0.99, 104, Change::Same),
+            (0.99, 3000, Change::Undecided),
+            (1.0, 3000, Change::Undecided),
+            (1.0, 30_000, Change::Slower),
+            (0.99, 50, Change::Faster),
+        ] {
+            let tolerance = Tolerance { threshold: 0.05, pressure };
+            let compared = against(&before, &runs(&Engine::Pread, &[now, now, now]), tolerance);
+            assert_eq!(compared[0].change, expected, "{now} at {pressure}");
+            assert!(tolerance.allowed() <= 0.1 + 1e-9, "{pressure}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_compared_whatever_its_process_read() {
+        let command = Engine::Command("cat {model}".into());
+        let (before, mut now) = (runs(&command, &[100]), runs(&command, &[900]));
+        now[0].bytes = Some(5);
+        assert_eq!(against(&before, &now, QUIET)[0].change, Change::Slower);
+        assert_eq!(left_out(&before, &now), []);
+        now[0].model = Some("other".into());
+        assert!(against(&before, &now, QUIET).is_empty());
+    }
+
+    #[test]
+    fn engines_in_one_set_only_are_listed() {
+        let of = |engines: &[Engine]| engines.iter().flat_map(|engine| runs(engine, &[100, 100])).collect::<Vec<_>>();
+        let (before, now) = (of(&[Engine::Pread, Engine::Odirect]), of(&[Engine::Pread, Engine::Mmap]));
+        let one = |engine, ran| LeftOut { engine, cache: CacheState::Hot, ran };
+        assert_eq!(left_out(&before, &now), [one(Engine::Mmap, true), one(Engine::Odirect, false)]);
+        let mut failed = of(&[Engine::Pread]);
+        failed[0].error = Some("no".into());
+        failed[1].error = Some("no".into());
+        assert_eq!(left_out(&failed, &of(&[Engine::Pread])), [one(Engine::Pread, true)]);
+        assert_eq!(left_out(&of(&[Engine::Pread]), &failed), [], "it is broken, so it is compared");
     }
 
     #[test]
@@ -243,8 +379,8 @@ mod tests {
     #[test]
     fn a_threshold_allows_a_slower_run() {
         let sides = (runs(&Engine::Pread, &[100, 100, 100]), runs(&Engine::Pread, &[115, 115, 115]));
-        assert_eq!(against(&sides.0, &sides.1, 0.1)[0].change, Change::Slower);
-        assert_eq!(against(&sides.0, &sides.1, 0.2)[0].change, Change::Same);
+        let of = |threshold| against(&sides.0, &sides.1, Tolerance { threshold, pressure: 0.0 })[0].change;
+        assert_eq!((of(0.1), of(0.2)), (Change::Slower, Change::Same));
     }
 
     #[test]
@@ -255,7 +391,7 @@ mod tests {
         let mut failed = runs(&Engine::Pread, &[50]);
         failed[0].error = Some("disk gone".into());
         for now in [wrong, failed] {
-            let compared = against(&before, &now, LEAST_NOISE);
+            let compared = against(&before, &now, QUIET);
             assert!(compared[0].change == Change::Broken && compared[0].change.is_regression(), "{compared:?}");
         }
     }
@@ -265,10 +401,10 @@ mod tests {
         let before = runs(&Engine::Pread, &[100]);
         let mut other = runs(&Engine::Pread, &[900]);
         other[0].bytes = Some(5);
-        assert!(against(&before, &other, LEAST_NOISE).is_empty(), "another model under the same name");
-        assert!(against(&before, &runs(&Engine::Mmap, &[900]), LEAST_NOISE).is_empty());
+        assert!(against(&before, &other, QUIET).is_empty(), "another model under the same name");
+        assert!(against(&before, &runs(&Engine::Mmap, &[900]), QUIET).is_empty());
         let mut broken_before = runs(&Engine::Pread, &[100]);
         broken_before[0].error = Some("no".into());
-        assert!(against(&broken_before, &runs(&Engine::Pread, &[100]), LEAST_NOISE).is_empty());
+        assert!(against(&broken_before, &runs(&Engine::Pread, &[100]), QUIET).is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! Compares runs with earlier ones: `--baseline FILE` after a race, and `report A B`.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, FINE, note, print_coloured};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print_coloured};
 use super::terminal::{columns, headless_options};
-use crate::analysis::{Against, Change, LEAST_NOISE, Measured, against};
+use crate::analysis::{Against, Change, LEAST_NOISE, LeftOut, Measured, Tolerance, against, left_out};
 use crate::core::median::median;
 use crate::core::{CacheState, Engine, Metric};
 use crate::present::baseline as present;
@@ -27,22 +27,40 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// The engines of `now` that are slower than in the baseline.
+    /// The engines of `now` that seem slower than in the baseline.
     pub(super) fn slower(&self, now: &[Measured], pressure: f64) -> Vec<(Engine, CacheState)> {
-        let compared = against(&self.runs, now, self.allowed(pressure));
-        compared.into_iter().filter(|one| one.change == Change::Slower).map(|one| (one.engine, one.cache)).collect()
+        let compared = against(&self.runs, now, self.tolerance(pressure));
+        let slower = compared.into_iter().filter(|one| matches!(one.change, Change::Slower | Change::Undecided));
+        slower.map(|one| (one.engine, one.cache)).collect()
     }
 
-    /// The permitted slowdown for this CPU pressure. If tasks wait for a CPU in a share `p` of the time, they take up
-    /// to 1 / (1 − `p`) times as long.
-    fn allowed(&self, pressure: f64) -> f64 {
-        let pressure = self.pressure.max(pressure);
-        if pressure < QUIET { self.threshold } else { self.threshold + pressure / (1.0 - pressure.min(0.99)) }
+    /// What the comparison with a session of this CPU pressure tolerates.
+    pub(super) fn tolerance(&self, pressure: f64) -> Tolerance {
+        Tolerance { threshold: self.threshold, pressure: self.pressure.max(pressure) }
     }
 }
 
-/// An idle machine usually has a lower pressure than this.
-const QUIET: f64 = 0.05;
+/// The engines that the user wants compared.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'a> {
+    /// These.
+    Named(&'a [Engine]),
+    /// All that can run on this machine, so each usual engine of the baseline must run again.
+    Usual,
+    /// All of a recording.
+    Recorded,
+}
+
+impl Wanted<'_> {
+    /// Whether the user wants an engine that was not compared.
+    fn has(self, one: &LeftOut) -> bool {
+        match self {
+            Self::Named(engines) => engines.contains(&one.engine),
+            Self::Usual => !one.ran && Engine::usual().contains(&one.engine),
+            Self::Recorded => one.ran,
+        }
+    }
+}
 
 /// The share of a session in which at least one task waited for a CPU, 0 to 1. It is the median of its samples, or 0
 /// without samples. Pressure on storage is not used, because a cold load always waits for storage.
@@ -168,21 +186,29 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
 }
 
 /// Compares runs with their baseline and prints the result. If standard output has JSON, the comparison is printed on
-/// standard error. Returns the exit status: 1 if an engine is slower beyond the noise, fails or loads wrong bytes, or
-/// if no run can be compared.
-pub(super) fn judge(baseline: &Baseline, now: &[Measured], pressure: f64, output: &OutputArgs) -> u8 {
-    let allowed = baseline.allowed(pressure);
-    let compared = against(&baseline.runs, now, allowed);
+/// standard error. Returns the exit status: 1 if an engine is slower beyond the noise, fails or loads wrong bytes; 3 if
+/// an engine that the user wants could not be compared.
+pub(super) fn judge(
+    baseline: &Baseline,
+    now: &[Measured],
+    pressure: f64,
+    wanted: Wanted<'_>,
+    output: &OutputArgs,
+) -> u8 {
+    let tolerance = baseline.tolerance(pressure);
+    let allowed = tolerance.allowed();
+    let compared = against(&baseline.runs, now, tolerance);
     if compared.is_empty() {
         note(&present::not_comparable(&baseline.name));
-        return BAD_ANSWER;
+        return COULD_NOT_RUN;
     }
     if allowed > baseline.threshold {
-        note(&present::busy(baseline.pressure.max(pressure), allowed));
+        note(&present::busy(tolerance.pressure, allowed));
     }
+    let left = left_out(&baseline.runs, now);
     let colour = headless_options(output, None).colour && !output.json;
     let text = lines(
-        &present::answers(&baseline.name, &compared),
+        &[present::answers(&baseline.name, &compared), present::left_out(&baseline.name, &left)].concat(),
         &comparison(&baseline.name, allowed, &compared),
         columns(),
         colour,
@@ -193,8 +219,17 @@ pub(super) fn judge(baseline: &Baseline, now: &[Measured], pressure: f64, output
     } else {
         print_coloured(&format!("\n{text}"), colour)
     };
-    let worse = compared.iter().any(|one| one.change.is_regression());
-    printed.max(if worse { BAD_ANSWER } else { FINE })
+    printed.max(status(&compared, left.iter().any(|one| wanted.has(one))))
+}
+
+fn status(compared: &[Against], incomplete: bool) -> u8 {
+    if compared.iter().any(|one| one.change.is_regression()) {
+        BAD_ANSWER
+    } else if incomplete || compared.iter().any(|one| one.change == Change::Undecided) {
+        COULD_NOT_RUN
+    } else {
+        FINE
+    }
 }
 
 fn print_on_stderr(line: &str) {
@@ -230,15 +265,49 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn a_busy_machine_permits_slower_runs() {
-        let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
-        assert!((of(0.0).allowed(0.02) - 0.05).abs() < 1e-9);
-        assert!((of(0.0).allowed(0.5) - 1.05).abs() < 1e-9);
-        assert!((of(0.5).allowed(0.0) - 1.05).abs() < 1e-9, "a baseline from a busy machine is not better");
-        assert!(of(1.0).allowed(1.0).is_finite());
+    fn the_pressure_is_the_median_and_the_higher_one_of_both_sessions() {
         assert_eq!(
             (typical([90.0, 10.0, 20.0].into_iter()), typical(std::iter::empty()), typical(std::iter::once(f64::NAN))),
             (0.2, 0.0, 0.0)
         );
+        let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
+        assert_eq!((of(0.9).tolerance(0.1).pressure, of(0.1).tolerance(0.9).pressure), (0.9, 0.9));
+    }
+
+    #[test]
+    fn the_exit_status_is_0_only_if_all_that_the_user_wants_was_decided() {
+        let run = |engine: &Engine, wall_ns| Measured {
+            engine: engine.clone(),
+            model: Some("m".to_owned()),
+            cache: CacheState::Hot,
+            target: crate::core::TargetName::Host,
+            bytes: Some(1),
+            wall_ns: Some(wall_ns),
+            verified: None,
+            error: None,
+        };
+        let before = Baseline {
+            name: "b".to_owned(),
+            runs: vec![run(&Engine::Pread, 100), run(&Engine::Odirect, 100)],
+            threshold: 0.05,
+            pressure: 0.0,
+        };
+        let quiet = OutputArgs { json: true, ..OutputArgs::default() };
+        let (pread, odirect, mmap) = (Engine::Pread, Engine::Odirect, Engine::Mmap);
+        let named = [pread.clone(), mmap.clone()];
+        for (now, pressure, wanted, expected) in [
+            (vec![run(&pread, 100), run(&odirect, 100)], 0.0, Wanted::Usual, FINE),
+            (vec![run(&pread, 3000), run(&odirect, 100)], 0.99, Wanted::Usual, COULD_NOT_RUN),
+            (vec![run(&pread, 3000), run(&odirect, 100)], 0.0, Wanted::Usual, BAD_ANSWER),
+            (vec![run(&pread, 100)], 0.0, Wanted::Usual, COULD_NOT_RUN),
+            (vec![run(&pread, 100)], 0.0, Wanted::Named(&named[..1]), FINE),
+            (vec![run(&pread, 100), run(&mmap, 100)], 0.0, Wanted::Named(&named), COULD_NOT_RUN),
+            (vec![run(&pread, 900), run(&mmap, 100)], 0.0, Wanted::Named(&named), BAD_ANSWER),
+            (vec![run(&pread, 100)], 0.0, Wanted::Recorded, FINE),
+            (vec![run(&pread, 100), run(&mmap, 100)], 0.0, Wanted::Recorded, COULD_NOT_RUN),
+            (vec![run(&mmap, 100)], 0.0, Wanted::Named(&named), COULD_NOT_RUN),
+        ] {
+            assert_eq!(judge(&before, &now, pressure, wanted, &quiet), expected, "{now:?} at {pressure}");
+        }
     }
 }

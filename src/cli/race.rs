@@ -1,7 +1,7 @@
 //! Runs races: on screens, headless, or without checks.
 
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
-use super::baseline::{self, Baseline};
+use super::baseline::{self, Baseline, Wanted};
 use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
@@ -192,6 +192,7 @@ pub(super) fn follow(
         cells: config.grid.as_ref().is_some_and(|grid| !grid.able_only),
     };
     let again = baseline.is_some().then(|| config.clone());
+    let named = config.engines.clone();
     let feed = live::start(config).map_err(|error| error.to_string())?;
     let outcome = follow_asked(&feed, output, export, asked);
     // Sessions that were interrupted or could not run are not compared.
@@ -199,42 +200,42 @@ pub(super) fn follow(
         return Ok(outcome.exit);
     };
     let mut runs = baseline::measured(&outcome.state);
-    let pressure = baseline::pressure(&outcome.state);
+    let mut pressure = baseline::pressure(&outcome.state);
     let suspects = baseline.slower(&runs, pressure);
-    if !suspects.is_empty() {
-        runs.extend(repeated(again, &suspects, output)?);
+    for (engine, cache) in &suspects {
+        let (more, then) = repeated(&again, engine, *cache, output)?;
+        runs.extend(more);
+        pressure = pressure.max(then);
     }
-    Ok(outcome.exit.max(baseline::judge(baseline, &runs, pressure, output)))
+    let wanted = named.as_deref().map_or(Wanted::Usual, Wanted::Named);
+    Ok(outcome.exit.max(baseline::judge(baseline, &runs, pressure, wanted, output)))
 }
 
-/// Repeats engines that were slower than in the baseline. A machine that was busy for a short time is not a
-/// regression.
+/// Repeats an engine that was slower than in the baseline, and returns its runs and the CPU pressure. A machine that was
+/// busy for a short time is not a regression.
 fn repeated(
-    config: SessionConfig,
-    suspects: &[(Engine, CacheState)],
+    config: &SessionConfig,
+    engine: &Engine,
+    cache: CacheState,
     output: &OutputArgs,
-) -> Result<Vec<Measured>, String> {
-    let mut runs = Vec::new();
-    for (engine, cache) in suspects {
-        note(&crate::present::baseline::repeats(engine, *cache));
-        let config = SessionConfig {
-            engines: Some(vec![engine.clone()]),
-            caches: vec![*cache],
-            checks: false,
-            ceilings: false,
-            record: None,
-            ..config.clone()
-        };
-        let feed = live::start(config).map_err(|error| error.to_string())?;
-        let quiet = OutputArgs { quiet: true, ..output.clone() };
-        end_on_signals(&feed);
-        let outcome = headless::run(&feed, &headless_options(&quiet, None), &mut io::sink(), &mut io::stderr());
-        if outcome.exit > BAD_ANSWER {
-            return Err(format!("{engine} ({cache}) could not run again"));
-        }
-        runs.extend(baseline::measured(&outcome.state));
+) -> Result<(Vec<Measured>, f64), String> {
+    note(&crate::present::baseline::repeats(engine, cache));
+    let config = SessionConfig {
+        engines: Some(vec![engine.clone()]),
+        caches: vec![cache],
+        checks: false,
+        ceilings: false,
+        record: None,
+        ..config.clone()
+    };
+    let feed = live::start(config).map_err(|error| error.to_string())?;
+    let quiet = OutputArgs { quiet: true, ..output.clone() };
+    end_on_signals(&feed);
+    let outcome = headless::run(&feed, &headless_options(&quiet, None), &mut io::sink(), &mut io::stderr());
+    if outcome.exit > BAD_ANSWER {
+        return Err(format!("{engine} ({cache}) could not run again"));
     }
-    Ok(runs)
+    Ok((baseline::measured(&outcome.state), baseline::pressure(&outcome.state)))
 }
 
 /// The baseline that the user named. It is read before anything runs.

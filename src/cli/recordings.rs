@@ -1,7 +1,7 @@
 //! The commands `replay` and `report` for recordings.
 
 use super::args::{Export, ExportArgs, OutputArgs};
-use super::baseline::{self, Baseline};
+use super::baseline::{self, Baseline, Wanted};
 use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
 use super::settings;
@@ -92,11 +92,10 @@ pub(super) fn report(
             worst = worst.max(outcome.exit);
             outcome.state
         };
-        if let Some(earlier) = &earlier {
-            worst =
-                worst.max(baseline::judge(earlier, &baseline::measured(&state), baseline::pressure(&state), output));
-        }
         let (runs, pressure) = (baseline::measured(&state), baseline::pressure(&state));
+        if let Some(earlier) = &earlier {
+            worst = worst.max(baseline::judge(earlier, &runs, pressure, Wanted::Recorded, output));
+        }
         all.push(Baseline { name: label, runs, threshold: LEAST_NOISE, pressure });
         watched.push(state.watch);
     }
@@ -114,7 +113,8 @@ fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &Out
         .skip(1)
         .map(|now| Some(compare_watched(watched.first()?.as_deref()?, now.as_deref()?, WATCH_THRESHOLD)))
         .collect();
-    let compared: Vec<_> = others.iter().map(|o| (o, against(&first.runs, &o.runs, LEAST_NOISE))).collect();
+    let compared: Vec<_> =
+        others.iter().map(|o| (o, against(&first.runs, &o.runs, first.tolerance(o.pressure)))).collect();
     if output.json {
         let list = compared.iter().zip(&calls).map(|((other, all), calls)| {
             let mut one = baseline::to_json(&first.name, &other.name, all);
@@ -136,7 +136,7 @@ fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &Out
     for (other, compared) in compared.iter().filter(|(_, compared)| !compared.is_empty()) {
         let head = format!("\n{}\n", sanitise_line(&other.name));
         text.push_str(&head);
-        let sections = baseline::comparison(&first.name, LEAST_NOISE, compared);
+        let sections = baseline::comparison(&first.name, first.tolerance(other.pressure).allowed(), compared);
         text.push_str(&lines(&present::answers(&first.name, compared), &sections, columns(), false));
     }
     for (other, calls) in others.iter().zip(&calls) {

@@ -1,7 +1,7 @@
 //! The comparison of runs with a baseline, and of several recordings with one another.
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
-use crate::analysis::{Against, Change, Measured, median_u64};
+use crate::analysis::{Against, Change, LeftOut, Measured, median_u64};
 use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
@@ -43,6 +43,21 @@ pub fn not_comparable(before: &str) -> String {
     )
 }
 
+/// The engines that were not compared.
+#[must_use]
+pub fn left_out(before: &str, all: &[LeftOut]) -> Vec<Answer> {
+    let names = |ran: bool| -> Vec<String> {
+        all.iter().filter(|one| one.ran == ran).map(|one| format!("{} ({})", one.engine, one.cache)).collect()
+    };
+    let reasons = [
+        (names(true), format!("{before} has no successful run with the same model, target and cache state")),
+        (names(false), format!("ran only in {before}")),
+    ];
+    let some = reasons.into_iter().filter(|(names, _)| !names.is_empty());
+    some.map(|(names, why)| Answer::new(Status::Warn, format!("Not compared: {}: {why}.", names.join(", ")), ""))
+        .collect()
+}
+
 /// The regressions, or the answer that there are none.
 #[must_use]
 pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
@@ -56,8 +71,20 @@ pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
         let headline = format!("Regression: {} ({}, {}) {change}.", one.engine, one.cache, one.model);
         Answer::new(Status::Fail, headline, "")
     };
-    let found: Vec<Answer> = all.iter().filter(|one| one.change.is_regression()).map(regression).collect();
-    if found.is_empty() { vec![Answer::new(Status::Pass, "No regression.", "")] } else { found }
+    let undecided = |one: &Against| {
+        let difference = units::exact_percent(one.difference().unwrap_or_default());
+        let headline = format!(
+            "Too busy to compare: {} ({}, {}) is {difference} slower than in {before}, and tasks waited for a CPU most of the time.",
+            one.engine, one.cache, one.model
+        );
+        Answer::new(Status::Warn, headline, "Run again on an idle machine.")
+    };
+    let mut found: Vec<Answer> = all.iter().filter(|one| one.change.is_regression()).map(regression).collect();
+    found.extend(all.iter().filter(|one| one.change == Change::Undecided).map(undecided));
+    if found.is_empty() && !all.is_empty() {
+        found.push(Answer::new(Status::Pass, "No regression.", ""));
+    }
+    found
 }
 
 /// One table for each model, target and cache state.

@@ -183,7 +183,7 @@ fn a_baseline_of_loads_together_is_held_against_wholes() {
             |more: &[&str]| program(&[&["load"], &race[..], &["--baseline", text(&baseline)], more].concat(), &[]);
         // The time of a part is not used as the time of a model.
         let said = run(&["--gpu", "host"]);
-        assert_eq!(said.status.code(), Some(1));
+        assert_eq!(said.status.code(), Some(3));
         assert!(String::from_utf8_lossy(&said.stderr).contains("Nothing here can be compared"), "{said:?}");
         let said = String::from_utf8(run(&["--gpu", "host,host"]).stdout).unwrap();
         let told = said.split_once("\nCompared with ").unwrap().1;
