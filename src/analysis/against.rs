@@ -169,10 +169,10 @@ const SINGLE_RUN_NOISE: f64 = 0.15;
 const QUIET: f64 = 0.05;
 /// Above this CPU pressure, a slower engine can be the fault of other programs.
 const BUSY: f64 = 0.5;
-/// A slowdown of more than this multiple of what the pressure explains is a regression on a busy machine too.
+/// A busy machine explains a slowdown up to this multiple of the slowdown that the pressure alone causes.
 const FAR: f64 = 2.0;
 
-/// What a comparison tolerates.
+/// The limits of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// The share by which an engine may be slower, in addition to the spread of the repeats.
@@ -212,8 +212,8 @@ pub struct LeftOut {
     pub ran: bool,
 }
 
-/// The engines that [`against`] leaves out: those of now without a successful run in the baseline, and those that the
-/// baseline has beside engines of now.
+/// The engines that [`against`] leaves out: those of now without a successful run in the baseline, and those of the
+/// baseline that did not run now with the same model, target and cache state.
 #[must_use]
 pub fn left_out(baseline: &[Measured], now: &[Measured]) -> Vec<LeftOut> {
     let good = |run: &&Measured| run.good_ns().is_some();
