@@ -55,6 +55,13 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
                 )
             },
         ))
+    } else if id == FixId::P2pdmaRegistryKeys && has_small_bar1(report) {
+        // With a static mapping the driver rejects a BAR1 that does not cover the memory (kbusInitBar1 in NVIDIA's open
+        // kernel modules).
+        Some(format!(
+            "BAR1 of a GPU is smaller than its memory: with these registry keys the driver can reject the GPU at the next boot. Make BAR1 large first: gds-top fix {}",
+            FixId::Bar1Large
+        ))
     } else if matches!(id, FixId::P2pdmaRegistryKeys | FixId::IommuOff)
         && report.verdicts.iter().any(|v| v.possible == Route::C2c)
     {
@@ -76,6 +83,12 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     // An obstacle of the machine overrides one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);
     plan
+}
+
+/// Whether BAR1 of a GPU does not cover its memory.
+fn has_small_bar1(report: &Report) -> bool {
+    let is_small = |finding: &Finding| matches!(finding.status, Status::Fail | Status::Warn);
+    report.findings.iter().any(|finding| finding.id == CheckId::GpuBar1Size && is_small(finding))
 }
 
 /// Whether the GPU Operator does this itself on nodes whose driver runs in a container.

@@ -2,8 +2,12 @@
 //! kept, and undo restores every byte.
 
 use crate::copies::Machine;
+use crate::machine::{NVML, build, set};
+use gds_top::checks;
 use gds_top::core::{Change, FixId, FixPlan, FixPolicy, Needs};
 use gds_top::fixes;
+use gds_top::machine::Root;
+use serde_json::json;
 use std::fs;
 
 const NVME: &str = "/etc/modprobe.d/nvme.conf";
@@ -269,4 +273,17 @@ fn undo_takes_only_its_word_out_of_a_line_that_was_changed_since() {
     fs::write(&path, &changed).unwrap();
     fixes::undo(MULTIPATH, &machine.place(), &mut |_| true).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), CLOUD.replace("io_timeout=4294967295", "io_timeout=30"));
+}
+
+/// With these keys the driver rejects a GPU whose BAR1 does not cover its memory, so the GPU is lost at the next boot.
+#[test]
+fn the_registry_keys_are_refused_if_bar1_is_smaller_than_the_memory() {
+    let obstacle = |bar1: u64| {
+        let folder = build("p2pdma-two-steps", &[set(NVML, "/gpus/0/bar1_total_bytes", json!(bar1))]);
+        let root = Root::folder(folder.path()).unwrap();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        fixes::plan_by_id(&root, &report, FixId::P2pdmaRegistryKeys).unwrap().obstacle
+    };
+    assert_eq!(obstacle(256 << 30), None);
+    assert!(obstacle(256 << 20).is_some());
 }

@@ -5,7 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::GpuClass;
-use crate::core::{CheckId, Route, units};
+use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, Architecture};
 
 /// Checks of each GPU. They wait for NVML.
@@ -145,12 +145,14 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             Judged::warn(
                 CheckId::GpuBar1Size,
                 format!(
-                    "BAR1 is {}, the GPU has {}: registered memory is limited",
+                    "BAR1 is {}, the GPU has {}: it cannot be mapped statically for P2PDMA, and registered memory is limited",
                     units::bytes(bar1),
                     units::bytes(memory)
                 ),
             )
-            .advice("Enable 'Above 4G decoding' and 'Resizable BAR' in the firmware.")
+            .missing(Cost::Reboot, &[Route::P2pdma])
+            .fix(FixId::Bar1Large)
+            .advice("Enable 'Above 4G decoding' and 'Resizable BAR' in the firmware. L40, L40S, A40 and workstation cards need NVIDIA's display-mode-selector tool first.")
         } else {
             Judged::pass(CheckId::GpuBar1Size, format!("BAR1 covers the memory: {}", units::bytes(bar1)))
         };

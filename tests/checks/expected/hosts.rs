@@ -70,6 +70,15 @@ pub(crate) fn machines() -> Vec<Variant> {
                 vec![set(NVML, "/gpus/0/bar1_total_bytes", json!(268_435_456_u64))],
             ]),
         ),
+        slowed(
+            "H100 with a window of 256 MiB, and the registry keys",
+            P2PDMA,
+            &["gpu-bar1-size"],
+            all([
+                gpu_with("NVIDIA H100 PCIe", "9.0", 1, 80),
+                vec![set(NVML, "/gpus/0/bar1_total_bytes", json!(268_435_456_u64))],
+            ]),
+        ),
         fine(
             "GB200 with pages of 64 KiB",
             GRACE,
