@@ -97,7 +97,8 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
     }
 }
 
-/// Records the path of a program whose calls are not recorded: it gets other rights, or another session records it.
+/// Records the path of a program whose calls are not recorded: it gets other rights, the process has changed its user,
+/// or another session records it.
 /// The rights of names that are searched for in PATH are not examined.
 unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
     // SAFETY: by the condition of the callers, `path` is a C string or null.
@@ -108,9 +109,8 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let bytes = CStr::from_ptr(path).to_bytes();
         let other = variables.and_then(|variables| value(variables, &FILE));
         let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
-        if (is_others || (bytes.contains(&b'/') && system::elevates(path)))
-            && let Some(mut writer) = Writer::take_uncounted()
-        {
+        let is_lost = is_others || rings::changed_user() || (system::has_slash(bytes) && system::elevates(path));
+        if is_lost && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();
             let record = Record { start_ns: now, end_ns: now, ..Record::default() };
             writer.write_with_text(kind::NOT_RECORDED, 0, record, bytes);

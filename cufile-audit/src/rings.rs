@@ -6,13 +6,15 @@ use crate::layout::{
 };
 use crate::system;
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The mapped file. It is null if nothing is recorded.
 static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 /// A page whose first word is the process id. The word is 0 in the child of a fork. It is null if the kernel does not
 /// support such pages.
 static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+/// The effective user of the program at its start.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
 
@@ -48,6 +50,32 @@ pub(crate) fn file_path() -> &'static [u8] {
 /// The path of this library. Empty if it is unknown.
 pub(crate) fn library_path() -> &'static [u8] {
     LIBRARY.bytes()
+}
+
+/// Whether LD_AUDIT of this process names the library with this path.
+fn is_loaded(library: &[u8]) -> bool {
+    let value = system::variable(c"LD_AUDIT");
+    if value.is_null() {
+        return false;
+    }
+    // SAFETY: getenv returns a C string.
+    let libraries = unsafe { CStr::from_ptr(value) }.to_bytes();
+    let (mut expected, mut is_same) = (library.iter(), true);
+    for byte in libraries.iter().chain(b":") {
+        if *byte != b':' {
+            is_same = is_same && expected.next() == Some(byte);
+        } else if is_same && expected.next().is_none() {
+            return true;
+        } else {
+            (expected, is_same) = (library.iter(), true);
+        }
+    }
+    false
+}
+
+/// Whether this process has changed its effective user, so that a program that it starts cannot open the shared file.
+pub(crate) fn changed_user() -> bool {
+    OWNER.load(Ordering::Relaxed) != system::user()
 }
 
 /// A word of the shared file.
@@ -108,6 +136,13 @@ pub(crate) fn open() -> bool {
             *to = from;
         }
     }
+    // A path in the shared file counts only if the linker loaded a library from it into this process. Other processes can
+    // have changed the file, also those of other users that mapped it before they changed their user.
+    if !is_loaded(LIBRARY.bytes()) {
+        // SAFETY: as above.
+        unsafe { (*LIBRARY.0.get())[0] = 0 };
+    }
+    OWNER.store(system::user(), Ordering::Relaxed);
     if let Some(page) = system::page_wiped_on_fork() {
         PROCESS_PAGE.store(page, Ordering::Relaxed);
     }

@@ -119,6 +119,12 @@ pub(crate) fn process() -> u64 {
     u64::from(unsafe { getpid() }.cast_unsigned())
 }
 
+/// The effective user.
+pub(crate) fn user() -> u32 {
+    // SAFETY: geteuid has no conditions.
+    unsafe { geteuid() }
+}
+
 pub(crate) fn thread() -> u64 {
     // SAFETY: gettid has no conditions. glibc provides a function for it only since 2.30.
     (unsafe { syscall(SYS_GETTID) }).cast_unsigned()
@@ -249,8 +255,15 @@ pub(crate) unsafe fn exists(path: *const c_char) -> bool {
     // SAFETY: the path is a C string. The call writes at most 144 bytes.
     unsafe {
         let name = core::ffi::CStr::from_ptr(path).to_bytes();
-        !name.contains(&b'/') || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
+        !has_slash(name) || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
     }
+}
+
+/// Whether a path contains a slash. `contains` of slices is not used, because it needs the unwinder, which this library
+/// does not have.
+#[allow(clippy::manual_contains)]
+pub(crate) fn has_slash(path: &[u8]) -> bool {
+    path.iter().any(|byte| *byte == b'/')
 }
 
 /// Whether a program gets the rights of another user or group, so that the dynamic linker ignores this library.

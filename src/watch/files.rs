@@ -61,9 +61,9 @@ impl File {
     pub(super) fn new(path: String, read_before: &mut u64) -> Self {
         let is_safetensors = Path::new(&path).extension().is_some_and(|ending| ending == "safetensors");
         let length = if is_safetensors { header_bytes(Path::new(&path)) } else { None };
-        let fits = length.filter(|length| *read_before + length <= MOST_HEADER_BYTES);
+        let fits = length.filter(|length| read_before.saturating_add(*length) <= MOST_HEADER_BYTES);
         let tensors = fits.and_then(|length| {
-            *read_before += length;
+            *read_before = read_before.saturating_add(length);
             read_header(Path::new(&path)).map(|header| header.tensors).ok()
         });
         let tensors = tensors.unwrap_or_default();

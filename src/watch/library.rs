@@ -1,8 +1,9 @@
 //! Installs the recording library and the shared file in private folders, which are removed at the end.
 //!
-//! Programs of root can change their user. To record them too, root lets other users open the library for reading and
-//! the shared file for writing. They cannot list the folder of the shared file, and its name has 128 random bits. The
-//! environment of the recorded processes contains the name. The reader treats all content of the file as untrusted.
+//! Programs of root can change their user. Root lets other users read the library, so that such a program starts
+//! without an error of the dynamic linker. It cannot open the shared file, so it is not recorded: all recorded processes
+//! have the file in memory, and another user must not change memory of processes of root. The reader treats all content
+//! of the file as untrusted, because a process that changed its user keeps its mapping.
 
 use super::error::WatchError;
 use crate::device::SharedWords;
@@ -56,11 +57,9 @@ impl Library {
             .filter(|folder| rustix::fs::statvfs(*folder).is_ok_and(|s| s.f_bavail * s.f_frsize >= ROOM_BYTES))
             .and_then(|folder| Scratch::new_in(folder, "gds-top-watch-").ok());
         let shared = memory.as_ref().unwrap_or(&code).path().join(format!("calls-{:016x}{:016x}", random(), random()));
-        let words = share(&shared, &path, statistics, for_all).map_err(failed(&shared))?;
+        let words = share(&shared, &path, statistics).map_err(failed(&shared))?;
         if for_all {
-            for folder in std::iter::once(&code).chain(&memory) {
-                folder.let_others_enter().map_err(failed(folder.path()))?;
-            }
+            code.let_others_enter().map_err(failed(code.path()))?;
         }
         Ok(Self { code, _memory: memory, shared, words })
     }
@@ -84,8 +83,8 @@ fn create(path: &Path, mode: u32) -> std::io::Result<File> {
 }
 
 /// Creates the shared file. It is sparse, so only its header uses memory.
-fn share(path: &Path, library: &Path, statistics: bool, for_all: bool) -> std::io::Result<SharedWords> {
-    let file = create(path, if for_all { 0o666 } else { 0o600 })?;
+fn share(path: &Path, library: &Path, statistics: bool) -> std::io::Result<SharedWords> {
+    let file = create(path, 0o600)?;
     file.set_len(FILE_BYTES as u64)?;
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, HEADER_BYTES as u64)?;
     let words = SharedWords::map(&file, FILE_BYTES)?;

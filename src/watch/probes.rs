@@ -188,7 +188,7 @@ impl Recorder {
                             self.belongs.insert(process, true);
                         }
                     }
-                    Hit::Lost(count) => self.lost += count,
+                    Hit::Lost(count) => self.lost = self.lost.saturating_add(count),
                     Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
                 }
             }
@@ -236,14 +236,17 @@ impl Recorder {
         let record = &group.record;
         let (failed, bytes) = match FUNCTIONS[function as usize].answer {
             Answer::Status => (record.result as u32 != 0, 0),
+            // A result above the requested size is not believed, because a program can pretend to be libcufile.
+            Answer::Bytes if record.size > 0 => (record.result.cast_signed() < 0, record.result.min(record.size)),
             Answer::Bytes => (record.result.cast_signed() < 0, record.result),
             Answer::Plain => (false, 0),
         };
         let total = &mut self.totals[function as usize];
-        total[0] += 1;
-        total[1] += u64::from(failed);
-        total[2] += if failed { 0 } else { bytes };
-        total[3] += record.end_ns.saturating_sub(record.start_ns);
+        let added =
+            [1, u64::from(failed), if failed { 0 } else { bytes }, record.end_ns.saturating_sub(record.start_ns)];
+        for (sum, more) in total.iter_mut().zip(added) {
+            *sum = sum.saturating_add(more);
+        }
         self.threads.insert((group.process, group.thread));
     }
 

@@ -198,7 +198,7 @@ int main(int count, char **words)
 }
 
 #[test]
-fn a_program_of_root_that_changes_its_user_is_recorded() {
+fn a_program_of_root_that_changes_its_user_runs_and_is_named_as_not_recorded() {
     use std::os::unix::fs::PermissionsExt;
     let Some(place) = Place::new() else { return };
     let can = rustix::process::geteuid().is_root()
@@ -219,8 +219,29 @@ fn a_program_of_root_that_changes_its_user_is_recorded() {
     command.arg(place.file("linked")).arg(place.data()).args(["read", "3"]);
     let seen = Seen::of(command);
     let errors = String::from_utf8_lossy(&seen.output.stderr).into_owned();
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3), "{errors}");
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([]));
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0), "{errors}");
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([place.file("linked").to_string_lossy()]));
+}
+
+/// A process that changed its user keeps its mapping of the shared file. It must not determine what others load.
+#[test]
+fn a_changed_path_in_the_shared_file_loads_no_library() {
+    let Some(place) = Place::new() else { return };
+    let planted = place.folder.path().join("planted.so");
+    let script = format!(
+        "printf '%s\\0\\0\\0\\0\\0\\0\\0\\0' '{}' | dd of=\"$GDS_TOP_WATCH_FILE\" bs=1 seek=512 conv=notrunc status=none; \
+         sh -c 'env -i /bin/sh -c /usr/bin/env; env'",
+        planted.display()
+    );
+    let mut command = place.watch(&["--json"]);
+    command.args(["/bin/sh", "-c", &script]);
+    let seen = Seen::of(command);
+    let printed =
+        String::from_utf8_lossy(&seen.output.stderr).into_owned() + &String::from_utf8_lossy(&seen.output.stdout);
+    assert_eq!(seen.status(), Some(0), "{printed}");
+    let variables: Vec<&str> = printed.lines().filter(|line| line.starts_with("LD_AUDIT=")).collect();
+    assert!(!variables.is_empty(), "{printed}");
+    assert!(variables.iter().all(|line| !line.contains("planted")), "{variables:?}");
 }
 
 #[test]
