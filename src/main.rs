@@ -7,5 +7,9 @@ fn main() -> ExitCode {
         eprintln!("gds-top: {error}");
         return ExitCode::from(2);
     }
+    if let Some(reason) = gds_top::device::endings::refusal() {
+        eprintln!("gds-top: {reason}");
+        return ExitCode::from(3);
+    }
     gds_top::device::endings::with_stack(gds_top::cli::main)
 }

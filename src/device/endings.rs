@@ -53,6 +53,21 @@ impl Arguments {
 /// The command line can need more stack than smaller limits allow. This is the usual size of a main thread.
 const LEAST_STACK_BYTES: u64 = 8 << 20;
 
+/// The standard library panics if a new thread has no memory for its signal stack. The program has up to a few dozen
+/// threads.
+const LEAST_DATA_BYTES: u64 = 24 << 20;
+
+/// The reason why the program cannot run under the limits of this process; `None` if it can.
+#[must_use]
+pub fn refusal() -> Option<String> {
+    let data = getrlimit(Resource::Data).current.filter(|bytes| *bytes < LEAST_DATA_BYTES)?;
+    Some(format!(
+        "this process can use {} KiB of data memory (ulimit -d), and gds-top needs {} KiB",
+        data >> 10,
+        LEAST_DATA_BYTES >> 10
+    ))
+}
+
 /// Runs the program on a thread with enough stack if the limit of the shell is smaller.
 pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     let is_small = getrlimit(Resource::Stack).current.is_some_and(|bytes| bytes < LEAST_STACK_BYTES);
