@@ -15,6 +15,8 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: u32 = 40;
 /// All users have write permission.
 const OTHERS_WRITE: u32 = 0o002;
+/// The group has write permission.
+const GROUP_WRITE: u32 = 0o020;
 /// In a folder with this bit, only the owner of an entry can rename or remove it.
 const STICKY: u32 = 0o1000;
 
@@ -119,7 +121,12 @@ impl Walk {
     /// Enters the first folder of the list, or replaces a link by its target.
     fn step(&mut self, name: &OsStr) -> io::Result<()> {
         match rustix::fs::openat(&self.at, name, place() | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(folder) => self.enter(folder, name),
+            Ok(folder) => {
+                if name == ".." {
+                    self.examine_parent(&folder)?;
+                }
+                self.enter(folder, name)
+            }
             // For a link, the combination of O_DIRECTORY and O_NOFOLLOW fails with ENOTDIR.
             Err(Errno::NOTDIR | Errno::LOOP) => self.follow(name),
             Err(errno) => Err(errno.into()),
@@ -167,6 +174,22 @@ impl Walk {
         }
         for name in names(&target).into_iter().rev() {
             self.todo.push_front(name);
+        }
+        Ok(())
+    }
+
+    /// Fails if another user could have moved the current folder into `parent`. That user needs write permission in
+    /// both. Without the sticky bit, a user who can write in `parent` can replace its entries anyway.
+    fn examine_parent(&self, parent: &OwnedFd) -> io::Result<()> {
+        let (here, above) = (rustix::fs::fstat(&self.at)?, rustix::fs::fstat(parent)?);
+        let is_movable = !is_trusted(here.st_uid) || here.st_mode & OTHERS_WRITE != 0;
+        let shared = if above.st_mode & STICKY == 0 { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITE };
+        if is_movable && (!is_trusted(above.st_uid) || above.st_mode & shared != 0) {
+            let text = format!(
+                "'..' is not followed from {}, because another user can move this folder; pass a path without '..'",
+                self.shown.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         Ok(())
     }
@@ -289,6 +312,46 @@ mod tests {
         // A link of the user that leads to the link of another user.
         symlink(&link, dir.path().join("own")).unwrap();
         assert!(open_folder(&dir.path().join("own")).is_err());
+    }
+
+    #[test]
+    fn a_parent_is_not_entered_from_a_folder_that_another_user_can_move() {
+        if !is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("above/folder")).unwrap();
+        symlink("above/folder/..", at("link")).unwrap();
+        let theirs = Some(OTHER);
+        for (above, folder, is_followed) in [
+            ((0o755, None), (0o755, None), true),
+            ((0o1777, None), (0o755, None), true),
+            ((0o755, None), (0o755, theirs), true),
+            // All users can write in /tmp, and none can move it.
+            ((0o755, None), (0o1777, None), true),
+            ((0o755, theirs), (0o755, None), true),
+            ((0o1777, None), (0o755, theirs), false),
+            ((0o1770, None), (0o755, theirs), false),
+            ((0o755, theirs), (0o755, theirs), false),
+            ((0o755, theirs), (0o777, None), false),
+        ] {
+            for (name, (mode, owner)) in [("above", above), ("above/folder", folder)] {
+                std::os::unix::fs::chown(at(name), Some(owner.unwrap_or(0)), None).unwrap();
+                fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
+            }
+            for path in [at("above/folder/.."), at("above/folder/../new"), at("link")] {
+                let row = format!("{above:?} {folder:?} {}", path.display());
+                match make_folders(&path, Owners::Any, &mut Vec::new()) {
+                    Ok(_) => assert!(is_followed, "{row}"),
+                    Err(why) => {
+                        assert!(!is_followed && why.to_string().contains("'..' is not followed"), "{row}: {why}")
+                    }
+                }
+            }
+            assert_eq!(at("above/new").exists(), is_followed);
+            let _ = fs::remove_dir(at("above/new"));
+        }
     }
 
     #[test]

@@ -79,6 +79,27 @@ fn a_link_of_another_user_leads_to_no_result() {
     assert!(victim.join("report.json").exists() && victim.join("l.html").exists());
 }
 
+/// The attacker could move `work/out` into a shared folder before `..` is resolved.
+#[test]
+fn no_result_is_written_above_a_folder_that_another_user_can_move() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    let model = small_model(&stage);
+    fs::create_dir(stage.at("work/out")).unwrap();
+    give(&stage.at("work"));
+    let before = image(&stage.at("work"));
+    let place = stage.at("work/out/..").display().to_string();
+    for words in commands(&place, &model, &names(&place)) {
+        let output = stage.run_with(&words, "TMPDIR", "/tmp");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_refused = said.contains("'..' is not followed") || said.contains("belongs to another user");
+        assert!(!output.status.success() && is_refused, "{words:?}: {said}");
+        assert_eq!(image(&stage.at("work")), before, "{words:?}");
+    }
+}
+
 /// The attacker owns the folder with the results and exchanges it with a link while commands of root write.
 #[test]
 fn a_folder_that_is_exchanged_while_results_are_written_leads_nowhere() {
