@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Err(error) = gds_top::trust::leave_out_foreign_folders() {
+    let environment = gds_top::trust::leave_out_foreign_folders();
+    if let Err(error) = environment.and_then(|()| gds_top::trust::examine_named_libraries()) {
         eprintln!("gds-top: {error}");
         return ExitCode::from(2);
     }

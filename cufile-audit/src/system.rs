@@ -147,8 +147,9 @@ pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mu
         if fd < 0 {
             return None;
         }
-        let long_enough = lseek(fd, 0, 2) >= bytes as i64;
-        let map = if long_enough {
+        // After a session, another user could create a file with the name and truncate it later.
+        let is_usable = is_own(fd) && lseek(fd, 0, 2) >= bytes as i64;
+        let map = if is_usable {
             mmap(core::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0)
         } else {
             core::ptr::null_mut()
@@ -156,6 +157,15 @@ pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mu
         close(fd);
         (!map.is_null() && map.addr() != usize::MAX).then_some(map.cast())
     }
+}
+
+/// Whether an open file belongs to the effective user or to root.
+unsafe fn is_own(fd: c_int) -> bool {
+    let mut room = [0_u64; 32];
+    // SAFETY: the call writes at most 144 bytes.
+    let answer = unsafe { syscall(SYS_FSTAT, fd, room.as_mut_ptr()) };
+    let owner = room.get(STAT_OWNER / 2).map_or(0, |word| (word >> (32 * (STAT_OWNER % 2))) as u32);
+    answer == 0 && (owner == 0 || owner == user())
 }
 
 /// Reserves memory for a part of the file, so that a write to it cannot end the program with SIGBUS.

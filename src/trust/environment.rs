@@ -49,6 +49,23 @@ pub fn leave_out_foreign_folders() -> Result<(), String> {
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
 }
 
+/// Examines the libraries that the variables of this program name.
+///
+/// # Errors
+/// Returns a sentence if one is not a regular file. The dynamic linker would wait for the writer of a FIFO, and every
+/// later use of the linker would wait too.
+pub fn examine_named_libraries() -> Result<(), String> {
+    for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML"] {
+        let value = std::env::var_os(name).unwrap_or_default();
+        // A missing file is reported where the library is needed. A directory cannot be loaded.
+        let kind = std::fs::metadata(&value).map(|meta| meta.file_type());
+        if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+            return Err(format!("{name} names {}, which is not a regular file", Path::new(&value).display()));
+        }
+    }
+    Ok(())
+}
+
 /// The folders of a list that no other user can change, and the reasons why the others are left out.
 fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     let mut kept: Vec<&[u8]> = Vec::new();

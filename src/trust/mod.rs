@@ -12,7 +12,7 @@ mod walk;
 
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use destination::{Destination, Unfinished};
-pub use environment::leave_out_foreign_folders;
+pub use environment::{examine_named_libraries, leave_out_foreign_folders};
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, shown};
 pub use maker::Maker;

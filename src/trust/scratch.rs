@@ -1,16 +1,20 @@
 //! A private scratch folder that is removed when its value is dropped.
 
 use super::destination::Destination;
-use super::folder::PrivateFolder;
+use super::folder::{FolderError, PrivateFolder};
 use super::maker::Maker;
+use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Maximum number of entries in a folder for temporary files that are examined for folders of ended processes.
 const MOST_EXAMINED: usize = 20_000;
+/// All users have write permission.
+const OTHERS_WRITE: u32 = 0o002;
 
 /// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
@@ -29,6 +33,22 @@ impl Scratch {
             }
             _ => error,
         })
+    }
+
+    /// Creates a folder for a library whose path is in the environment of other processes. They can outlive the
+    /// folder. So other users must not be able to create a folder with its name after its removal.
+    ///
+    /// # Errors
+    /// See [`Scratch::new`].
+    pub fn for_code(prefix: &str) -> io::Result<Self> {
+        let shared = std::env::temp_dir();
+        match closed_folders().into_iter().find(|folder| can_load_from(folder)) {
+            Some(folder) => Self::new_in(&folder, prefix),
+            None => match cufile_ffi::distrust(&shared) {
+                Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+                None => Self::new_in(&own_folder(&shared)?, prefix),
+            },
+        }
     }
 
     /// Creates a folder below `above`.
@@ -82,6 +102,51 @@ impl Drop for Scratch {
     }
 }
 
+/// The folders in which no other user can create an entry, in the order in which they are used for code.
+fn closed_folders() -> Vec<PathBuf> {
+    let system = if rustix::process::geteuid().is_root() {
+        vec![PathBuf::from("/run"), PathBuf::from("/var/lib")]
+    } else {
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect()
+    };
+    let all = std::iter::once(std::env::temp_dir()).chain(system);
+    all.filter(|folder| is_closed(folder)).collect()
+}
+
+/// Whether only the effective user, root and their groups can create entries in the folder.
+fn is_closed(folder: &Path) -> bool {
+    let mode = std::fs::metadata(folder).map(|meta| meta.mode());
+    cufile_ffi::distrust(folder).is_none() && mode.is_ok_and(|mode| mode & OTHERS_WRITE == 0)
+}
+
+/// Whether this process can create a library in the folder and load it from there.
+fn can_load_from(folder: &Path) -> bool {
+    let may = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
+    let flags = rustix::fs::statvfs(folder).map(|system| system.f_flag);
+    may.is_ok() && flags.is_ok_and(|flags| !flags.intersects(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::RDONLY))
+}
+
+/// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name.
+fn own_folder(shared: &Path) -> io::Result<PathBuf> {
+    let user = rustix::process::geteuid();
+    let name = OsString::from(format!("gds-top-of-{}", user.as_raw()));
+    let folder = match PrivateFolder::make(shared, &name) {
+        Err(FolderError::System(error)) if error.kind() == io::ErrorKind::AlreadyExists => {
+            PrivateFolder::open(shared, &name)
+        }
+        made => made,
+    };
+    let folder = folder.map_err(|why| {
+        let text =
+            format!("{}: {why}; set TMPDIR to a folder that only you can write in", shared.join(&name).display());
+        io::Error::new(io::ErrorKind::PermissionDenied, text)
+    })?;
+    if user.is_root() {
+        folder.let_others_enter()?;
+    }
+    Ok(folder.path().to_owned())
+}
+
 /// Removes the scratch folders in `above` that killed processes of this user left. It does this once per process.
 fn sweep_once(above: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -102,7 +167,7 @@ pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
     });
     let with_parents = named.flat_map(|path| [path.parent().map(Path::to_owned), Some(path)]).flatten();
     let usual = [std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
-    for folder in usual.into_iter().chain(with_parents).collect::<BTreeSet<PathBuf>>() {
+    for folder in usual.into_iter().chain(closed_folders()).chain(with_parents).collect::<BTreeSet<PathBuf>>() {
         sweep_of(&folder, |maker| maker == own);
         if let Ok(folder) = Destination::open(&folder) {
             folder.remove_unfinished(|maker| maker == own);
@@ -136,7 +201,7 @@ fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn it_is_private_and_goes_with_its_value() {
@@ -162,6 +227,28 @@ mod tests {
         // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
+    }
+
+    #[test]
+    fn code_is_written_where_no_other_user_can_take_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        assert!(is_closed(dir.path()) && can_load_from(dir.path()));
+        assert!(!can_load_from(&dir.path().join("missing")));
+        // The permissions of /tmp.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(!is_closed(dir.path()));
+        let own = own_folder(dir.path()).unwrap();
+        let code = Scratch::new_in(&own, "gds-top-watch-").unwrap();
+        assert!(is_closed(&own) && code.path().starts_with(&own));
+        code.close().unwrap();
+        sweep(dir.path());
+        assert_eq!((own_folder(dir.path()).unwrap(), own.exists()), (own.clone(), true));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&own, Some(54_321), None).unwrap();
+            let why = own_folder(dir.path()).unwrap_err().to_string();
+            assert!(why.contains("belongs to another user (uid 54321); set TMPDIR"), "{why}");
+        }
     }
 
     #[test]

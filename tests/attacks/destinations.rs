@@ -228,6 +228,41 @@ fn a_watched_program_that_truncates_the_file_of_its_calls_ends_with_a_sentence()
     assert!(gds_top().arg("report").arg(&recording).output().unwrap().status.success());
 }
 
+/// The environment of a program has the path of the library and of the shared file after the session. Another user could
+/// create them again where all users can write.
+#[test]
+fn programs_that_outlive_watch_load_no_library_of_another_user() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    let shared = stage.at("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+    let script = "echo \"$LD_AUDIT\"; cp --sparse=always \"$GDS_TOP_WATCH_FILE\" own; for f in theirs before; do cp --sparse=always own $f; done; \
+                  chown 54321 theirs; for f in own theirs; do GDS_TOP_WATCH_FILE=$PWD/$f /bin/true; done; \
+                  cmp -s own before && echo not recorded; cmp -s theirs before && echo not written";
+    let mut command = gds_top();
+    command.args(["watch", "--", "sh", "-c", script]).current_dir(stage.at("victim")).env("TMPDIR", &shared);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("watch needs a glibc system") {
+        eprintln!("skipped: {said}");
+        return;
+    }
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut lines = printed.lines();
+    let library = Path::new(lines.next().unwrap());
+    assert!(library.is_absolute() && !library.exists(), "{printed}");
+    // The folder of the library is removed, and the folders above it are not.
+    for folder in library.ancestors().skip(2).take_while(|folder| *folder != shared) {
+        let meta = fs::metadata(folder).unwrap();
+        assert!(meta.uid() == 0 && meta.mode() & 0o002 == 0, "{}: {:o}", folder.display(), meta.mode());
+    }
+    assert_ne!(library.ancestors().nth(2), Some(shared.as_path()), "{printed}");
+    assert_eq!(lines.next(), Some("not written"), "only a file of the own user is used: {printed}");
+}
+
 /// A small limit of memory aborts the process in the middle of its work.
 #[test]
 fn an_abort_leaves_no_temporary_folder() {

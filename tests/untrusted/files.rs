@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-io.gdsrec");
+
 fn safetensors(path: &Path, header: &Value, bytes: usize) {
     let header = header.to_string();
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
@@ -139,18 +141,44 @@ fn a_fifo_or_a_device_in_place_of_any_input_is_refused_at_once() {
     rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     std::os::unix::fs::symlink(at("fifo"), at("link.json")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", at("zero.json")).unwrap();
-    for input in ["fifo", "link.json", "zero.json"] {
+    rustix::fs::mknodat(rustix::fs::CWD, at("socket"), rustix::fs::FileType::Socket, mode, 0).unwrap();
+    let model = model(scratch.path()).display().to_string();
+    let index = scratch.path().join("indexed/model.safetensors.index.json");
+    fs::create_dir(index.parent().unwrap()).unwrap();
+    for input in ["fifo", "link.json", "zero.json", "socket"] {
         let input = at(input);
+        let _ = fs::remove_file(&index);
+        std::os::unix::fs::symlink(&input, &index).unwrap();
+        for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML"] {
+            let mut command = std::process::Command::new("timeout");
+            command.args(["-s", "KILL", "60", crate::program::PROGRAM, "check", "--no-probe", "/usr"]);
+            let output = command.envs(crate::program::VARIABLES).env(name, &input).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+            assert!(said.contains(name) && said.contains("not a regular file"), "{said}");
+        }
         for words in [
             &["check", "--root", &input][..],
             &["check", "--for", "lmcache", &input],
+            &["check", "--for", "vllm", &input],
+            &["check", "--for", "nixl", &input],
             &["fix", "--list", "--root", &input],
             &["report", &input],
+            &["report", RECORDING, "--baseline", &input],
+            &["report", RECORDING, &input],
+            &["watch", "--baseline", &input, "--", "true"],
             &["replay", "--headless", &input],
             &["fleet", &input],
             &["inspect", &input],
             &["config", "lint", &input],
             &["config", "diff", &input],
+            &["config", "show", &input],
+            &["explain", &input],
+            &["--config", &input, "bench", "--list-loaders"],
+            &["inspect", "--predict", "--from", &input, &model],
+            &["inspect", &at("indexed")],
+            &["config", "tune", &at("indexed")],
+            &["bench", &model, "--target", "host", "--yes", "--baseline", &input],
             &["capture", &input],
             &["bench", &input, "--target", "host", "--yes"],
             &["bench-kv", "ucm", &at(""), "--shape", &input, "--target", "host", "--yes"],
