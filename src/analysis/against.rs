@@ -108,8 +108,17 @@ pub enum Change {
     Slower,
     /// The engine loaded the model in the baseline. Now it fails or loads wrong bytes.
     Broken,
-    /// Slower, but the CPUs were too busy to say why.
-    Undecided,
+    /// The median is slower, but these runs cannot show that the engine is.
+    Undecided(Doubt),
+}
+
+/// Why a slower median does not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Tasks waited for a CPU most of the time.
+    BusyCpus,
+    /// The repeats differ too much.
+    Spread,
 }
 
 impl Change {
@@ -121,7 +130,7 @@ impl Change {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Broken => "broken",
-            Self::Undecided => "undecided",
+            Self::Undecided(_) => "undecided",
         }
     }
 
@@ -165,6 +174,8 @@ impl Against {
 pub const LEAST_NOISE: f64 = 0.05;
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
+/// Repeats that differ by more than this can hide any slowdown, so a slower median is then undecided.
+const MOST_NOISE: f64 = 0.5;
 /// An idle machine usually has a lower CPU pressure than this.
 const QUIET: f64 = 0.05;
 /// Above this CPU pressure, a slower engine can be the fault of other programs.
@@ -196,7 +207,9 @@ impl Tolerance {
         pressure / (1.0 - pressure)
     }
 
-    fn is_busy(self) -> bool {
+    /// Whether tasks waited for a CPU most of the time.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
         self.pressure > BUSY
     }
 }
@@ -236,7 +249,8 @@ pub fn left_out(baseline: &[Measured], now: &[Measured]) -> Vec<LeftOut> {
 /// A time is different if two conditions hold. First, the medians differ by more than the tolerance plus half the range
 /// of the repeats of either side (15 % for a single run). Second, the runs of both sides do not overlap: a busy
 /// machine can make the same load two to ten times slower, but rarely all repeats. A slowdown is relative to the
-/// baseline's time and a speedup to the new time, so that the rule is symmetric.
+/// baseline's time and a speedup to the new time, so that the rule is symmetric. If only the first condition holds, or
+/// the repeats differ by more than 50 %, a slower median is undecided and never "the same".
 ///
 /// Engines without a successful run in the baseline, and engines that are in only one set, are left out.
 #[must_use]
@@ -259,16 +273,20 @@ pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) ->
         let noise = before.noise() + side.map_or(0.0, |side| side.noise());
         let allowed = tolerance.allowed() + noise;
         let far = allowed + FAR * tolerance.explained();
+        let hidden = tolerance.allowed() + noise.min(MOST_NOISE);
         let change = match side {
             None => Change::Broken,
             Some(_) if wrong => Change::Broken,
             Some(side) if tolerance.is_busy() && side.is_slower_than(&before, far) => Change::Slower,
             Some(side) if side.is_slower_than(&before, allowed) => {
                 if tolerance.is_busy() {
-                    Change::Undecided
+                    Change::Undecided(Doubt::BusyCpus)
                 } else {
                     Change::Slower
                 }
+            }
+            Some(side) if side.wall_ns as f64 > before.wall_ns as f64 * (1.0 + hidden) => {
+                Change::Undecided(Doubt::Spread)
             }
             Some(side) if before.is_slower_than(&side, allowed) => Change::Faster,
             Some(_) => Change::Same,
@@ -314,15 +332,15 @@ mod tests {
             (0.3, 111, Change::Slower),
             (0.5, 111, Change::Slower),
             (0.6, 104, Change::Same),
-            (0.6, 107, Change::Undecided),
+            (0.6, 107, Change::Undecided(Doubt::BusyCpus)),
             // 60 % explain 2.5 times the time.
-            (0.6, 400, Change::Undecided),
+            (0.6, 400, Change::Undecided(Doubt::BusyCpus)),
             (0.6, 410, Change::Slower),
-            (0.9, 1500, Change::Undecided),
+            (0.9, 1500, Change::Undecided(Doubt::BusyCpus)),
             (0.9, 3000, Change::Slower),
             (0.99, 104, Change::Same),
-            (0.99, 3000, Change::Undecided),
-            (1.0, 3000, Change::Undecided),
+            (0.99, 3000, Change::Undecided(Doubt::BusyCpus)),
+            (1.0, 3000, Change::Undecided(Doubt::BusyCpus)),
             (1.0, 30_000, Change::Slower),
             (0.99, 50, Change::Faster),
         ] {
@@ -369,7 +387,10 @@ mod tests {
             (&[100], &[130], Change::Same),
             (&[100], &[140], Change::Slower),
             // Measured on a busy machine: five times as slow at the median, and one run as fast as before.
-            (&[110, 118, 500], &[98, 675, 1030], Change::Same),
+            (&[110, 118, 500], &[98, 675, 1030], Change::Undecided(Doubt::Spread)),
+            (&[100, 100, 3000], &[2900, 2950, 3100], Change::Undecided(Doubt::Spread)),
+            (&[100, 100, 100], &[99, 300, 300], Change::Undecided(Doubt::Spread)),
+            (&[100, 120, 300], &[110, 180, 310], Change::Same),
             (&[675, 98, 1030], &[110, 118, 500], Change::Same),
         ] {
             assert_eq!(change(before, now), expected, "{before:?} {now:?}");

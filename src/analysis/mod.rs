@@ -19,7 +19,7 @@ mod watch_compare;
 mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
-pub use against::{Against, Change, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, left_out};
+pub use against::{Against, Change, Doubt, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, left_out};
 pub use classes::{SizeClass, size_classes};
 pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
 pub use cost::{CostModel, Crossover, cost_model, crossover};

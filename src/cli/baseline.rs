@@ -30,7 +30,7 @@ impl Baseline {
     /// The engines of `now` that seem slower than in the baseline.
     pub(super) fn slower(&self, now: &[Measured], pressure: f64) -> Vec<(Engine, CacheState)> {
         let compared = against(&self.runs, now, self.tolerance(pressure));
-        let slower = compared.into_iter().filter(|one| matches!(one.change, Change::Slower | Change::Undecided));
+        let slower = compared.into_iter().filter(|one| matches!(one.change, Change::Slower | Change::Undecided(_)));
         slower.map(|one| (one.engine, one.cache)).collect()
     }
 
@@ -208,7 +208,8 @@ pub(super) fn judge(
     let left = left_out(&baseline.runs, now);
     let colour = headless_options(output, None).colour && !output.json;
     let text = lines(
-        &[present::answers(&baseline.name, &compared), present::left_out(&baseline.name, &left)].concat(),
+        &[present::answers(&baseline.name, &compared, left.is_empty()), present::left_out(&baseline.name, &left)]
+            .concat(),
         &comparison(&baseline.name, allowed, &compared),
         columns(),
         colour,
@@ -225,7 +226,7 @@ pub(super) fn judge(
 fn status(compared: &[Against], incomplete: bool) -> u8 {
     if compared.iter().any(|one| one.change.is_regression()) {
         BAD_ANSWER
-    } else if incomplete || compared.iter().any(|one| one.change == Change::Undecided) {
+    } else if incomplete || compared.iter().any(|one| matches!(one.change, Change::Undecided(_))) {
         COULD_NOT_RUN
     } else {
         FINE

@@ -6,7 +6,7 @@ use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
-use crate::analysis::{LEAST_RUNS, Measured};
+use crate::analysis::{LEAST_NOISE, LEAST_RUNS, Measured, Tolerance};
 use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
@@ -193,14 +193,19 @@ pub(super) fn follow(
     };
     let again = baseline.is_some().then(|| config.clone());
     let named = config.engines.clone();
+    let is_recorded = config.record.is_some();
     let feed = live::start(config).map_err(|error| error.to_string())?;
     let outcome = follow_asked(&feed, output, export, asked);
+    let pressure = baseline::pressure(&outcome.state);
+    if is_recorded && (Tolerance { threshold: LEAST_NOISE, pressure }).is_busy() {
+        note(&crate::present::baseline::poor_baseline(pressure));
+    }
     // Sessions that were interrupted or could not run are not compared.
     let (Some(baseline), Some(again)) = (baseline.filter(|_| outcome.exit <= BAD_ANSWER), again) else {
         return Ok(outcome.exit);
     };
     let mut runs = baseline::measured(&outcome.state);
-    let mut pressure = baseline::pressure(&outcome.state);
+    let mut pressure = pressure;
     let suspects = baseline.slower(&runs, pressure);
     for (engine, cache) in &suspects {
         let (more, then) = repeated(&again, engine, *cache, output)?;

@@ -137,7 +137,7 @@ fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &Out
         let head = format!("\n{}\n", sanitise_line(&other.name));
         text.push_str(&head);
         let sections = baseline::comparison(&first.name, first.tolerance(other.pressure).allowed(), compared);
-        text.push_str(&lines(&present::answers(&first.name, compared), &sections, columns(), false));
+        text.push_str(&lines(&present::answers(&first.name, compared, true), &sections, columns(), false));
     }
     for (other, calls) in others.iter().zip(&calls) {
         let Some(calls) = calls else { continue };

@@ -1,7 +1,7 @@
 //! The comparison of runs with a baseline, and of several recordings with one another.
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
-use crate::analysis::{Against, Change, LeftOut, Measured, median_u64};
+use crate::analysis::{Against, Change, Doubt, LeftOut, Measured, median_u64};
 use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
@@ -14,7 +14,7 @@ pub fn title(before: &str) -> String {
 #[must_use]
 pub fn rule(threshold: f64) -> String {
     format!(
-        "An engine differs if its median changed by more than {} plus half the range of the repeats, and no runs overlap. A single run counts as a range of 15 %.",
+        "An engine differs if its median changed by more than {} plus half the range of the repeats, and no runs overlap. A single run counts as a range of 15 %. If the repeats differ too much for that, a slower median is undecided.",
         units::percent(threshold)
     )
 }
@@ -32,6 +32,15 @@ pub fn busy(pressure: f64, threshold: f64) -> String {
         "Tasks of this machine waited for a CPU in {} of the time, so an engine may be {} slower.",
         units::percent(pressure),
         units::percent(threshold)
+    )
+}
+
+/// The warning after a recording on a machine whose CPUs were busy.
+#[must_use]
+pub fn poor_baseline(pressure: f64) -> String {
+    format!(
+        "Tasks of this machine waited for a CPU in {} of the time, so this recording is a poor baseline; record again on an idle machine.",
+        units::percent(pressure)
     )
 }
 
@@ -58,9 +67,9 @@ pub fn left_out(before: &str, all: &[LeftOut]) -> Vec<Answer> {
         .collect()
 }
 
-/// The regressions, or the answer that there are none.
+/// The regressions, or the answer that there are none. `is_complete`: all engines were compared.
 #[must_use]
-pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
+pub fn answers(before: &str, all: &[Against], is_complete: bool) -> Vec<Answer> {
     let regression = |one: &Against| {
         let change = match (one.change, one.difference()) {
             (Change::Slower, Some(difference)) => {
@@ -71,18 +80,28 @@ pub fn answers(before: &str, all: &[Against]) -> Vec<Answer> {
         let headline = format!("Regression: {} ({}, {}) {change}.", one.engine, one.cache, one.model);
         Answer::new(Status::Fail, headline, "")
     };
-    let undecided = |one: &Against| {
+    let undecided = |one: &Against, doubt: Doubt| {
         let difference = units::exact_percent(one.difference().unwrap_or_default());
+        let (reason, advice) = match doubt {
+            Doubt::BusyCpus => ("tasks waited for a CPU most of the time", "Run again on an idle machine."),
+            Doubt::Spread => {
+                ("the repeats differ too much to compare", "Run again on an idle machine with more repeats (--repeat).")
+            }
+        };
         let headline = format!(
-            "Too busy to compare: {} ({}, {}) is {difference} slower than in {before}, and tasks waited for a CPU most of the time.",
+            "Not decided: the median of {} ({}, {}) is {difference} slower than in {before}, but {reason}.",
             one.engine, one.cache, one.model
         );
-        Answer::new(Status::Warn, headline, "Run again on an idle machine.")
+        Answer::new(Status::Warn, headline, advice)
     };
     let mut found: Vec<Answer> = all.iter().filter(|one| one.change.is_regression()).map(regression).collect();
-    found.extend(all.iter().filter(|one| one.change == Change::Undecided).map(undecided));
+    found.extend(all.iter().filter_map(|one| match one.change {
+        Change::Undecided(doubt) => Some(undecided(one, doubt)),
+        _ => None,
+    }));
     if found.is_empty() && !all.is_empty() {
-        found.push(Answer::new(Status::Pass, "No regression.", ""));
+        let sentence = if is_complete { "No regression." } else { "No regression in the engines that were compared." };
+        found.push(Answer::new(Status::Pass, sentence, ""));
     }
     found
 }
