@@ -294,6 +294,8 @@ fn completions_offer_engines_cache_states_and_shapes() {
         (&["gds-top", "bench", "model", "--engine", ""], &["gds-slab", "odirect"]),
         (&["gds-top", "bench", "model", "--cache", ""], &["cold", "hot", "as-is"]),
         (&["gds-top", "make-model", ""], &["qwen3-0.6b", "odd-sizes"]),
+        (&["gds-top", "bench", ""], &["qwen3-0.6b", "odd-sizes"]),
+        (&["gds-top", "inspect", "q"], &["qwen3-0.6b"]),
         (&["gds-top", "check", "/data", "--require", ""], &["compat", "direct", "proven"]),
         (&["gds-top", "config", "lint", "--st"], &["--strict"]),
         (&["gds-top", "help", ""], &["bench", "check"]),
@@ -304,6 +306,36 @@ fn completions_offer_engines_cache_states_and_shapes() {
         }
         assert!(!offered.iter().any(|word| word.contains("__")), "{words:?}: {offered:?}");
     }
+}
+
+#[test]
+fn a_model_is_completed_in_fish_and_zsh_as_a_shape_or_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("weights.safetensors"), b"").unwrap();
+    let script = |shell: &str| run(&["completions", shell], folder.path()).stdout;
+    std::fs::write(folder.path().join("gds-top.fish"), script("fish")).unwrap();
+    std::fs::write(folder.path().join("_gds-top"), script("zsh")).unwrap();
+    let answer = |shell: &str, arguments: &[&str]| {
+        let output = std::process::Command::new(shell).args(arguments).current_dir(folder.path()).output().ok()?;
+        assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    match answer("fish", &["--no-config", "-c", "source gds-top.fish; complete -C 'gds-top bench '"]) {
+        Some(offered) => {
+            for word in ["qwen3-0.6b", "odd-sizes", "weights.safetensors"] {
+                assert!(offered.lines().any(|line| line.split('\t').next() == Some(word)), "{word}: {offered}");
+            }
+        }
+        None => eprintln!("skipped: there is no fish"),
+    }
+    // zsh completes only in a terminal, so its script is parsed and its entry is read.
+    let Some(_) = answer("zsh", &["-n", "_gds-top"]) else {
+        eprintln!("skipped: there is no zsh");
+        return;
+    };
+    let text = std::fs::read_to_string(folder.path().join("_gds-top")).unwrap();
+    let both = text.lines().filter(|line| line.contains("_alternative") && line.contains("_files")).count();
+    assert!(both >= 4, "{both} models");
 }
 
 fn bash() -> Option<std::path::PathBuf> {

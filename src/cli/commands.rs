@@ -23,6 +23,7 @@ pub(super) struct Cli {
     /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
     /// profile by name (qwen3-0.6b). Without it nothing is loaded until you press a key; with --headless a synthetic
     /// model of 150 MB is written on first use
+    #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
     pub(super) model: Option<String>,
     /// Run the checks and the benchmark and print a report; needs no terminal
     #[arg(long)]
@@ -141,7 +142,7 @@ pub(super) enum Sub {
     #[command(name = "bench", alias = "load", display_order = 3)]
     Load {
         /// Models, loaded one after another
-        #[arg(required_unless_present = "list_loaders")]
+        #[arg(required_unless_present = "list_loaders", value_parser = super::hints::profiles(), hide_possible_values = true)]
         models: Vec<String>,
         /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and
         /// show how much they slow each other down
@@ -209,6 +210,7 @@ pub(super) enum Sub {
     #[command(display_order = 10)]
     Inspect {
         /// The model
+        #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
         model: String,
         /// Predict the load time of each engine from recorded loads; MODEL can be the name of a shape profile
         #[arg(long)]
@@ -241,6 +243,7 @@ pub(super) enum Sub {
     #[command(display_order = 14)]
     Learn {
         /// A model to measure with 'm' during the lesson (without it: a small synthetic one)
+        #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
         model: Option<String>,
         /// Write the lesson as one HTML page, to standard output if no file is named. An earlier page is replaced, a file that gds-top did not write is left alone
         #[arg(long, visible_alias = "export", value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -328,10 +331,15 @@ pub(super) enum Sub {
         engines: bool,
     },
     /// Measure the profiling overhead: the same load bare, headless with meters, and with the screens, alternating
-    /// (default: pread, hot, 5 rounds)
-    #[command(hide = true)]
+    #[command(
+        hide = true,
+        mut_arg("engine", |arg| arg.help("Engines, separated by commas (default: pread)")),
+        mut_arg("cache", |arg| arg.help("Page cache before each run: cold, hot, as-is; several are measured one after another (default: hot)")),
+        mut_arg("repeat", |arg| arg.help("Rounds; each has one load in each mode (default: 5)")),
+    )]
     Overhead {
         /// The model
+        #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
         model: String,
         #[command(flatten)]
         load: LoadArgs,

@@ -7,6 +7,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_colour
 use super::terminal::headless_options;
 use super::view::examined;
 use crate::checks::{self, Report};
+use crate::core::nearest::nearest;
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
 use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
 use crate::machine::Root;
@@ -269,6 +270,9 @@ fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
 fn unknown(id: &str, plans: &[FixPlan]) -> String {
     if id.parse::<FixId>().is_ok() {
         return format!("'{id}' cannot be planned here: a fact that it needs is unknown for this machine or path");
+    }
+    if let Some(near) = nearest(id, FixId::ALL.iter().map(|id| id.as_str())) {
+        return format!("'{id}' is not a fix; did you mean '{near}'?");
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     let known = if known.is_empty() {

@@ -56,9 +56,14 @@ pub(super) const fn caches() -> Hinted<CacheState> {
     hinted(|| vec!["cold", "hot", "as-is"])
 }
 
-/// A shape of a synthetic model.
+/// A shape of a synthetic model, or a model: its files or a shape.
 pub(super) const fn profiles() -> Hinted<String> {
     hinted(Profile::names)
+}
+
+/// The shapes as one text of words, which the scripts of the shells contain.
+pub(super) fn profile_words() -> String {
+    Profile::names().join(" ")
 }
 
 /// The engines of one `--engine`. Everything after `command:` belongs to the command, including commas.

@@ -2,7 +2,8 @@
 
 use super::args::OutputArgs;
 use super::outcome::{Ran, note, print};
-use crate::config::{Markers, Palette, Settings, Taste, ThemeName, hint, parse_theme, theme_template};
+use crate::config::{Markers, Palette, Settings, Taste, ThemeName, parse_theme, theme_template};
+use crate::core::nearest::hint;
 use crate::trust::{distrust, read_regular};
 use crate::tui::Keymap;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,11 @@
 //! Themes, colours and glyphs for the terminal, and the settings file.
 
-mod nearest;
 mod palette;
 mod settings;
 mod taste;
 mod theme_file;
 mod toml_text;
 
-pub use nearest::hint;
 pub use palette::{Ink, Palette};
 pub use settings::{FRAMES_PER_SECOND, KeySetting, Markers, Settings};
 pub use taste::{Background, ColourDepth, Taste, ThemeName};

@@ -33,7 +33,7 @@ impl std::str::FromStr for Markers {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, markers)| *markers);
         let names = Self::ALL.map(|(name, _)| name);
-        known.ok_or_else(|| format!("'{text}' is not a kind of markers{}", super::nearest::hint(text, &names)))
+        known.ok_or_else(|| format!("'{text}' is not a kind of markers{}", crate::core::nearest::hint(text, &names)))
     }
 }
 

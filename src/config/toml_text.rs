@@ -1,6 +1,6 @@
 //! Parses TOML and reports each error with file and line.
 
-use super::nearest::hint;
+use crate::core::nearest::hint;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;

@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, LOADERS};
 use super::engine_spec::ENGINES;
+use super::nearest::nearest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -34,10 +35,8 @@ fn all_names() -> String {
 
 /// The engine whose name is similar: `, did you mean 'pread'?`
 fn similar(text: &str) -> String {
-    let text = text.to_lowercase();
-    let scored = ENGINES.iter().map(|spec| (strsim::jaro_winkler(&text, spec.name), spec.name));
-    let best = scored.filter(|(score, _)| *score >= 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or_else(String::new, |(_, name)| format!(", did you mean '{name}'?"))
+    let best = nearest(text, ENGINES.iter().map(|spec| spec.name));
+    best.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
 impl Engine {

@@ -22,6 +22,7 @@ pub mod lossy;
 pub mod machine;
 pub mod median;
 pub mod model;
+pub mod nearest;
 mod nixl_plugin;
 mod note;
 mod nvfs_stats;

@@ -2,6 +2,7 @@
 
 use super::engine::Engine;
 use super::engine_name::EngineError;
+use super::nearest::hint;
 use super::spec::Setting;
 use serde::{Deserialize, Serialize};
 use std::borrow::Borrow;
@@ -141,7 +142,7 @@ pub enum SettingError {
     #[error("expected NAME=NUMBER, for example threads=8")]
     Form,
     /// The name is not a setting.
-    #[error("'{0}' is not a setting; known settings: {known}", known = names(Setting::ALL.iter().copied()))]
+    #[error("'{0}' is not a setting{near}", near = hint(.0, &Setting::ALL.iter().map(|one| one.name()).collect::<Vec<_>>()))]
     Unknown(String),
     /// The text before the dot is not an engine.
     #[error("{0}")]

@@ -1,6 +1,7 @@
 //! A variant of a KV-cache workload: the system, the path of the bytes, the settings and the direction.
 
 use super::access::Access;
+use super::nearest::hint;
 use super::nixl_plugin::NixlPlugin;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -119,7 +120,7 @@ pub enum WorkloadLaneError {
     #[error("'{0}' is not a lane of a KV-cache workload, SYSTEM/VARIANT/DIRECTION")]
     Form(String),
     /// The system is unknown.
-    #[error("'{0}' is not a KV-cache workload; known workloads: {known}", known = KvSystem::ALL.map(KvSystem::name).join(", "))]
+    #[error("'{0}' is not a KV-cache workload{near}", near = hint(.0, &KvSystem::ALL.map(KvSystem::name)))]
     System(String),
     /// The variant is unknown.
     #[error(

@@ -131,7 +131,7 @@ pub enum WeightsError {
         why: String,
     },
     /// No profile has this name.
-    #[error("there is no model profile '{name}'; known are {}", known.join(", "))]
+    #[error("there is no model profile '{name}'{}", crate::core::nearest::hint(name, known))]
     UnknownProfile {
         /// The name as typed, with control characters escaped.
         name: String,

@@ -66,7 +66,7 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             };
             (
                 format!("{opening}: {} leads, {}{}.", ranked(first), time(first), ahead(group, first, next)),
-                Some(format!("{few}; run {LEAST_RUNS} for a winner.")),
+                Some(format!("{few}; use --repeat {LEAST_RUNS} for a winner.")),
             )
         }
         Outcome::Winner { first, next } => {
@@ -265,7 +265,7 @@ mod tests {
         let without = vec![engine_of(Engine::Mmap, 100, 3), engine_of(Engine::Pread, 200, 2)];
         assert_eq!(
             said(without),
-            "Cold: mmap leads, 100 ms (2.0× faster than pread). pread ran 2 times; run 3 for a winner. 2 to 3 runs, all bytes verified."
+            "Cold: mmap leads, 100 ms (2.0× faster than pread). pread ran 2 times; use --repeat 3 for a winner. 2 to 3 runs, all bytes verified."
         );
         let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
         let chosen = vec![auto, engine_of(Engine::Odirect, 101, 3), engine_of(Engine::Mmap, 200, 3)];
@@ -291,10 +291,10 @@ mod tests {
         let once = vec![engine_of(Engine::Odirect, 625, 1), engine_of(Engine::Mmap, 817, 1)];
         assert_eq!(
             said(once),
-            "Cold: O_DIRECT leads, 625 ms (1.3× faster than mmap). One run each; run 3 for a winner. All bytes verified."
+            "Cold: O_DIRECT leads, 625 ms (1.3× faster than mmap). One run each; use --repeat 3 for a winner. All bytes verified."
         );
         let some = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 1)];
-        assert!(said(some).contains("mmap ran once; run 3 for a winner."));
+        assert!(said(some).contains("mmap ran once; use --repeat 3 for a winner."));
     }
 
     #[test]

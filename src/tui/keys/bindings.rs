@@ -3,7 +3,8 @@
 use super::action::Action;
 use super::key::{Key, control, plain};
 use super::spec::Spec;
-use crate::config::{KeySetting, hint};
+use crate::config::KeySetting;
+use crate::core::nearest::hint;
 use crate::tui::screen_id::ScreenId;
 use crossterm::event::KeyCode;
 

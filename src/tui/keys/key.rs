@@ -1,6 +1,6 @@
 //! A key, with its spelling in settings and on screens.
 
-use crate::config::hint;
+use crate::core::nearest::hint;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A key with or without Ctrl. Shift is part of the character.

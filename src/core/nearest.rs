@@ -1,7 +1,8 @@
 //! Finds the known name that is most similar to a mistyped name.
 
 /// The most similar known name. `None` if none is similar enough for a suggestion.
-fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let typed = typed.to_lowercase().replace(['-', ' '], "_");
     known
         .into_iter()
