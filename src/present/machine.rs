@@ -148,23 +148,30 @@ pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
     } else {
         format!("All other keys have the defaults of {library}.")
     };
-    let table = |title: String, note, settings: &[CufileSetting]| Table {
-        title,
+    let set = Table {
+        title: "cufile.json in effect".to_owned(),
         note,
         heads: ["key", "value", "origin"].map(text).into(),
-        rows: settings.iter().map(setting_row).collect(),
+        rows: set.iter().map(|setting| row(setting, Some(&setting.origin))).collect(),
     };
     let others = format!(
         "{} with {} default",
         units::plural(defaults.len() as u64, "key"),
         if defaults.len() == 1 { "its" } else { "their" }
     );
-    Some((table("cufile.json in effect".to_owned(), note, set), table(others, String::new(), defaults)))
+    let defaults = Table {
+        title: others,
+        note: String::new(),
+        heads: ["key", "value"].map(text).into(),
+        rows: defaults.iter().map(|setting| row(setting, None)).collect(),
+    };
+    Some((set, defaults))
 }
 
-/// Key, value, origin. A key without a value has a dash.
-fn setting_row(setting: &CufileSetting) -> Vec<String> {
-    vec![setting.key.clone(), setting.given().unwrap_or(GAP).to_owned(), setting.origin.clone()]
+/// Key, value, and origin if it is a column. A key without a value has a dash.
+fn row(setting: &CufileSetting, origin: Option<&String>) -> Vec<String> {
+    let both = [setting.key.clone(), setting.given().unwrap_or(GAP).to_owned()];
+    both.into_iter().chain(origin.cloned()).collect()
 }
 
 /// Formats a time as a date in the Gregorian calendar: `2026-11-23 03:05:35 UTC`.

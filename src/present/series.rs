@@ -81,11 +81,13 @@ fn ceiling_name(ceiling: &Ceiling) -> String {
 /// fast and would be a single point on the axes of a cold load.
 #[must_use]
 pub fn caches(analysis: &SessionAnalysis<'_>) -> Vec<CacheState> {
-    let seen = analysis.typical(|_| true);
-    [CacheState::Cold, CacheState::Hot, CacheState::AsIs]
-        .into_iter()
-        .filter(|cache| seen.iter().any(|run| run.lane.cache == *cache))
-        .collect()
+    let mut caches: Vec<CacheState> = Vec::new();
+    for run in analysis.typical(|_| true) {
+        if !caches.contains(&run.lane.cache) {
+            caches.push(run.lane.cache);
+        }
+    }
+    caches
 }
 
 /// One successful run for each engine and model. If several parts or models were loaded together, it is the first of

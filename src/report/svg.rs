@@ -145,8 +145,12 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
 pub(super) fn legend(series: &[Series]) -> String {
     let mut out = String::new();
     for s in series.iter().filter(|s| !s.label.is_empty()) {
-        let _ =
-            write!(out, "<span class=\"key\" style=\"background:{}\"></span>{}", colour(s.colour), markup(&s.label));
+        let _ = write!(
+            out,
+            "<span class=\"of\"><span class=\"key\" style=\"background:{}\"></span>{}</span> ",
+            colour(s.colour),
+            markup(&s.label)
+        );
     }
     out
 }

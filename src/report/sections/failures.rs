@@ -1,7 +1,7 @@
 //! The section about failed runs.
 
 use crate::core::Status;
-use crate::present::failures::{FailedRun, failed_runs};
+use crate::present::failures::{FailedRuns, failed_runs};
 use crate::report::section::{Block, Detail, Item, Section};
 use crate::session::State;
 
@@ -11,7 +11,7 @@ pub(super) fn section(state: &State) -> Option<Section> {
         .then(|| Section::new("Runs that failed").block(Block::Items(failed.into_iter().map(item).collect())))
 }
 
-fn item(run: FailedRun) -> Item {
+fn item(run: FailedRuns) -> Item {
     let line = |text| Detail { label: "Standard error", text, command: false, long: true };
     Item {
         status: Status::Fail,
