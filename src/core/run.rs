@@ -200,10 +200,10 @@ pub struct RunResult {
     pub slots: u32,
     /// The peak resident memory of the process during the load in bytes (`VmHWM`).
     pub host_peak_bytes: Option<u64>,
-    /// The resident memory at the end of the load that is not mapped files, in bytes (`RssAnon` and `RssShmem`).
+    /// The part of `host_peak_bytes` that is not mapped files, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_anonymous_bytes: Option<u64>,
-    /// The resident memory at the end of the load that is mapped files, in bytes (`RssFile`). The kernel can drop it.
+    /// The part of `host_peak_bytes` that is mapped files, in bytes (the peak of `RssFile`). The kernel can drop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_file_bytes: Option<u64>,
     /// The peak of pinned memory in bytes.

@@ -4,7 +4,7 @@ use super::blocks::PAGE;
 use super::clock::Clock;
 use super::error::LoadError;
 use super::settings::Chosen;
-use crate::core::{AutoChoice, LaneOrder, ModelInfo, Note, Route, RouteCounts, Setting, Span, TensorInfo};
+use crate::core::{AutoChoice, LaneOrder, ModelInfo, Note, Route, RouteCounts, Setting, Span, TensorInfo, units};
 use crate::device::{CopyQueue, Device, DeviceError, DeviceMemory, Slot};
 use crate::models::plan::{self, Block};
 use std::ops::Range;
@@ -22,6 +22,8 @@ pub struct Counters {
     pub pinned_peak_bytes: AtomicU64,
     /// The number of verified bytes.
     pub verified_bytes: AtomicU64,
+    /// The peak of resident memory that is mapped files, in bytes.
+    pub file_peak_bytes: AtomicU64,
 }
 
 impl Counters {
@@ -30,6 +32,19 @@ impl Counters {
         let now = self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.pinned_peak_bytes.fetch_max(now, Ordering::Relaxed);
     }
+
+    /// Records the resident memory that is mapped files. Call it while the files are mapped.
+    pub fn sample_files(&self) {
+        if let Some(bytes) = file_bytes() {
+            self.file_peak_bytes.fetch_max(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The resident memory of this process that is mapped files, in bytes.
+fn file_bytes() -> Option<u64> {
+    let status = procfs::process::Process::myself().and_then(|process| process.status()).ok()?;
+    status.rssfile.map(|kib| kib * units::KIB)
 }
 
 /// The value that fills a target before a load, so that verification detects missing bytes.

@@ -165,7 +165,11 @@ impl Peaks {
     /// Writes the peaks so far to the result.
     pub(crate) fn record(&self, device: &Device, counters: &Counters, result: &mut RunResult) {
         result.host_peak_bytes = own_peak_bytes().filter(|_| self.is_host_reset);
-        (result.host_anonymous_bytes, result.host_file_bytes) = own_memory();
+        counters.sample_files();
+        // A mapping of the load is gone now, so the peak is divided and not the present memory.
+        let files = counters.file_peak_bytes.load(Ordering::Relaxed);
+        result.host_file_bytes = result.host_peak_bytes.map(|peak| files.min(peak));
+        result.host_anonymous_bytes = result.host_peak_bytes.map(|peak| peak.saturating_sub(files));
         let free = self.free_before.zip(free_gpu_bytes(device));
         result.gpu_peak_bytes = free.map(|(before, after)| before.saturating_sub(after));
         result.pinned_peak_bytes = Some(counters.pinned_peak_bytes.load(Ordering::Relaxed));
@@ -231,16 +235,6 @@ fn publish(sender: &Sender, counters: &Counters, total_bytes: u64, ticks: &Recei
 pub(crate) fn cpu_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as u64 * units::NS_PER_S + now.tv_nsec as u64
-}
-
-/// The resident memory of this process: without files, and of files.
-fn own_memory() -> (Option<u64>, Option<u64>) {
-    let Ok(status) = procfs::process::Process::myself().and_then(|process| process.status()) else {
-        return (None, None);
-    };
-    let bytes = |kib: Option<u64>| kib.map(|kib| kib * units::KIB);
-    let anonymous = status.rssanon.map(|kib| kib + status.rssshmem.unwrap_or(0));
-    (bytes(anonymous), bytes(status.rssfile))
 }
 
 /// VmHWM of this process in bytes.

@@ -43,6 +43,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     }
     context.device.synchronize()?;
     at = rec.end(Phase::Sync, at, What::SETUP);
+    context.counters.sample_files();
     drop(maps);
     drop(files);
     rec.end(Phase::Release, at, What::SETUP);

@@ -198,7 +198,7 @@ columns! {
     )
     .detail();
 
-    /// Resident memory at the end of the load: anonymous memory, and memory of mapped files, which the kernel can drop.
+    /// The peak of resident memory, divided: anonymous memory, and memory of mapped files, which the kernel can drop.
     HOST_PARTS = Column::new(
         "host_parts",
         "anonymous + files",

@@ -54,6 +54,29 @@ fn sound(order: &LaneOrder, model: &ModelInfo) -> Option<Outcome> {
 }
 
 #[test]
+fn memory_of_a_mapping_counts_as_files_and_read_bytes_as_anonymous() {
+    let folder = folder();
+    let bytes: u64 = 48 << 20;
+    models::write(&folder.path().join("one.safetensors"), &[("a", "U8", &[bytes])], 0);
+    let model = gds_top::models::open(folder.path()).unwrap();
+    let parts = |engine| {
+        let result = run(&order(engine, &model), &[]).result().clone();
+        let (anonymous, files) = (result.host_anonymous_bytes.unwrap(), result.host_file_bytes.unwrap());
+        assert_eq!(Some(anonymous + files), result.host_peak_bytes);
+        (anonymous, files)
+    };
+    let ((mapped_anonymous, mapped_files), (read_anonymous, read_files)) = (parts(Engine::Mmap), parts(Engine::Pread));
+    // Both have the target in anonymous memory. The counters of the kernel lag behind by some pages.
+    let slack = 4 << 20;
+    assert!(mapped_files >= read_files + bytes - slack, "{mapped_files} {read_files}");
+    assert!(
+        mapped_anonymous >= bytes - slack && read_anonymous >= bytes - slack,
+        "{mapped_anonymous} {read_anonymous}"
+    );
+    assert!(mapped_anonymous < 2 * bytes, "{mapped_anonymous}");
+}
+
+#[test]
 fn every_engine_lands_a_synthetic_model_of_several_shards() {
     let folder = folder();
     let model = models::synthetic(folder.path());
