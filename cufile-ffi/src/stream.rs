@@ -1,8 +1,8 @@
 //! Transfers in the order of a CUDA stream.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::driver::Driver;
 use crate::error::Error;
@@ -36,17 +36,23 @@ pub unsafe trait IoStream: Send + Sync + 'static {
     fn notify(&self, notice: Notice) -> Result<(), String>;
 }
 
-/// A stream that is registered with cuFile. When the last registered stream of a driver is dropped, all of them are
-/// deregistered and released. The reason is a fault in libcufile (1.15 and 1.20 in compat mode, on an H200): after it
+/// A stream for cuFile transfers. When the last stream of a driver is dropped, all of them are deregistered and
+/// released, and so are the parameters of their transfers. The reason is a fault in libcufile (1.15 and 1.20 in compat mode, on an H200): after it
 /// has deregistered a stream, the first reads on other registered streams sometimes report success or 0 bytes, but
 /// move no data. When each thread deregistered its own streams, 13 of 90 small loads with eight threads and two
 /// streams each were wrong. Since this rule, none of 119 was wrong.
+///
+/// The parameters are kept for another reason. A library that writes a result after the stream has reported the end
+/// would damage the heap if they were freed then. This was not seen in isolation: it is one possible cause of crashes in
+/// transfers with callbacks (1.15, H200).
 ///
 /// Transfers can also use a stream that is not registered, see [`StreamIo::unregistered`].
 pub struct StreamIo<S: IoStream + ?Sized> {
     driver: Driver,
     registered: bool,
     stream: Arc<S>,
+    /// The parameters of all transfers of this stream.
+    used: Mutex<Vec<Arc<Kept>>>,
 }
 
 /// The parameters that the library reads and writes between the submission and the end of a transfer.
@@ -76,7 +82,8 @@ struct Held {
 }
 
 /// The parameters. They are not moved before the transfer has completed, because the library may read them when the
-/// stream executes the transfer, independent of the registration flags (LMCache/LMCache#3589).
+/// stream executes the transfer, independent of the registration flags (LMCache/LMCache#3589). The stream keeps them
+/// longer (see [`StreamIo`]).
 struct Kept {
     parameters: UnsafeCell<Parameters>,
     /// Set when the stream has finished the transfer.
@@ -115,7 +122,11 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
         library.check("cuFileStreamRegister", unsafe { f(stream.raw(), flags) })?;
         streams.in_use += 1;
         drop(streams);
-        Ok(Arc::new(Self { driver: driver.clone(), registered: true, stream: Arc::clone(stream) }))
+        Ok(Self::of(driver, stream, true))
+    }
+
+    fn of(driver: &Driver, stream: &Arc<S>, registered: bool) -> Arc<Self> {
+        Arc::new(Self { driver: driver.clone(), registered, stream: Arc::clone(stream), used: Mutex::default() })
     }
 
     /// Checks that the library has the functions for transfers on streams.
@@ -133,7 +144,8 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
 
     /// Uses a stream without registering it.
     pub fn unregistered(driver: &Driver, stream: &Arc<S>) -> Arc<Self> {
-        Arc::new(Self { driver: driver.clone(), registered: false, stream: Arc::clone(stream) })
+        driver.streams().in_use += 1;
+        Self::of(driver, stream, false)
     }
 
     /// The CUDA stream.
@@ -171,6 +183,7 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
             }),
             ended: AtomicBool::new(false),
         });
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&kept));
         let base = memory.base();
         let p = kept.parameters.get();
         // SAFETY: the four parameters are in one allocation that is kept until the end of the transfer, like the
@@ -201,16 +214,19 @@ impl<S: IoStream + ?Sized> StreamIo<S> {
 
 impl<S: IoStream + ?Sized> Drop for StreamIo<S> {
     fn drop(&mut self) {
-        if !self.registered {
-            return;
-        }
-        let deregister = self.driver.library().symbols().stream_deregister;
+        let deregister = self.driver.library().symbols().stream_deregister.filter(|_| self.registered);
         let stream = Arc::clone(&self.stream);
+        let used = std::mem::take(self.used.get_mut().unwrap_or_else(PoisonError::into_inner));
         let mut streams = self.driver.streams();
         streams.dropped.push(Box::new(move || {
+            let ended = stream.synchronize().is_ok();
             if let Some(f) = deregister {
                 // SAFETY: `register` registered the stream, and it is deregistered once before it is released.
                 let _ = unsafe { f(stream.raw()) };
+            }
+            if !ended {
+                // A transfer may still be active, so its parameters are never released.
+                std::mem::forget(used);
             }
         }));
         streams.in_use -= 1;

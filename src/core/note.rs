@@ -63,6 +63,8 @@ pub enum Note {
     Nixl { library: String, plugin: NixlPlugin },
     /// The plugin got the parameter mode=mt.
     NixlModeMt,
+    /// A load with one transfer was divided, because the plugin or compat mode supports only a number of requests.
+    NixlTransfers { transfers: u64, requests: u64, compat: bool },
     /// The plugin POSIX reads into host memory.
     NixlPosixCopies,
     /// cuFile counted failed reads that NIXL did not report.
@@ -103,6 +105,8 @@ pub enum Note {
     ConcurrentWrites(ConcurrentWrites),
     /// Transfers were asynchronous. `in_call` is the share of the time that the workers spent inside the calls.
     OnStreams { seen: OnStreams, in_call: f64 },
+    /// The pool of libcufile limits the outstanding transfers of a stream.
+    StreamsLimited { depth: u64, wanted: u64 },
     /// Offsets are off the 4 KiB grid on purpose.
     MisalignedOffsets { bytes: u64 },
     /// Lengths are off the 4 KiB grid on purpose.

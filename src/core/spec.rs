@@ -241,7 +241,7 @@ settings! {
         "stream_flags", Flags, (0, 16), step 1, default "15: sizes and offsets are known at the submit",
         [by(Engine::GdsStream)]
     }
-    /// register all tensors once and read them in one transfer; 0 registers and reads tensor by tensor, as in Mini-GDS
+    /// register all tensors once and read them in as few transfers as the plugin supports; 0 registers and reads tensor by tensor, as in Mini-GDS
     OneTransfer {
         "one_transfer", Switch, SWITCH, step 1, default "0",
         [swept(NIXL_GDS, 2, ON_AND_OFF), swept(NIXL_GDS_MT, 2, ON_AND_OFF), by(NIXL_POSIX)]

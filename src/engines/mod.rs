@@ -27,6 +27,7 @@ mod load;
 mod mmap;
 mod nixl;
 pub(crate) mod nixl_library;
+pub(crate) mod nixl_requests;
 mod nvfs;
 mod odirect;
 mod parent;

@@ -1,6 +1,6 @@
 //! `nixl`: the NIXL library itself, tensor by tensor: registers memory and file, prepares, posts, waits, releases and
-//! deregisters. With `one_transfer`, all tensors have one registration and one transfer. The agent and its back end
-//! are started before the clock, like the cuFile driver (see `nixl_library`).
+//! deregisters. With `one_transfer`, all tensors have one registration and as few transfers as the plugin supports. The
+//! agent and its back end are started before the clock, like the cuFile driver (see `nixl_library`).
 
 use super::clock::{Recorder, What};
 use super::context::{EngineContext, Loaded};
@@ -9,6 +9,7 @@ use super::error::LoadError;
 use super::files;
 use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
+use super::nixl_requests::{Requests, in_parts, together as grouped};
 use super::route::Made;
 use crate::core::{Note, Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
@@ -56,8 +57,15 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
     let image = context.image_offsets();
     let one_transfer = context.setting(Setting::OneTransfer, (0, "tensor by tensor, as Mini-GDS loads"));
     if one_transfer.is_on() && staging.is_none() {
-        let all = All { agent: &agent, opened: &opened, memory: &memory, kind, offsets: &offsets };
-        at = together(context, &all, &mut rec, at)?;
+        let requests = Requests::of(context, nixl.plugin);
+        let all = All { agent: &agent, opened: &opened, memory: &memory, kind, offsets: &offsets, requests };
+        let transfers;
+        (at, transfers) = together(context, &all, &mut rec, at)?;
+        notes.extend(requests.filter(|_| transfers > 1).map(|requests| Note::NixlTransfers {
+            transfers,
+            requests: requests.most,
+            compat: !context.direct_possible(),
+        }));
     }
     let each = !one_transfer.is_on() || staging.is_some();
     for (index, (tensor, offset)) in model.tensors.iter().zip(&offsets).enumerate() {
@@ -146,11 +154,19 @@ struct All<'a> {
     memory: &'a Arc<DeviceMemory>,
     kind: Memory,
     offsets: &'a [u64],
+    /// The limit of a transfer. `None` if the plugin has none.
+    requests: Option<Requests>,
 }
 
-/// Registers the memory of all tensors as one range and each file once, and reads all tensors in one transfer.
-/// Returns the time at which it ended.
-fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut at: u64) -> Result<u64, LoadError> {
+/// Registers the memory of all tensors as one range and each file once, and reads all tensors in one transfer, or in
+/// several if the plugin supports only a number of requests. Returns the time at which the last one ended, and their
+/// number.
+fn together(
+    context: &EngineContext<'_>,
+    all: &All<'_>,
+    rec: &mut Recorder,
+    mut at: u64,
+) -> Result<(u64, u64), LoadError> {
     let (model, image) = (context.model(), context.image_offsets());
     let refused = |error: nixl_ffi::Error| {
         LoadError::Nixl(format!("one transfer of all tensors of {} failed: {error}", model.name))
@@ -165,38 +181,43 @@ fn together(context: &EngineContext<'_>, all: &All<'_>, rec: &mut Recorder, mut 
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused)?;
     at = rec.end(Phase::RegisterHandle, at, What::SETUP);
-    let wanted: Vec<usize> = (0..model.tensors.len()).filter(|index| model.tensors[*index].bytes > 0).collect();
-    let parts: Vec<Part> = wanted
-        .iter()
+    let wanted = (0..model.tensors.len()).filter(|index| model.tensors[*index].bytes > 0);
+    let blocks: Vec<(Block, u64)> = wanted
         .map(|index| {
-            let tensor = &model.tensors[*index];
-            Part {
-                memory: 0,
-                memory_offset: all.offsets[*index] as usize,
-                file: tensor.shard as usize,
-                file_offset: tensor.file_offset as usize,
-                len: tensor.bytes as usize,
-            }
+            let tensor = &model.tensors[index];
+            let (shard, file_offset, bytes) = (tensor.shard, tensor.file_offset, tensor.bytes);
+            (Block { shard, file_offset, bytes, image_offset: image[index] }, all.offsets[index])
         })
+        .flat_map(|whole| in_parts(all.requests, whole))
         .collect();
     let opened: Vec<_> = files.iter().collect();
-    let mut transfer = all.agent.prepare(Operation::Read, &[&registered], &opened, &parts).map_err(refused)?;
-    at = rec.end(Phase::Submit, at, What::SETUP);
-    transfer.run().map_err(refused)?;
-    let blocks: Vec<Block> = wanted
-        .iter()
-        .map(|index| {
-            let tensor = &model.tensors[*index];
-            let (shard, file_offset, bytes) = (tensor.shard, tensor.file_offset, tensor.bytes);
-            Block { shard, file_offset, bytes, image_offset: image[*index] }
-        })
-        .collect();
-    at = rec.share(Phase::Transfer, at, &blocks);
-    drop(transfer);
-    at = rec.end(Phase::Release, at, What::SETUP);
+    let mut transfers = 0;
+    for group in grouped(all.requests, &blocks) {
+        if context.stopped() {
+            return Err(LoadError::Stopped);
+        }
+        let parts: Vec<Part> = group
+            .iter()
+            .map(|(block, place)| Part {
+                memory: 0,
+                memory_offset: *place as usize,
+                file: block.shard as usize,
+                file_offset: block.file_offset as usize,
+                len: block.bytes as usize,
+            })
+            .collect();
+        let mut transfer = all.agent.prepare(Operation::Read, &[&registered], &opened, &parts).map_err(refused)?;
+        at = rec.end(Phase::Submit, at, What::SETUP);
+        transfer.run().map_err(refused)?;
+        let blocks: Vec<Block> = group.iter().map(|(block, _)| *block).collect();
+        at = rec.share(Phase::Transfer, at, &blocks);
+        drop(transfer);
+        at = rec.end(Phase::Release, at, What::SETUP);
+        context.landed(blocks.iter().map(|block| block.bytes).sum());
+        transfers += 1;
+    }
     drop(files);
     drop(registered);
     at = rec.end(Phase::Deregister, at, What::SETUP);
-    context.landed(blocks.iter().map(|block| block.bytes).sum());
-    Ok(at)
+    Ok((at, transfers))
 }

@@ -58,6 +58,14 @@ pub fn sentence(note: &Note) -> String {
         Note::NixlModeMt => fixed(
             "the plugin got the parameter mode=mt; the plugin GDS of NIXL 1.5.1 and earlier ignores it, so compare with nixl:GDS_MT",
         ),
+        Note::NixlTransfers { transfers, requests, compat } => {
+            let why = if *compat {
+                "in compat mode each request needs a buffer of libcufile's pool, and a batch without a free buffer never ends"
+            } else {
+                "the plugin has no more batches"
+            };
+            format!("{transfers} transfers of at most {requests} requests instead of one: {why}")
+        }
         Note::NixlPosixCopies => {
             fixed("the plugin POSIX reads into host memory; each tensor is then copied to the GPU from there")
         }
@@ -152,6 +160,9 @@ pub fn sentence(note: &Note) -> String {
             seen.depth,
             units::percent(*in_call),
             if *in_call > 0.5 { ": transfers are made before their calls return, as in compat mode" } else { "" }
+        ),
+        Note::StreamsLimited { depth, wanted } => format!(
+            "at most {depth} transfers per stream were outstanding instead of {wanted} (async_depth): in compat mode each transfer with unregistered memory needs a buffer of libcufile's pool"
         ),
         Note::MisalignedOffsets { bytes } => format!("offsets are {bytes} bytes from multiples of 4 KiB, as ordered"),
         Note::MisalignedLengths { bytes } => format!("lengths are {bytes} bytes from multiples of 4 KiB, as ordered"),

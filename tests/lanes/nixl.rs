@@ -64,6 +64,34 @@ fn one_transfer_registers_once_and_lands_the_same_bytes() {
 }
 
 #[test]
+fn one_transfer_by_batches_is_divided_into_what_compat_mode_supports() {
+    let Some(built) = standins::build() else { return };
+    let folder = folder();
+    let model = models::odd(folder.path());
+    let machine = folder.path().join("machine");
+    standins::machine(&machine, folder.path());
+    let env = standin_env(
+        &built.folder,
+        &[
+            ("GDS_TOP_NIXL", built.nixl.to_str().unwrap()),
+            ("LD_PRELOAD", built.redirect.to_str().unwrap()),
+            ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap()),
+        ],
+    );
+    // The plugin GDS makes batches of cuFile, the plugin GDS_MT does not.
+    let several = model.tensors.iter().filter(|tensor| tensor.bytes > 0).count().div_ceil(32);
+    for (plugin, transfers) in [(NixlPlugin::Gds, several), (NixlPlugin::GdsMt, 1)] {
+        let order = with_settings(gpu_order(Engine::Nixl(plugin), &model), &[("one_transfer", 1)]);
+        let outcome = run(&order, &env);
+        sound::check(&outcome, &model);
+        let count = |phase| outcome.spans().iter().filter(|span| span.phase == phase).count();
+        assert_eq!((count(Phase::RegisterBuffer), count(Phase::Submit)), (1, transfers), "{plugin:?}");
+        let divided = Note::NixlTransfers { transfers: several as u64, requests: 32, compat: true };
+        assert_eq!(outcome.result().notes.contains(&divided), transfers > 1, "{:?}", outcome.result().notes);
+    }
+}
+
+#[test]
 fn loads_before_the_measured_one_are_set_up_and_count_nowhere_else() {
     let Some(built) = standins::build() else { return };
     let folder = folder();

@@ -12,7 +12,7 @@ use crate::device::{Device, IoQueue};
 use crate::engines::cufile::CuFile;
 use crate::engines::{Clock, LoadError, explain, stream_for};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use cufile_ffi::{AsyncIo, Direction, Error, FileHandle, StreamIo};
+use cufile_ffi::{AsyncIo, Batch, Direction, Error, FileHandle, Route, StreamIo};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,6 +47,17 @@ pub(super) fn lines(
                 .map_err(|e| refused("registering a CUDA stream with cuFile", &e))
         })
         .collect()
+}
+
+/// The number of outstanding transfers on each stream: the setting, or fewer in compat mode without registered memory.
+/// There each transfer needs a buffer of libcufile's pool. Synchronous calls and batches wait for a free buffer. The
+/// behaviour of asynchronous calls without one is not known: with 32 streams of 16 transfers, two of three reads crashed
+/// inside a native library (1.15, H200, 2026-11-23).
+pub(super) fn depth(cufile: Option<&CuFile>, settings: &Settings, streams: usize, registered: bool) -> usize {
+    let wanted = settings.get(KvSetting::AsyncDepth).max(1) as usize;
+    let Some(cufile) = cufile.filter(|cufile| !registered && !cufile.direct_possible) else { return wanted };
+    let all = Batch::limit_of(&cufile.driver, wanted.saturating_mul(streams), Route::MaybeCompat);
+    wanted.min((all / streams.max(1)).max(1))
 }
 
 pub(super) const fn direction(write: bool) -> Direction {
@@ -108,7 +119,7 @@ pub(super) struct Landed {
 impl Flights {
     pub(super) fn new(
         stream: Line,
-        settings: &Settings,
+        depth: usize,
         clock: Clock,
         window: Option<Arc<Window>>,
         slots: VecDeque<u64>,
@@ -116,7 +127,7 @@ impl Flights {
         let (landing_sender, landings) = unbounded();
         Self {
             stream,
-            depth: settings.get(KvSetting::AsyncDepth).max(1) as usize,
+            depth,
             clock,
             window,
             landing_sender,

@@ -345,6 +345,7 @@ fn fill(lane_order: &LaneOrder, sender: &Sender, result: &mut RunResult) -> Resu
     let (job, method, counters) = (&ready.job, ready.method, Counters::default());
     let peaks = Peaks::begin(&ready.device);
     let preparing = ready.context(&counters);
+    nixl_pool::check_batch(job, &preparing)?;
     let (memory, equipment) = allocate(sender, &ready, &preparing, &mut parts, &mut result.notes)?;
     result.setup_ns = parts.sum_ns();
     let ram = contents(&preparing, job, method, &memory.target)?;

@@ -13,7 +13,8 @@ use super::work::{Done, look_up, stored};
 use crate::core::{Note, Phase};
 use crate::device::{CopyQueue, Device, DeviceMemory, Piece};
 use crate::engines::nixl_library::{Nixl, find, named};
-use crate::engines::{Block, LoadError, Recorder, What};
+use crate::engines::nixl_requests::Requests;
+use crate::engines::{Block, EngineContext, LoadError, Recorder, What};
 use nixl_ffi::{Agent, Memory, Operation, Part, Registered, RegisteredFile, Transfer};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
@@ -34,6 +35,23 @@ pub(super) fn open_nixl(job: &Job) -> Result<Option<Nixl>, LoadError> {
 /// The chunks of one transfer, which is also the number of pages of the buffer.
 pub(super) fn batch(job: &Job) -> u64 {
     job.settings.get(KvSetting::BatchChunks).clamp(1, job.layout.files.len().max(1) as u64)
+}
+
+/// Rejects a transfer that would never end. In compat mode each of its requests needs a buffer of libcufile's pool
+/// (ai-dynamo/nixl#2070), and `Requests` is half of that pool.
+pub(super) fn check_batch(job: &Job, context: &EngineContext<'_>) -> Result<(), LoadError> {
+    let Method::Nixl(plugin) = job.lane.method else { return Ok(()) };
+    let compat = context.cufile.is_some_and(|cufile| !cufile.direct_possible);
+    let Some(requests) = Requests::by_default(context, plugin).filter(|_| compat) else { return Ok(()) };
+    let (chunks, each, most) = (batch(job), requests.count(job.layout.payload).max(1), 2 * requests.most);
+    if chunks * each <= most {
+        return Ok(());
+    }
+    Err(LoadError::Nixl(format!(
+        "a transfer of {chunks} chunks has {} requests, but in compat mode libcufile has buffers for {most} and never ends a batch without a free one: set batch_chunks to {} or less",
+        chunks * each,
+        (most / each).max(1)
+    )))
 }
 
 /// Opens the files of the pool. A write creates them. A read leaves out the files that do not exist.

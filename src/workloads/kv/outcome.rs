@@ -156,6 +156,10 @@ pub(super) fn notes(
     notes.extend(concurrent.cloned().map(Note::ConcurrentWrites));
     if let Some(seen) = done.on_streams {
         notes.push(Note::OnStreams { seen, in_call: seen.in_call_fraction(wall_ns).unwrap_or(0.0) });
+        let wanted = settings.get(KvSetting::AsyncDepth).max(1);
+        if seen.depth < wanted {
+            notes.push(Note::StreamsLimited { depth: seen.depth, wanted });
+        }
     }
     let amount = |setting| Some(settings.get(setting)).filter(|bytes| *bytes > 0);
     notes.extend(amount(KvSetting::Misalign).map(|bytes| Note::MisalignedOffsets { bytes }));

@@ -2,7 +2,7 @@
 //! computing of a read layer by layer.
 
 use super::concurrent::Concurrent;
-use super::flights::{Flights, Line};
+use super::flights::{Flights, Line, depth};
 use super::layout::Task;
 use super::opening::tidy;
 use super::order::Method;
@@ -163,7 +163,9 @@ impl Pool<'_> {
                 let first = number as u64 * shared.slots;
                 let slots = (first..first + shared.slots).map(|slot| slot * layout.slab_step());
                 let slots = if shared.slab.is_some() { slots.collect() } else { VecDeque::new() };
-                Flights::new(line, shared.settings, self.shared.context.clock, self.window.clone(), slots)
+                let registered = !shared.registered.is_empty();
+                let depth = depth(shared.context.cufile, shared.settings, self.threads, registered);
+                Flights::new(line, depth, self.shared.context.clock, self.window.clone(), slots)
             }),
         })
     }
