@@ -5,7 +5,7 @@ use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
 use super::view::{live_view, open_view};
 use crate::checks;
 use crate::core::{Serving, ServingConfig, Status, StoreKind, Verdict};
-use crate::machine::Root;
+use crate::machine::{self, Root};
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
 use crate::text::quoted_line;
@@ -94,7 +94,7 @@ fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_fil
     let tested = asked.filter(|path| test_file && view.is_live() && path.is_dir()).cloned();
     let _files = super::test_file::create(&Vec::from_iter(tested))?;
     let mut verdict = None;
-    let mut place = StorePath::default();
+    let mut place = StorePath { memory_bytes: machine::memory_bytes(view), ..StorePath::default() };
     if let (Some(asked), Some(path)) = (asked, &examined) {
         let mut found = checks::run(view, std::slice::from_ref(path), None, &mut |_| {});
         if probe
@@ -112,6 +112,7 @@ fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_fil
             filesystem: facts.as_ref().and_then(|facts| facts.filesystem.clone()),
             direct_io: facts.as_ref().and_then(|facts| facts.open_direct.as_ref()).map(|read| read.result().is_ok()),
             exists: path == asked,
+            ..place
         };
     }
     let lines = present::lines(&config, verdict.as_ref(), &place);

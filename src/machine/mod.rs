@@ -70,6 +70,8 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{SecureBoot, Signature, is_signature_rejection, secure_boot, signature};
-pub use summary::{Container, container, kernel_release, machine, nvidia_fs_version, nvidia_version_line, os_release};
+pub use summary::{
+    Container, container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
+};
 pub use symbols::SYMBOLS;
 pub use unread::{Denial, Unread};

@@ -228,7 +228,9 @@ fn cpus(root: &Root) -> Option<u32> {
     )
 }
 
-fn memory_bytes(root: &Root) -> Option<u64> {
+/// The memory of the machine in bytes.
+#[must_use]
+pub fn memory_bytes(root: &Root) -> Option<u64> {
     let meminfo = root.read_text("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -1,7 +1,7 @@
 //! The effects of a serving system's configuration on this machine, as sentences for `check --for`.
 
 use super::verdict::{self, no_gpu};
-use crate::core::{KvStore, Route, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
+use crate::core::{KvStore, Route, Serving, ServingConfig, Status, StoreKind, Verdict, WithoutCufile, units};
 
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,31 @@ pub struct StorePath {
     pub direct_io: Option<bool>,
     /// Whether the path exists.
     pub exists: bool,
+    /// The memory of the machine in bytes.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Options that name an amount of host memory: the option, its unit in bytes, and the effect of more than the machine
+/// has.
+const HOST_MEMORY: [(&str, f64, &str); 3] = [
+    ("max_staging_memory_gb", units::GIB as f64, "it limits nothing"),
+    ("cpu_bytes_to_use", 1.0, "vLLM cannot allocate it"),
+    ("max_local_cpu_size", units::GIB as f64, "LMCache cannot allocate it"),
+];
+
+/// The option that names more host memory than the machine has.
+fn too_much_memory(config: &ServingConfig, memory_bytes: u64) -> Option<String> {
+    let value = |name: &str| config.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let wants = HOST_MEMORY.iter().filter_map(|(name, unit, effect)| {
+        let bytes = value(name)?.trim().parse::<f64>().ok()? * unit;
+        Some((name, bytes, effect))
+    });
+    let (name, bytes, effect) = wants.into_iter().find(|(_, bytes, _)| *bytes > memory_bytes as f64)?;
+    Some(format!(
+        "{name} is {}, and the machine has {}: {effect}.",
+        units::bytes(bytes as u64),
+        units::bytes(memory_bytes)
+    ))
 }
 
 /// The effects of the configuration.
@@ -149,6 +174,9 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     if config.paths.len() > 1 {
         say(Status::Info, format!("{} folders: the number of the GPU selects one (by_gpu).", config.paths.len()));
     }
+    if let Some(text) = path.memory_bytes.and_then(|memory| too_much_memory(config, memory)) {
+        say(Status::Warn, text);
+    }
     for option in &config.ignored {
         let instead = match option.instead.as_str() {
             "" => "it has no replacement".to_owned(),
@@ -197,6 +225,10 @@ pub fn connectors(count: usize) -> Line {
 #[must_use]
 pub fn without_storage(config: &ServingConfig) -> Line {
     let name = config.options.iter().find(|(name, _)| name == "kv_connector").map_or("A connector", |(_, name)| name);
+    if config.serving == Serving::Lmcache {
+        let text = format!("{name} has no storage configured, so LMCache keeps the KV cache in host memory only.");
+        return Line { status: Status::Warn, text };
+    }
     Line { status: Status::Info, text: format!("{name} moves the KV cache between instances and stores none of it.") }
 }
 
@@ -223,7 +255,7 @@ fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Basis, IgnoredOption, Serving};
+    use crate::core::{Basis, IgnoredOption};
 
     fn config(kind: StoreKind) -> ServingConfig {
         ServingConfig {
@@ -273,8 +305,26 @@ mod tests {
     }
 
     #[test]
+    fn more_host_memory_than_the_machine_has_is_a_warning() {
+        for (option, value, is_too_much) in [
+            ("max_staging_memory_gb", "150", true),
+            ("max_staging_memory_gb", "32", false),
+            ("cpu_bytes_to_use", "100000000000", true),
+            ("max_local_cpu_size", "5.5", false),
+            ("max_local_cpu_size", "many", false),
+        ] {
+            let options = vec![(option.to_owned(), value.to_owned())];
+            let config = ServingConfig { options, ..config(StoreKind::Llmd) };
+            let path = StorePath { memory_bytes: Some(64 << 30), ..StorePath::default() };
+            let said = lines(&config, Some(&verdict(Route::Compat)), &path);
+            assert_eq!(said.iter().any(|line| line.text.starts_with(option)), is_too_much, "{option} {value}");
+        }
+    }
+
+    #[test]
     fn the_result_follows_from_the_route_the_file_system_and_the_options() {
-        let path = StorePath { filesystem: Some("ext4".to_owned()), direct_io: Some(true), exists: true };
+        let path =
+            StorePath { filesystem: Some("ext4".to_owned()), direct_io: Some(true), exists: true, memory_bytes: None };
         let of = |kind, route, path: &StorePath| {
             let lines = lines(&config(kind), Some(&verdict(route)), path);
             lines.iter().map(|line| line.status).collect::<Vec<_>>()

@@ -40,6 +40,19 @@ const NIXL_PLUGINS: [&str; 5] = ["GDS", "GDS_MT", "POSIX", "HF3FS", "OBJ"];
 /// The back ends of the GDS L1 tier.
 const GDS_L1_BACKENDS: [&str; 4] = ["auto", "cufile", "hipfile", "ugds"];
 
+/// The options that the result contains.
+const OPTIONS: [&str; 9] = [
+    "chunk_size",
+    "gds_path",
+    "gds_buffer_size",
+    "use_gds",
+    "gds_backend",
+    "local_disk",
+    "max_local_cpu_size",
+    "nixl_buffer_size",
+    "use_layerwise",
+];
+
 /// The variable that names LMCache's file.
 const CONFIG_FILE: &str = "LMCACHE_CONFIG_FILE";
 
@@ -89,8 +102,19 @@ fn read(source: &Source) -> Result<ServingConfig, String> {
         managers(source, &mut config)?;
         return Ok(config);
     }
-    // vLLM's connector applies the entries `lmcache.NAME` of its map last.
+    // vLLM's connector applies the entries `lmcache.NAME` of its map last. It reports other names and ignores them.
     let connector = source.extra_config();
+    for name in connector.as_object().into_iter().flat_map(|map| map.keys()) {
+        match name.strip_prefix("lmcache.") {
+            Some("config_file") => {
+                config
+                    .ignored
+                    .push(IgnoredOption { option: name.clone(), instead: format!("the variable {CONFIG_FILE}") });
+            }
+            Some(option) if !NAMES.contains(&option) => config.unknown.push(name.clone()),
+            _ => {}
+        }
+    }
     let option = |name: &str| -> Option<Value> {
         if let Some(value) = connector.get(format!("lmcache.{name}")).filter(|value| !value.is_null()) {
             return Some(value.clone());
@@ -104,7 +128,7 @@ fn read(source: &Source) -> Result<ServingConfig, String> {
         }
         other => other.unwrap_or_default(),
     };
-    for name in ["chunk_size", "gds_path", "gds_buffer_size", "use_gds", "gds_backend", "local_disk", "use_layerwise"] {
+    for name in OPTIONS {
         config.options.extend(option(name).map(|value| (name.to_owned(), text_of(&value))));
     }
     if let Value::Object(all) = &extra {

@@ -10,7 +10,7 @@ mod source;
 mod vllm;
 
 use crate::core::{IgnoredOption, Serving, ServingConfig, StoreKind};
-use parts::{nixl_backend, none, paths, text_of};
+use parts::{nixl_backend, none, paths, rejected, text_of};
 use serde_json::Value;
 pub use source::OpenFile;
 use source::Source;
@@ -49,6 +49,12 @@ pub fn read(
             };
             config.ignored.push(IgnoredOption { option: ENABLE_GDS.to_owned(), instead: instead.to_owned() });
         }
+    }
+    if let Some(first) = configs.first_mut() {
+        let flags = source.foreign_flags().map(|(name, value)| {
+            rejected(&format!("--{name}"), value.to_owned(), &["--kv-transfer-config with a JSON map instead"])
+        });
+        first.wrong.extend(flags);
     }
     Ok(configs)
 }
@@ -175,6 +181,26 @@ mod tests {
     }
 
     #[test]
+    fn the_command_line_of_the_early_guide_does_not_start_and_names_no_storage() {
+        let line = "$ python -m vllm.entrypoints.openai.api_server \\\n    --model meta-llama/Llama-2-70b \\\n    --kv-connector=LMCacheConnectorV1 \\\n    --kv-connector-extra-config=\"lmcache.config_file=/etc/llm/lmcache_gds.yaml\"\n";
+        for serving in [Serving::Vllm, Serving::Lmcache] {
+            let config = of(serving, line);
+            assert_eq!((config.serving, config.store), (Serving::Lmcache, StoreKind::None));
+            let wrong: Vec<&str> = config.wrong.iter().map(|wrong| wrong.option.as_str()).collect();
+            assert_eq!(wrong, ["--kv-connector", "--kv-connector-extra-config"]);
+            assert_eq!(names(&config), ["lmcache.config_file"]);
+            assert!(config.ignored[0].instead.contains("LMCACHE_CONFIG_FILE"));
+        }
+        let json = r#"{"kv_connector":"LMCacheConnectorV1","kv_connector_extra_config":{"lmcache.config_file":"/a","lmcache.chunk_sise":64}}"#;
+        let config = of(Serving::Vllm, json);
+        assert_eq!((names(&config), config.wrong.len()), (vec!["lmcache.config_file"], 0));
+        assert_eq!(config.unknown, ["lmcache.chunk_sise"]);
+        // The same line with the flag of today's vLLM.
+        let today = line.replace("--kv-connector=", "--kv-transfer-config.kv_connector=");
+        assert_eq!(of(Serving::Vllm, &today).wrong.len(), 1);
+    }
+
+    #[test]
     fn the_environment_overrides_single_options_of_the_file_that_it_names() {
         let environment = BTreeMap::from([
             ("LMCACHE_CONFIG_FILE".to_owned(), "/etc/lmcache.yaml".to_owned()),
@@ -198,7 +224,8 @@ mod tests {
             )
             .replace("--kv-connector_extra_config", "--kv-connector-extra-config");
             let config = of(Serving::Vllm, &line.replace("BLOCK", "64"));
-            assert_eq!((config.store, config.cufile_reads, config.wrong.len()), (StoreKind::Llmd, true, 0));
+            let flags = if prefix == "--kv-" { 2 } else { 0 };
+            assert_eq!((config.store, config.cufile_reads, config.wrong.len()), (StoreKind::Llmd, true, flags));
             assert_eq!(of(Serving::Vllm, &line.replace("BLOCK", "48")).wrong[0].option, "block_size");
         }
         assert_eq!(of(Serving::Llmd, r#"{"shared_storage_path":"/a","block_size":100}"#).wrong[0].value, "100");

@@ -1,10 +1,13 @@
 //! The text of a configuration: YAML or JSON as a map of options, or a command line with environment and flags.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Reads a file that a configuration names.
 pub type OpenFile<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
+/// Flags of early guides. vLLM has `--kv-transfer-config` instead.
+const FOREIGN_FLAGS: [&str; 3] = ["kv-connector", "kv-role", "kv-connector-extra-config"];
 
 /// The connector of vLLM that contains other ones.
 pub(super) const MULTI: &str = "MultiConnector";
@@ -29,7 +32,8 @@ impl Source {
         // JSON is a subset of YAML.
         match serde_saphyr::from_str::<Value>(text) {
             Ok(map @ Value::Object(_)) => source.map = map,
-            Ok(Value::String(line)) => source.command(&line)?,
+            // YAML joins the lines of a text and keeps the backslashes at their ends, so the original is read first.
+            Ok(Value::String(line)) => source.command(text).or_else(|_| source.command(&line))?,
             Ok(_) => return Err("it is neither a map of options nor a command line".to_owned()),
             Err(error) => source.command(text).map_err(|_| format!("it is malformed: {error}"))?,
         }
@@ -38,7 +42,7 @@ impl Source {
 
     /// Parses the flags of a command line and the variables in front of it.
     fn command(&mut self, text: &str) -> Result<(), String> {
-        let words = shlex::split(text).ok_or("a quote is not closed")?;
+        let words = shlex::split(&text.replace("\\\n", " ")).ok_or("a quote is not closed")?;
         let mut words = words.iter().peekable();
         let mut any = false;
         while let Some(word) = words.next() {
@@ -94,9 +98,11 @@ impl Source {
         };
         for (flag, value) in &self.flags {
             let name = flag.strip_prefix("kv-transfer-config.").unwrap_or(flag).replace('-', "_");
-            let value = match name.as_str() {
-                "kv_connector" => Value::String(value.clone()),
-                "kv_connector_extra_config" => json(flag, value)?,
+            let value = match (name.as_str(), value.split_once('=')) {
+                ("kv_connector", _) => Value::String(value.clone()),
+                // The form of an early guide: one entry, and no JSON.
+                ("kv_connector_extra_config", Some((name, value))) if !name.contains('{') => json!({name: value}),
+                ("kv_connector_extra_config", _) => json(flag, value)?,
                 _ => continue,
             };
             if let Value::Object(map) = &mut config {
@@ -104,6 +110,12 @@ impl Source {
             }
         }
         Ok(config)
+    }
+
+    /// The flags of early guides that no version of vLLM has, with their values.
+    pub(super) fn foreign_flags(&self) -> impl Iterator<Item = (&str, &str)> {
+        let flags = self.flags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        flags.filter(|(name, _)| FOREIGN_FLAGS.contains(name))
     }
 
     /// Whether the text is the content of LMCache's file: options without a connector of vLLM.

@@ -55,7 +55,8 @@ pub(super) fn llmd(source: &Source, extra: &Value, serving: Serving) -> ServingC
     config.unknown = unknown(extra, &NAMES, &IGNORED);
     let path = extra.get("shared_storage_path").map_or_else(|| USUAL_PATH.to_owned(), text_of);
     config.paths = paths(&path);
-    for name in ["shared_storage_path", "gds_mode", "block_size", "threads_per_gpu", "backend"] {
+    for name in ["shared_storage_path", "gds_mode", "block_size", "threads_per_gpu", "max_staging_memory_gb", "backend"]
+    {
         config.options.extend(extra.get(name).map(|value| (name.to_owned(), text_of(value))));
     }
     check_numbers(&mut config, &["block_size", "threads_per_gpu"], |name| extra.get(name).cloned());
@@ -141,7 +142,9 @@ fn connector(source: &Source, transfer: &Value, open: OpenFile<'_>) -> Result<Se
     if connector.starts_with("LMCache") {
         let mut inner = source.clone();
         inner.set_connector(extra);
-        return lmcache::read_with_file(&inner, open);
+        let mut config = lmcache::read_with_file(&inner, open)?;
+        config.options.insert(0, ("kv_connector".to_owned(), connector));
+        return Ok(config);
     }
     if connector.is_empty() {
         config.missing.push("kv_connector".to_owned());
@@ -152,6 +155,10 @@ fn connector(source: &Source, transfer: &Value, open: OpenFile<'_>) -> Result<Se
         return Ok(llmd(source, &extra, Serving::Vllm));
     }
     config.options.push(("kv_connector".to_owned(), connector.clone()));
+    if connector == "OffloadingConnector" {
+        let bytes = extra.get("cpu_bytes_to_use").map(|value| ("cpu_bytes_to_use".to_owned(), text_of(value)));
+        config.options.extend(bytes);
+    }
     let tiers = extra.get("secondary_tiers").and_then(Value::as_array);
     if tiers.is_some() && spec != TIERS && connector == "OffloadingConnector" {
         let instead = format!("it together with spec_name {TIERS}");

@@ -47,7 +47,8 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
     };
     let mut words = vec!["gds-top".to_owned(), "bench-kv".to_owned(), system.name().to_owned(), folders];
     let lower = text.to_ascii_lowercase();
-    if let Some(shape) = Shape::names().into_iter().find(|name| lower.contains(name)) {
+    let shape = Shape::names().into_iter().find(|name| lower.contains(name));
+    if let Some(shape) = shape {
         words.extend(["--shape".to_owned(), shape.to_owned()]);
     }
     if let Some(mode) = option("gds_mode").filter(|mode| mode.parse::<super::GdsMode>().is_ok()) {
@@ -72,6 +73,7 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
     if matches!(system, KvSystem::Lmcache | KvSystem::LmcacheMp | KvSystem::LmcacheNixl) && by_cufile {
         settings.push(format!("{}={}", KvSetting::Odirect, u8::from(config.direct_io)));
     }
+    settings.extend(batch_chunks(config, option("nixl_buffer_size"), option(KvSetting::ChunkSize.name()), shape));
     for setting in settings {
         // The defaults and values out of range are left out.
         let Ok((name, value)) = params::parse(system, &setting) else { continue };
@@ -81,6 +83,25 @@ pub fn suggested(config: &ServingConfig, text: &str) -> Option<Vec<String>> {
         }
     }
     Some(words)
+}
+
+/// The pages of the buffer of LMCache's back end on NIXL, which limit the chunks of a transfer. A page has the size of a
+/// chunk.
+fn batch_chunks(
+    config: &ServingConfig,
+    buffer: Option<&str>,
+    chunk_tokens: Option<&str>,
+    shape: Option<&str>,
+) -> Option<String> {
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+    let buffer = number(buffer.filter(|_| config.store == StoreKind::LmcacheNixl)?)?;
+    let tokens = chunk_tokens.and_then(number);
+    let parameters = params::parameters(KvSystem::LmcacheNixl);
+    let usual = parameters.iter().find(|one| one.setting == KvSetting::ChunkSize).map(|one| one.default);
+    let shape = Shape::named(shape.unwrap_or(KvSystem::LmcacheNixl.usual().0)).ok()?;
+    let pages = buffer.checked_div(shape.token_bytes().saturating_mul(tokens.or(usual)?))?;
+    let most = parameters.iter().find(|one| one.setting == KvSetting::BatchChunks).map_or(1, |one| one.range.1);
+    (pages > 0).then(|| format!("{}={}", KvSetting::BatchChunks, pages.min(most)))
 }
 
 fn plugin(backend: &str) -> Option<KvPath> {
@@ -153,6 +174,15 @@ mod tests {
                 &[("backend", "GDS_MT"), ("params.thread_count", "8")],
                 Some(
                     "gds-top bench-kv lmcache-nixl /mnt/kv --shape qwen2.5-7b --variants nixl-gds-mt --set nixl_threads=8 --set odirect=1",
+                ),
+            ),
+            (
+                StoreKind::LmcacheNixl,
+                true,
+                // A token of this shape has 56 KiB, so a chunk of 256 has 14 MiB.
+                &[("backend", "POSIX"), ("nixl_buffer_size", "64_000_000"), ("chunk_size", "256")],
+                Some(
+                    "gds-top bench-kv lmcache-nixl /mnt/kv --shape qwen2.5-7b --variants nixl-posix --set odirect=1 --set batch_chunks=4",
                 ),
             ),
             (StoreKind::VllmHost, false, &[], None),
