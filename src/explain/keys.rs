@@ -162,7 +162,12 @@ pub(super) const VARIABLES: &[Row] = &[
 #[rustfmt::skip]
 pub(super) const OTHER_VARIABLES: &[Row] = &[
     ("CUFILE_DEBUG", "has no effect: libcufile does not read it, although guides name it", "Use CUFILE_LOGGING_LEVEL=DEBUG."),
+    ("CUDA_LAUNCH_BLOCKING", "makes each kernel launch of a CUDA program wait until the kernel has ended, if it is 1; 0 is the default", "Unset it. Guides set it to 0 for asynchronous transfers, which changes nothing."),
+    ("CUDA_VISIBLE_DEVICES", "limits the GPUs that a CUDA program sees, and their order", "gds-top and cuFile number the GPUs in this order."),
     ("ENABLE_GDS", "has no effect: LMCache and llm-d do not read it, although guides name it", "LMCache: set gds_path. llm-d: set gds_mode."),
+    ("LD_LIBRARY_PATH", "adds folders in which the loader looks for libraries such as libcufile.so", "gds-top check shows which libcufile is loaded."),
+    ("LMCACHE_CONFIG_FILE", "names the configuration file of LMCache; its options can be overridden by LMCACHE_NAME variables", "gds-top check --for lmcache FILE shows its effects."),
+    ("LMCACHE_LOG_LEVEL", "sets the log level of LMCache (default INFO)", "DEBUG shows the time of each transfer."),
     ("STORAGE_CONNECTOR_DEBUG", "is the old switch of llm-d's connector for its debug messages; 1 equals STORAGE_LOG_LEVEL=debug", "Use STORAGE_LOG_LEVEL."),
     ("STORAGE_LOG_LEVEL", "sets the log level of llm-d's connector: trace, debug, info (default), warn or error", "debug shows the time of each transfer."),
 ];

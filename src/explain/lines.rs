@@ -100,6 +100,10 @@ const NOT_FITTING: &[Cause] = &[
 /// The known lines. The first match is used.
 #[rustfmt::skip]
 pub(super) const LINES: &[Row] = &[
+    (&["modprobe", "unknown symbol in module"], "a module was not loaded, because the running kernel or driver lacks a symbol that it needs", &[
+        found(CheckId::NvfsLoadErrors, "nvidia-fs was built for another driver or kernel; the kernel log names the symbol (sudo dmesg)."),
+        found(CheckId::NvfsDkms, "The module is not built for this kernel and driver."),
+    ]),
     // Lines of the NVIDIA driver in the kernel log.
     (&["nvrm", "is not supported by open"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
     (&["does not include the required gpu", "gsp"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),

@@ -131,6 +131,7 @@ fn codes_in_lines_are_found_and_other_numbers_are_not() {
     assert_eq!(found("gpu attribute pci_p2pdma not supported errornum:801"), [801]);
     assert_eq!(found("raise CUDA_ERROR_SYSTEM_NOT_READY"), [802]);
     assert_eq!(found("cudaErrorNoDevice: something"), [100]);
+    assert_eq!(kinds("modprobe: ERROR: Unknown symbol in module"), [(Kind::Line, None)]);
     assert_eq!(kinds("nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)"), [(Kind::Line, None)]);
     assert!(found("[pid=5030 tid=5030] ERROR cufio-fs:268 Unsupported block device: /dev/dm-0").is_empty());
 }

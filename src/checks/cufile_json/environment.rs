@@ -52,6 +52,9 @@ const VARIABLES: &[Row] = &[
     ("CUFILE_SKIP_BUFFER_VALIDITY_CHECK", Takes::Any, 20, 0),
 ];
 
+/// Variables of guides that libcufile does not read, and what to use instead.
+const WITHOUT_EFFECT: [(&str, &str); 1] = [("CUFILE_DEBUG", "CUFILE_LOGGING_LEVEL=DEBUG")];
+
 /// The names of all variables.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     VARIABLES.iter().map(|row| row.0)
@@ -78,6 +81,16 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
     };
     for (name, value) in environment.iter().filter(|(name, _)| name.starts_with("CUFILE_")) {
         let Some((_, takes, since, until)) = VARIABLES.iter().find(|row| row.0 == name) else {
+            if let Some((_, instead)) = WITHOUT_EFFECT.iter().find(|(known, _)| known == name) {
+                say(
+                    name,
+                    Severity::Warning,
+                    format!("{name} has no effect, although guides name it"),
+                    "libcufile 1.11 to 1.20 do not contain this name.",
+                    format!("Use {instead}."),
+                );
+                continue;
+            }
             let near = VARIABLES.iter().map(|row| (distance(name, row.0), row.0)).min();
             let near = near.filter(|(changed, _)| *changed <= 4).map(|(_, near)| near);
             say(

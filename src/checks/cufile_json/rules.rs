@@ -441,6 +441,7 @@ fn unread_and_misspelt_variables_are_reported() {
     assert!(said("CUFILE_STATS_LEVEL", "3", 14).contains("only from 1.18 on"));
     assert!(said("CUFILE_VISIBLE_DEVICES", "0", 14).contains("only from 1.20 on"));
     assert!(said("CUFILE_USE_PCI_P2PDMA", "true", 20).contains("CUFILE_USE_PCIP2PDMA"));
+    assert!(said("CUFILE_DEBUG", "1", 20).ends_with("Use CUFILE_LOGGING_LEVEL=DEBUG."));
     let (_keep, root) = machine(&json!({"CUFILE_VISIBLE_DEVICES": "0,5", "CUDA_VISIBLE_DEVICES": "0,1"}), &[]);
     let linted = environment::lint_environment(&root, Some((1, 20))).unwrap();
     assert!(linted.problems[0].what.contains("names 5"), "{linted:?}");
