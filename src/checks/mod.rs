@@ -22,7 +22,9 @@ pub mod serving;
 mod storage;
 mod verdict;
 
+pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;
+pub use logs::xid;
 pub use report::Report;
 pub use round::run;
 pub use verdict::proof::{Trial, with_counts, with_trial};

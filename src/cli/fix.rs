@@ -213,7 +213,10 @@ impl Work<'_> {
             }
             if !self.place.is_live() {
                 let root = self.place.root.display();
-                note(&format!("files are written below {root}; commands are shown and never run there"));
+                note(&match order.mode {
+                    Mode::DryRun => format!("this plan is for the machine in {root}; nothing is written (--dry-run)"),
+                    _ => format!("files are written below {root}; commands are shown and not run"),
+                });
             }
         }
         if order.mode == Mode::DryRun {

@@ -16,36 +16,6 @@ pub(super) fn of(line: &str) -> Option<&'static Row> {
     LINES.iter().find(|(parts, ..)| contains_in_order(&line, parts))
 }
 
-/// The number of a GPU error (Xid) and its meaning.
-pub(super) const XIDS: &[(u32, &str)] = &[
-    (13, "a kernel of a program made an invalid access"),
-    (31, "a program accessed GPU memory that is not mapped"),
-    (43, "a program's work on the GPU was stopped after a fault of the program"),
-    (45, "the driver ended a program's work, usually after another error"),
-    (48, "an uncorrectable memory error (ECC) occurred"),
-    (61, "the microcontroller of the GPU failed"),
-    (62, "the microcontroller of the GPU stopped"),
-    (63, "a faulty memory row was recorded for replacement"),
-    (64, "a faulty memory row could not be recorded"),
-    (74, "NVLink reported an error"),
-    (79, "the GPU fell off the bus"),
-    (94, "an uncorrectable memory error was contained in one program"),
-    (95, "an uncorrectable memory error was not contained"),
-    (119, "the GPU System Processor did not answer in time"),
-    (120, "the GPU System Processor failed"),
-    (140, "uncorrectable memory errors (ECC) occurred that were not recovered"),
-    (154, "the driver reports how the GPU can be recovered"),
-];
-
-/// The Xid in a line of the driver: `NVRM: Xid (PCI:0000:be:00): 79, …`.
-pub(super) fn xid(line: &str) -> Option<u32> {
-    let lower = line.to_lowercase();
-    let rest = &lower[lower.find("xid")? + 3..];
-    let rest = rest.split_once("):").map_or(rest, |(_, after)| after);
-    let digits: String = rest.trim_start_matches([' ', ':', '=']).chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().ok()
-}
-
 const UNPATCHED: &[Cause] = &[
     found(CheckId::NvfsNvmeSymbol, "The NVMe driver is not built for nvidia-fs."),
     found(CheckId::NvfsLoaded, "nvidia-fs is not loaded."),
@@ -105,16 +75,11 @@ pub(super) const LINES: &[Row] = &[
         found(CheckId::NvfsDkms, "The module is not built for this kernel and driver."),
     ]),
     // Lines of the NVIDIA driver in the kernel log.
-    (&["nvrm", "is not supported by open"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
-    (&["does not include the required gpu", "gsp"], "the open kernel modules do not support this GPU", &[found(CheckId::GpuOpenCapable, "The GPU is older than Turing and has no GPU System Processor.")]),
-    (&["nvrm", "legacy", "driver"], "this driver no longer supports the GPU", &[found(CheckId::GpuOpenCapable, "The GPU needs an older driver branch.")]),
     (&["nvrm: api mismatch"], "a program uses a user-space driver of another version than the kernel module", &[DRIVER_MISMATCH]),
     (&["driver/library version mismatch"], "kernel module and user-space driver have different versions", &[DRIVER_MISMATCH]),
     (&["fallen off the bus"], "the GPU no longer answers on the bus", GPU_LOST),
-    (&["rminitadapter failed"], "the driver could not start the GPU", START_FAILED),
     (&["gsp", "fail"], "the GPU System Processor did not start", START_FAILED),
     (&["gsp", "timeout"], "the GPU System Processor did not answer in time", START_FAILED),
-    (&["nvrm", "probe routine", "failed"], "the driver rejected a GPU; the lines around it have the reason", START_FAILED),
     (&["nvrm", "no nvidia gpu found"], "the driver found no GPU that it supports", &[GPU_ABSENT]),
     (&["nvrm: loading nvidia unix"], "the driver was loaded; this is not an error", &[]),
     (&["conflicting memory types"], "a mapping of BAR1 has two memory types", &[found(CheckId::GpuStaticBar1, "RmForceDisableIomapWC is not set together with RMForceStaticBar1.")]),

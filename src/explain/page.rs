@@ -11,8 +11,8 @@ use super::cuda_codes;
 use super::cufile_codes;
 use super::keys;
 use super::lines;
-use crate::checks::cufile_json;
 use crate::checks::log_signatures::Explained;
+use crate::checks::{DriverLine, cufile_json, xid};
 use crate::core::{CheckId, FixId};
 use crate::fixes::{P2PDMA_KEYS, spec};
 
@@ -233,40 +233,26 @@ const MODULES: &[(&str, &str)] = &[
     ("cufio-stats", "statistics"),
 ];
 
+/// The answer for a line by which the driver reports that it does not use a GPU.
+pub(super) fn driver_line(line: &str, known: &DriverLine) -> Answer {
+    let page = checks::of(CheckId::GpuPresent);
+    let mut answer = Answer::new(Kind::Line, line, known.meaning());
+    answer.fact("Check id", page.id);
+    answer.how_to_check = some(known.look());
+    answer.advice = some(known.todo());
+    answer
+}
+
 /// The answer for an Xid of the driver.
 pub(super) fn xid(line: &str, number: u32) -> Answer {
-    let meaning = lines::XIDS.iter().find(|row| row.0 == number).map_or("the GPU reported an error", |row| row.1);
-    let todo = match number {
-        13 | 31 | 43 => {
-            "A program caused it: run it with `compute-sanitizer PROGRAM`. If several programs cause it, run `sudo dcgmi diag -r 3`."
-        }
-        45 => "Find the error before it: `sudo journalctl -k -b -o cat | grep Xid`.",
-        48 | 94 | 95 | 140 => {
-            "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, or reboot. Replace the GPU if it happens again."
-        }
-        63 => "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, so that the row is replaced.",
-        64 => "Replace the GPU: send the output of `sudo nvidia-bug-report.sh` to its vendor.",
-        74 => {
-            "Run `nvidia-smi nvlink -e`. Reboot; if it happens again, have the NVLink connection or the GPU replaced."
-        }
-        79 => {
-            "Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU."
-        }
-        154 => {
-            "Do what the line says: for a reset, end the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`; otherwise reboot."
-        }
-        119 | 120 => {
-            "Power the machine off and on. If it happens again, update the driver, then send the output of `sudo nvidia-bug-report.sh` to NVIDIA."
-        }
-        _ => "Reboot. If it happens again, send the output of `sudo nvidia-bug-report.sh` to the GPU's vendor.",
-    };
+    let (meaning, todo) = xid::meaning(number);
     let mut answer = Answer::new(Kind::Line, line, format!("Xid {number}: {meaning}"));
-    // A GPU that fell off the bus, or whose system processor does not answer, cannot be asked for its errors.
     answer.how_to_check = some(match number {
-        79 | 119 | 120 => "sudo journalctl -k -b -o cat | grep -e Xid -e NVRM -e AER",
+        // Such a GPU cannot be asked for its errors.
+        _ if xid::is_lost(number) => "sudo journalctl -k -b -o cat | grep -e Xid -e NVRM -e AER",
         154 => "nvidia-smi -q | grep -i recovery",
         _ => checks::of(CheckId::GpuEcc).look,
     });
-    answer.advice = Some(todo.to_owned());
+    answer.advice = some(todo);
     answer
 }

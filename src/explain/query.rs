@@ -7,6 +7,7 @@ use super::keys;
 use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
+use crate::checks::{driver_line, xid};
 use crate::core::FixId;
 use std::collections::HashSet;
 
@@ -140,7 +141,11 @@ fn by_key(query: &str) -> Vec<Answer> {
 fn line(text: &str) -> Vec<Answer> {
     let text = text.trim();
     let mut out: Vec<Answer> = explain_cufile(text).iter().chain(&explain_kernel(text)).map(page::known_line).collect();
-    if let Some(number) = super::lines::xid(text) {
+    // The names of this table are more specific than those of the table for nvidia-fs.
+    if let Some(known) = driver_line(text) {
+        out = vec![page::driver_line(text, known)];
+    }
+    if let Some(number) = xid::number(text) {
         out = vec![page::xid(text, number)];
     }
     if out.is_empty() {

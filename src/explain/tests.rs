@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::checks::cufile_json;
+use crate::checks::{cufile_json, xid};
 use std::collections::BTreeSet;
 
 fn kinds(query: &str) -> Vec<(Kind, Option<i32>)> {
@@ -107,9 +107,9 @@ fn every_line_of_the_table_is_found_by_its_own_parts() {
         assert!(lines::of(&line).is_some_and(|row| row.1 == *meaning), "{line} is taken for another line");
         assert!(explain(&format!("[12.3] {line}")).is_ok(), "{line}");
     }
-    for (number, _) in lines::XIDS {
+    for number in xid::numbers() {
         let line = format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1234, name=python3");
-        assert_eq!(lines::xid(&line), Some(*number));
+        assert_eq!(xid::number(&line), Some(number));
         assert!(explain(&line).unwrap()[0].meaning.starts_with(&format!("Xid {number}:")));
     }
 }
@@ -209,7 +209,7 @@ fn each_cause_of_a_code_has_an_action() {
             }
         }
     }
-    for (number, _) in lines::XIDS {
+    for number in xid::numbers() {
         let answer = &explain(&format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1")).unwrap()[0];
         assert!(answer.advice.as_deref().is_some_and(|advice| advice.contains([' ', '`'])), "{number}");
     }
@@ -223,4 +223,29 @@ fn a_position_in_the_library_is_explained() {
         assert!(answer.advice.as_deref().is_some_and(|advice| advice.contains("complete line")), "{query}");
     }
     assert!(explain("cufio-fs:x").is_err() && explain("nonsense:79").is_err());
+}
+
+#[test]
+fn lines_about_the_driver_have_the_check_a_command_and_a_remedy() {
+    for (line, part) in [
+        (
+            "nvidia: version magic '6.8.0-90 SMP' should be '6.14.0-37 SMP'",
+            "NVIDIA driver was built for another kernel",
+        ),
+        ("NVRM: BAR1 is 0M @ 0x0 (PCI:0000:be:00.0)", "no address space"),
+        ("nvidia 0000:be:00.0: Unable to change power state from D3cold to D0, device inaccessible", "D3cold"),
+        ("Module nvidia is blacklisted", "excludes the NVIDIA driver"),
+        ("NVRM: GPU 0000:be:00.0: GPU has fallen off the bus.", "fell off the bus"),
+        ("NVRM: The NVIDIA probe routine was not called for 1 device(s).", "another driver uses the GPU"),
+    ] {
+        let answer = &explain(line).unwrap()[0];
+        assert!(answer.meaning.contains(part), "{line}: {}", answer.meaning);
+        assert!(answer.facts.iter().any(|fact| fact.value == "gpu-present"), "{line}");
+        assert!(answer.how_to_check.is_some() && answer.advice.is_some(), "{line}");
+    }
+    // The same words about nvidia-fs are not about the driver.
+    let answer = &explain("nvidia_fs: version magic '6.8.0' should be '6.14.0'").unwrap()[0];
+    assert!(answer.facts.iter().any(|fact| fact.value == "nvfs-dkms"), "{answer:?}");
+    let answer = &explain("nvme nvme0: Disabling device after reset failure: -19").unwrap()[0];
+    assert!(answer.facts.iter().any(|fact| fact.value == "nvme-state"), "{answer:?}");
 }

@@ -6,7 +6,7 @@ use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Excluded, Root, Unread, nvidia_fs_excluded};
+use crate::machine::{Excluded, Root, Unread, excluded};
 use std::path::PathBuf;
 
 /// The plan that enables the counters of nvidia-fs.
@@ -56,7 +56,7 @@ pub(super) fn load(root: &Root) -> FixPlan {
         Ok(change) => (change, None),
         Err(why) => (None, Some(why)),
     };
-    let kept = nvidia_fs_excluded(root);
+    let kept = excluded(root, "nvidia_fs");
     // The module can be loaded only after the driver.
     let waits = waits_for_reboot(root);
     let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {

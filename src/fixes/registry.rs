@@ -3,8 +3,8 @@
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::Root;
 use crate::machine::modprobe::{COMMAND_LINE, in_force};
+use crate::machine::{PciGpu, Root, pci_gpus};
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -13,14 +13,8 @@ const PARAMETER: &str = "NVreg_RegistryDwords";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
-    let ampere_or_ada = root
-        .nvml()
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.compute_capability.as_deref())
-        .any(|capability| capability.starts_with("8."));
     let mut keys = vec![("RMForceStaticBar1", "1"), ("RmForceDisableIomapWC", "1")];
-    if ampere_or_ada {
+    if has_ampere_or_ada(root) {
         keys.push(("ForceP2P", "0"));
     }
     let rebuild = initramfs(root, family(root));
@@ -35,6 +29,17 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         obstacle,
         ..empty(FixId::P2pdmaRegistryKeys, Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
+}
+
+/// Whether a GPU of this machine is an Ampere or Ada GPU. NVML lists GPUs only with a loaded driver, so the others are
+/// recognised by their PCI device id.
+fn has_ampere_or_ada(root: &Root) -> bool {
+    let listed = &root.nvml().gpus;
+    let capable =
+        |gpu: &crate::machine::NvmlGpu| gpu.compute_capability.as_deref().is_some_and(|c| c.starts_with("8."));
+    let is_unlisted = |gpu: &PciGpu| !gpu.is_lent() && listed.iter().all(|known| known.pci_bus_id != gpu.address);
+    listed.iter().any(capable)
+        || pci_gpus(root).unwrap_or_default().iter().any(|gpu| is_unlisted(gpu) && gpu.is_ampere_or_ada())
 }
 
 /// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so the keys

@@ -16,6 +16,16 @@ pub struct DkmsRow {
 }
 
 impl DkmsRow {
+    /// Whether the module is the NVIDIA driver. Debian names it nvidia-current, RHEL nvidia-open, Ubuntu nvidia-srv.
+    #[must_use]
+    pub fn is_driver(&self) -> bool {
+        let rest = self.name.strip_prefix("nvidia");
+        rest.is_some_and(|rest| {
+            rest.is_empty()
+                || ["-open", "-current", "-srv", "-tesla", "-legacy"].iter().any(|name| rest.starts_with(name))
+        })
+    }
+
     /// Whether the module is installed for a kernel.
     #[must_use]
     pub fn is_installed_for(&self, release: &str) -> bool {
@@ -33,6 +43,22 @@ pub fn dkms_rows(root: &Root) -> Vec<DkmsRow> {
         return Vec::new();
     };
     output.stdout.lines().filter_map(row).collect()
+}
+
+/// The path and the text of the log of the last build of a module for a kernel. A failed build leaves it in `build`.
+#[must_use]
+pub fn build_log(root: &Root, name: &str, version: &str, release: &str) -> Option<(String, String)> {
+    let folder = format!("/var/lib/dkms/{name}/{version}");
+    let arch = if super::release::is_aarch64(root) { "aarch64" } else { "x86_64" };
+    [format!("{folder}/build/make.log"), format!("{folder}/{release}/{arch}/log/make.log")].into_iter().find_map(
+        |path| {
+            let text = root.read_text(&path).ok()?;
+            // The log of a build for another kernel explains nothing.
+            let other =
+                text.lines().take(4).find_map(|line| line.split_once(" for kernel ")?.1.split_whitespace().next());
+            other.is_none_or(|kernel| kernel == release).then_some((path, text))
+        },
+    )
 }
 
 /// Parses `nvidia-fs/2.25.7, 6.8.0-60-generic, x86_64: installed`, or the format of DKMS 2: `nvidia-fs, 2.25.7, …`.

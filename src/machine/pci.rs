@@ -29,6 +29,15 @@ impl PciGpu {
         matches!(self.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
     }
 
+    /// Whether the GPU is an Ampere or Ada GPU. Sources: pci.ids of 2026-08-22 and the GPUs that the open kernel modules
+    /// 595.45.04 support: Ampere 2080 to 20ff (A100), 2200 to 22ff and 2400 to 25ff, Ada 2600 to 28ff. Hopper has 2300 to
+    /// 23ff, Turing lower numbers, and Blackwell higher ones.
+    #[must_use]
+    pub fn is_ampere_or_ada(&self) -> bool {
+        let id = self.device.as_deref().and_then(number);
+        id.is_some_and(|id| matches!(id, 0x2080..=0x20ff | 0x2200..=0x22ff | 0x2400..=0x28ff))
+    }
+
     /// Whether the GPU is a B200 or B300 of an HGX board. The NVSwitches of these boards are not PCI devices of the
     /// host. Fabric Manager reaches them through `ConnectX-7` bridges and needs nvlsm (Fabric Manager User Guide,
     /// fourth-generation `NVSwitches`).

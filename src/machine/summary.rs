@@ -61,15 +61,22 @@ pub fn container(root: &Root) -> Option<Container> {
             }
         }
     }
+    // systemd and LXC set this variable for the first process of a container.
+    let known = |name: &str| match name {
+        "lxc" | "lxc-libvirt" => "lxc",
+        "systemd-nspawn" => "nspawn",
+        "podman" => "podman",
+        "docker" => "docker",
+        _ => "container",
+    };
     if let Some(value) = environment.get("container") {
-        return seen("container", "environment", &format!("container={value}"));
+        return seen(known(value), "environment", &format!("container={value}"));
     }
     // systemd writes this file if it is the first process of a container (LXC, nspawn).
     const SYSTEMD: &str = "/run/systemd/container";
     if let Some(name) = root.read_text(SYSTEMD).ok().map(|text| text.trim().to_owned()).filter(|name| !name.is_empty())
     {
-        let runtime = if name == "lxc" { "lxc" } else { "container" };
-        return seen(runtime, SYSTEMD, &name);
+        return seen(known(&name), SYSTEMD, &name);
     }
     // Nodes that boot over the network also have an overlay as root. But a container cannot see kernel threads.
     let sees_kernel = || root.read_text("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");

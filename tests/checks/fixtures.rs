@@ -235,6 +235,26 @@ const TABLE: &[Row] = &[
     ("weka-no-peermem", Route::Compat, Route::Rdma, &["nvfs-peermem"], &[]),
     ("rdma-near", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
     ("rdma-far", Route::Compat, Route::Rdma, &["nvfs-peermem"], &[]),
+    ("driver-prime-select", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
+    (
+        "driver-excluded-on-command-line",
+        Route::None,
+        Route::P2pdma,
+        &["gpu-present"],
+        &["gpu-present", "lib-open-probe"],
+    ),
+    ("dkms-driver-too-old", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
+    ("gpu-in-d3cold", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
+    ("nova-core", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
+    ("lxc-no-uvm", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
+    ("pod-cgroup-denied", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
+    ("podman-no-permission", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
+    ("pod-mig-without-instance", Route::None, Route::P2pdma, &["gpu-mig-vgpu"], &["gpu-mig-vgpu", "lib-open-probe"]),
+    ("p2pdma-refused-by-kernel", Route::Compat, Route::P2pdma, &["kernel-p2p-rootports"], &["kernel-p2p-rootports"]),
+    ("nvme-removed", Route::None, Route::Nvfs, &["nvme-state"], &["nvme-state"]),
+    ("nvfs-no-driver-source", Route::Compat, Route::Nvfs, &["nvfs-dkms"], &["nvfs-dkms", "nvfs-loaded"]),
+    ("other-devices-in-d3cold", Route::P2pdma, Route::P2pdma, &[], &[]),
+    ("lxc-healthy", Route::P2pdma, Route::P2pdma, &[], &[]),
     ("rdma-shared", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
 ];
 
@@ -296,6 +316,7 @@ fn healthy_machines_give_no_warning_at_all() {
         "dgx-os",
         "rhel-9-6",
         "amd-p2pdma",
+        "lxc-healthy",
     ] {
         let report = check(name);
         let loud: Vec<String> = report

@@ -55,6 +55,37 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Ipc => "Enroot shares the IPC namespace of the host; start gds-top on the host.",
             Lack::Memlock => "Raise the limit on the host: the container has the limit of its user.",
         },
+        "podman" if lack == Lack::Gpu => {
+            "Start the container with --device nvidia.com/gpu=all. Before, run `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` on the host."
+        }
+        "lxc" => match lack {
+            Lack::Udev => {
+                "On the host, add to the container's configuration: lxc.mount.entry = /run/udev run/udev none bind,ro,create=dir. Then restart the container."
+            }
+            Lack::Gpu => {
+                "On the host, give the container /dev/nvidia0, /dev/nvidiactl and /dev/nvidia-uvm (Incus: incus config device add NAME gpu gpu; Proxmox VE: dev0: /dev/nvidia-uvm), then restart it."
+            }
+            Lack::NvidiaFs => {
+                "On the host, give the container /dev/nvidia-fs0 to /dev/nvidia-fs15 (Proxmox VE: dev0: /dev/nvidia-fs0), then restart it."
+            }
+            Lack::Rdma => "On the host, give the container /dev/infiniband, then restart it.",
+            Lack::Volume => "Keep models on a mounted directory: lxc.mount.entry = /data data none bind,create=dir.",
+            Lack::Ipc => "Start gds-top on the host to watch programs outside the container.",
+            Lack::Memlock => "On the host, set lxc.prlimit.memlock = unlimited for the container, then restart it.",
+        },
+        "nspawn" => match lack {
+            Lack::Udev => "Start the container with --bind-ro=/run/udev.",
+            Lack::Gpu => {
+                "Start the container with --bind=/dev/nvidia0 --bind=/dev/nvidiactl --bind=/dev/nvidia-uvm, and allow them with DeviceAllow=."
+            }
+            Lack::NvidiaFs => {
+                "Start the container with --bind=/dev/nvidia-fs0, and the same for each of these devices."
+            }
+            Lack::Rdma => "Start the container with --bind=/dev/infiniband.",
+            Lack::Volume => "Keep models on a mounted directory: --bind=/data.",
+            Lack::Ipc => "Start gds-top on the host to watch programs outside the container.",
+            Lack::Memlock => "Start the container with --rlimit=MEMLOCK=infinity.",
+        },
         _ => match lack {
             Lack::Udev => "Start the container with -v /run/udev:/run/udev:ro.",
             Lack::Gpu => "Start the container with --gpus all (nvidia-container-toolkit).",
@@ -66,5 +97,39 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Ipc => "Start the container with --ipc=host to watch programs outside it.",
             Lack::Memlock => "Start the container with --ulimit memlock=-1.",
         },
+    }
+}
+
+/// How to give a container its GPUs again after its device cgroup was rewritten, and how to keep them. `systemctl
+/// daemon-reload` does this to containers whose devices systemd does not know (nvidia-container-toolkit#48).
+pub(crate) fn regain(container: &Container) -> &'static str {
+    match container.runtime.as_str() {
+        "kubernetes" => {
+            "Restart the pod. To keep GPUs, use CDI (cdi.enabled in the GPU Operator), or run `sudo nvidia-ctk system create-dev-char-symlinks --create-all` on the node."
+        }
+        "docker" | "podman" | "container" => {
+            "Restart the container. To keep GPUs after `systemctl daemon-reload`, use CDI (--device nvidia.com/gpu=all), or run `sudo nvidia-ctk system create-dev-char-symlinks --create-all` on the host."
+        }
+        "lxc" => {
+            "On the host, allow character devices 195 and the number of nvidia-uvm in /proc/devices (lxc.cgroup2.devices.allow), then restart the container."
+        }
+        _ => "Allow /dev/nvidia* in the device cgroup of the container, then restart it.",
+    }
+}
+
+/// How to let the user of a container open the devices of the GPU, which their mode or SELinux denies
+/// (nvidia-container-toolkit#210, #580).
+pub(crate) fn permit(container: &Container) -> &'static str {
+    match container.runtime.as_str() {
+        "kubernetes" => {
+            "Add the group of /dev/nvidia* on the node to supplementalGroups of the pod. With SELinux, set seLinuxOptions.type to spc_t."
+        }
+        "podman" => {
+            "Start the container with --group-add keep-groups as a user in the group of /dev/nvidia*. With SELinux, add --security-opt label=disable."
+        }
+        "lxc" | "nspawn" => "On the host, give /dev/nvidia* the mode 0666, or map their group into the container.",
+        _ => {
+            "Start the container with --group-add and the group of /dev/nvidia* on the host. With SELinux, add --security-opt label=disable."
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! The environment of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::bring::{Lack, bring, permit, regain};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::CheckId;
 use crate::core::units;
-use crate::machine;
+use crate::machine::{self, Denial, Unread};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -34,20 +34,45 @@ pub(crate) fn lacks_devices(ctx: &Context<'_>) -> bool {
     slow(ctx).iter().any(|judged| judged.in_the_way().next().is_some())
 }
 
-/// Checks the device nodes. If NVML answers, they exist, so NVML is queried first.
+/// Checks the device nodes. If NVML answers, only /dev/nvidia-uvm can be missing: NVML does not need it.
 pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CtrDevices;
+    const CONTROL: &str = "/dev/nvidiactl";
+    const UVM: &str = "/dev/nvidia-uvm";
     let Some(container) = machine::container(ctx.root) else { return Vec::new() };
     if !ctx.root.exists("/proc/driver/nvidia/version") {
         return Vec::new();
     }
-    if !ctx.root.nvml().gpus.is_empty() {
-        return vec![Judged::pass(ID, "the devices of the GPU exist").found("NVML", "answers")];
+    let denial = |path: &'static str| match ctx.root.opens(path) {
+        Err(Unread::Denied(denial @ (Denial::NotPermitted | Denial::Access))) => Some((path, denial)),
+        _ => None,
+    };
+    let seen = !ctx.root.nvml().gpus.is_empty();
+    let cuda_fails = || {
+        let open = ctx.root.libcufile().open.as_ref();
+        open.is_some_and(|open| open.code != Some(0) && open.cuda_code.is_some_and(|code| code != 0))
+    };
+    // libcufile is asked only if a device is denied.
+    let denied = [CONTROL, UVM].into_iter().find_map(denial).filter(|_| !seen || cuda_fails());
+    if let Some((path, denial)) = denied {
+        let (by, advice) = match denial {
+            Denial::NotPermitted => ("the device cgroup of this container denies", regain(&container)),
+            _ => ("this user of the container cannot open", permit(&container)),
+        };
+        return vec![
+            Judged::lack(ID, format!("{by} {path}"))
+                .unread(path, &Unread::Denied(denial))
+                .missing(Cost::Root, EVERY)
+                .advice(advice),
+        ];
     }
-    let lacking: Vec<&str> = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"]
-        .into_iter()
-        .filter(|path| !ctx.root.exists(path))
-        .collect();
+    let lacking: Vec<&str> = if !seen {
+        [CONTROL, UVM, "/dev/nvidia0"].into_iter().filter(|path| !ctx.root.exists(path)).collect()
+    } else if ctx.root.exists(CONTROL) && !ctx.root.exists(UVM) && cuda_fails() {
+        vec![UVM]
+    } else {
+        return vec![Judged::pass(ID, "the devices of the GPU exist").found("NVML", "answers")];
+    };
     if lacking.is_empty() {
         return Vec::new();
     }

@@ -202,6 +202,38 @@ fn compat(ctx: &Context<'_>) -> Judged {
     }
 }
 
+/// Where to set the keys. The file that CUFILE_ENV_PATH_JSON names overrides /etc/cufile.json.
+fn enable_in(ctx: &Context<'_>, second: &str, wants_second: bool) -> String {
+    let files = &ctx.config().files;
+    let sets = |state: &FileState| match state {
+        FileState::Good(values) => {
+            let is_on = |key: &str| values.get(key).is_some_and(|value| value == true);
+            is_on("properties.use_pci_p2pdma") && (is_on(second) || !wants_second)
+        }
+        _ => false,
+    };
+    let other = files.iter().any(|file| !file.from_environment && sets(&file.state));
+    match files.iter().find(|file| file.from_environment && !matches!(file.state, FileState::Missing)) {
+        Some(file) if other => format!(
+            "Enable P2PDMA in {}, or unset CUFILE_ENV_PATH_JSON: that file overrides {SYSTEM_FILE}, which enables it.",
+            file.path
+        ),
+        Some(file) => format!("Enable P2PDMA in {}, which CUFILE_ENV_PATH_JSON names.", file.path),
+        None => format!("Enable P2PDMA in {SYSTEM_FILE}, or in a file that CUFILE_ENV_PATH_JSON names."),
+    }
+}
+
+/// Whether a file that libcufile rejects sets so many keys `use_pci_p2pdma` to true.
+fn rejected_file_enables(ctx: &Context<'_>, keys: usize) -> bool {
+    let broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
+    broken.filter_map(|file| ctx.root.read_text(&file.path).ok()).any(|text| {
+        let values = text.split("\"use_pci_p2pdma\"").skip(1);
+        let is_on =
+            |rest: &&str| rest.trim_start().strip_prefix(':').is_some_and(|rest| rest.trim_start().starts_with("true"));
+        values.filter(is_on).count() >= keys
+    })
+}
+
 pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'static str) -> Judged {
     const ID: CheckId = CheckId::CfgP2pBoth;
     let config = ctx.config();
@@ -230,10 +262,16 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             (false, true) => "properties.use_pci_p2pdma is".to_owned(),
             _ => format!("{second} is"),
         };
-        Judged::lack(ID, format!("{absent} not enabled"))
+        let judged = Judged::lack(ID, format!("{absent} not enabled"))
             .missing(Cost::Setting, P2P_ROUTES)
             .fix(FixId::CufileP2pdmaKeys)
-            .advice("Enable P2PDMA in /etc/cufile.json, or in a file that CUFILE_ENV_PATH_JSON names.")
+            .advice(enable_in(ctx, second, wants_second));
+        // A rejected file that sets the keys needs no second correction.
+        if config.is_fatal() && rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
+            judged.cause(CheckId::CfgParse)
+        } else {
+            judged
+        }
     };
     judged
         .found(master_from.to_string(), format!("properties.use_pci_p2pdma is {master}"))

@@ -27,8 +27,9 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
                 .into()
         }
         34 => "CUDA error 34: the stub of libcuda was loaded. Remove the folders lib64/stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d.".into(),
-        46 => "CUDA error 46: another process uses the GPU exclusively. End it, or set the compute mode to Default."
-            .into(),
+        2 => "CUDA error 2: the GPU has no free memory. Run `nvidia-smi`, and end programs that use it.".into(),
+        46 => Advice::from("CUDA error 46: another process uses the GPU exclusively. End it, or run ")
+            .command("sudo nvidia-smi -c 0"),
         100 => match machine::container(root) {
             Some(container) => format!("CUDA error 100, no GPU is visible. {}", bring(&container, Lack::Gpu)).into(),
             None if root.variable("CUDA_VISIBLE_DEVICES").is_some() => {
@@ -43,15 +44,42 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
                 .command("nvidia-smi -L"),
         },
         101 => "CUDA error 101: CUDA_VISIBLE_DEVICES names a GPU that does not exist. Correct or unset it.".into(),
-        304 | 999 => Advice::from("The CUDA driver cannot open its devices: run ")
-            .command("sudo nvidia-modprobe -u -c=0")
-            .text(", or reload nvidia_uvm."),
+        304 | 999 => uvm(root, code),
         802 => Advice::from("CUDA error 802, the system is not ready: run ")
             .command("sudo systemctl restart nvidia-fabricmanager"),
-        803 => "CUDA error 803, driver and libcuda differ: reboot, or remove cuda-compat from LD_LIBRARY_PATH.".into(),
+        803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
+            .command("ldconfig -p | grep libcuda.so")
+            .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
         804 => {
             "CUDA error 804, cuda-compat does not support this GPU: remove its directory from LD_LIBRARY_PATH.".into()
         }
         _ => return None,
     })
+}
+
+/// CUDA opens nvidia-uvm after the driver. If only that fails, CUDA reports 304 or 999.
+fn uvm(root: &Root, code: i32) -> Advice {
+    let text = |rest: &str| Advice::from(format!("CUDA error {code}: {rest} "));
+    let modules = root.read_text("/proc/modules").unwrap_or_default();
+    let is_loaded = modules.lines().any(|line| line.starts_with("nvidia_uvm "));
+    let is_inside = machine::container(root).is_some();
+    match machine::excluded(root, "nvidia_uvm").filter(|_| !is_loaded && !is_inside) {
+        Some(line) => {
+            return text("nvidia_uvm is not loaded.")
+                .text(format!("Remove '{}' ({}), then run ", line.line, line.file))
+                .command("sudo modprobe nvidia_uvm");
+        }
+        None if !is_loaded && !modules.is_empty() && !is_inside => {
+            return text("nvidia_uvm is not loaded. Run").command("sudo nvidia-modprobe -u -c=0");
+        }
+        None => {}
+    }
+    if is_inside {
+        return text(
+            "CUDA cannot open its devices. Restart the container, after `sudo nvidia-modprobe -u -c=0` on the host.",
+        );
+    }
+    text("CUDA cannot open its devices. End all GPU programs, then run")
+        .command("sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
+        .text(". If it fails, reboot.")
 }

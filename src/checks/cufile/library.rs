@@ -9,7 +9,7 @@ use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::cufile::{cuda_errors, route_table};
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::state::{library_is_newer, must_recover};
-use crate::checks::gpu::{driver_log, present};
+use crate::checks::gpu::{device, present};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
@@ -47,7 +47,7 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             Judged::pass(ID, format!("libcufile at {chosen}"))
         }
     };
-    // Where a container has the driver, containers have libcufile too.
+    // If a container has the driver, containers have libcufile too.
     if facts.found.is_empty()
         && facts.chosen.is_none()
         && !facts.unasked
@@ -138,7 +138,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::CudaDriverRuntime)
             } else if matches!(code, 5011 | 5033) && is_mismatched(ctx) {
                 judged.cause(CheckId::DriverMismatch)
-            } else if code == 5033 && surroundings::lacks_devices(ctx) {
+            } else if matches!(code, 5011 | 5033) && surroundings::lacks_devices(ctx) {
                 judged.cause(CheckId::CtrDevices)
             } else if must_recover(ctx) {
                 judged.cause(CheckId::GpuEcc)
@@ -147,15 +147,19 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.advice(cuda_errors::bring_libcuda(ctx.root))
             } else if matches!(open.cuda_code, Some(100 | 101)) && present::is_out_of_sight(ctx) {
                 judged.cause(CheckId::GpuPresent)
-            } else if code == 5011 && ctx.root.nvml().gpus.is_empty() && driver_log::refused(ctx).is_some() {
-                // The kernel log names the reason why no GPU answers.
+            } else if code == 5011 && present::blocks_all(ctx) {
+                // CUDA cannot start without a GPU that answers.
                 judged.cause(CheckId::GpuPresent)
+            } else if let Some(id) = device::explains(ctx, open.cuda_code) {
+                judged.cause(id)
             } else if lacks_libraries(ctx) {
                 judged.cause(CheckId::LibDeps)
             } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
                 judged.cause(CheckId::GpuPresent)
             } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
                 judged.cause(CheckId::CfgCompat)
+            } else if code == 5001 && machine::nvidia_fs_loaded(ctx.root) == Some(false) {
+                judged.cause(CheckId::NvfsLoaded)
             } else {
                 let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code));
                 judged.advice(

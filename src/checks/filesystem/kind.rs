@@ -108,7 +108,7 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
                     format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
                 )
                 .advice(place.text(format!(
-                    " Or install libcufile {}.{} or later, which reads it through host memory.",
+                    " Only for reads through host memory: install libcufile {}.{} or later.",
                     release.0, release.1
                 )))
         }

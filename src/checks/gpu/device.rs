@@ -72,7 +72,71 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
     out.extend(of_nvml(gpu, machine::Driver::of(ctx.root).is_open() == Some(true)));
+    out.extend(compute_mode(ctx, gpu).into_iter().chain(partition(ctx, gpu)));
     out
+}
+
+/// The CUDA error with which libcufile did not open.
+fn cuda_error(ctx: &Context<'_>) -> Option<i32> {
+    ctx.root.libcufile().open.as_ref().filter(|open| open.code != Some(0))?.cuda_code
+}
+
+/// The check of a GPU that explains a CUDA error: 46 (a GPU in exclusive mode is in use), and 100 (MIG is on, and no
+/// instance exists).
+pub(crate) fn explains(ctx: &Context<'_>, error: Option<i32>) -> Option<CheckId> {
+    let has = |judged: Option<Judged>| judged.is_some_and(|judged| judged.stops(Route::Compat));
+    match error? {
+        46 | 100 if ctx.gpus().iter().any(|gpu| has(compute_mode(ctx, gpu))) => Some(CheckId::GpuComputeMode),
+        100 if ctx.gpus().iter().any(|gpu| has(partition(ctx, gpu))) => Some(CheckId::GpuMigVgpu),
+        _ => None,
+    }
+}
+
+/// The compute mode, which can exclude programs.
+fn compute_mode(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
+    const ID: CheckId = CheckId::GpuComputeMode;
+    let nvml = gpu.nvml.as_ref()?;
+    let mode = nvml.compute_mode.as_ref()?;
+    let allow = || Advice::run(format!("sudo nvidia-smi -i {} -c 0", nvml.index));
+    let judged = match mode.as_str() {
+        "default" => Judged::pass(ID, "compute mode default"),
+        "prohibited" => Judged::lack(ID, "compute mode prohibited: no program can use this GPU")
+            .missing(Cost::Root, EVERY)
+            .advice(allow()),
+        other if cuda_error(ctx) == Some(46) => {
+            Judged::lack(ID, format!("another process uses the GPU, and compute mode {other} allows only one"))
+                .missing(Cost::Root, EVERY)
+                .advice(allow().text(", or end the process that `nvidia-smi` lists."))
+        }
+        other => Judged::warn(ID, format!("compute mode {other}: one process at a time")).advice(allow()),
+    };
+    Some(judged.found(format!("NVML, GPU {}", gpu.address), mode.clone()))
+}
+
+/// MIG without an instance, which CUDA reports as no GPU.
+fn partition(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
+    let nvml = gpu.nvml.as_ref().filter(|nvml| nvml.mig.as_deref() == Some("enabled"))?;
+    let judged = if cuda_error(ctx) != Some(100) {
+        Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has only a part of BAR1")
+    } else {
+        let judged =
+            Judged::lack(CheckId::GpuMigVgpu, "MIG is on, and CUDA sees no MIG instance").missing(Cost::Root, EVERY);
+        match machine::container(ctx.root) {
+            Some(container) if container.runtime == "kubernetes" => {
+                judged.advice("Request an instance for the pod, such as nvidia.com/mig-3g.40gb, or turn MIG off on the node.")
+            }
+            Some(_) => judged.advice(
+                "On the host, create an instance (nvidia-smi mig -cgi 0 -C) and give it to the container, or turn MIG off (nvidia-smi -mig 0).",
+            ),
+            None => judged.advice(
+                Advice::from("Create an instance: ")
+                    .command(format!("sudo nvidia-smi mig -i {0} -cgi 0 -C", nvml.index))
+                    .text(". Or turn MIG off: ")
+                    .command(format!("sudo nvidia-smi -i {0} -mig 0", nvml.index)),
+            ),
+        }
+    };
+    Some(judged.found(format!("NVML, GPU {}", gpu.address), "MIG enabled"))
 }
 
 /// Pascal and Volta do not support the open kernel modules, which current nvidia-fs and P2PDMA require.
@@ -158,19 +222,6 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
         };
         out.push(judged.found(&source, format!("BAR1 {bar1} bytes, memory {memory} bytes")));
     }
-    if let Some(mode) = &nvml.compute_mode {
-        let judged = match mode.as_str() {
-            "default" => Judged::pass(CheckId::GpuComputeMode, "compute mode default"),
-            "prohibited" => {
-                Judged::lack(CheckId::GpuComputeMode, "compute mode prohibited: no program can use this GPU")
-                    .missing(Cost::Root, EVERY)
-                    .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index))
-            }
-            other => Judged::warn(CheckId::GpuComputeMode, format!("compute mode {other}: one process at a time"))
-                .advice(format!("sudo nvidia-smi -i {} -c 0", nvml.index)),
-        };
-        out.push(judged.found(&source, mode.clone()));
-    }
     let shape = match (nvml.virtualization.as_deref(), nvml.mig.as_deref()) {
         (Some("vgpu"), _) => {
             if gpu.capability().is_some_and(|c| c < (8, 9)) {
@@ -192,9 +243,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
                 })
             }
         }
-        (_, Some("enabled")) => {
-            Some(Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has only a part of BAR1"))
-        }
+        (_, Some("enabled")) => None,
         (Some(_), _) | (_, Some(_)) => Some(Judged::pass(CheckId::GpuMigVgpu, "a complete GPU")),
         _ => None,
     };

@@ -3,89 +3,40 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::kernel::signing;
+use crate::checks::kernel::{excluded, signing};
+use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
 use crate::core::{CheckId, FixId};
 use crate::machine::{self, Architecture};
+use crate::text::contains_in_order;
 
 const ID: CheckId = CheckId::GpuPresent;
 
-/// Why the driver does not use a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// The GPU has no system processor, which the open kernel modules need.
-    NoGsp,
-    /// The GPU needs the open kernel modules.
-    NeedsOpen,
-    /// The driver does not support the GPU.
-    Unsupported,
-    /// The GPU needs an older driver branch.
-    Legacy,
-    /// Another driver uses the GPU.
-    Taken,
-    /// The machine's firmware assigned no address space to the GPU.
-    NoBar,
-    /// Firmware files of the driver are missing.
-    NoFirmware,
-    /// The GPU does not answer on the bus.
-    OffBus,
-    /// The system processor did not start.
-    Gsp,
-    /// The GPU failed to start for another reason.
-    NoStart,
-    /// The module was built for another kernel.
-    OtherKernel,
-    /// Secure Boot or lockdown rejected the module.
-    Key,
-}
-
-/// Parts of log lines in lower case. Causes are listed before their consequences. The driver wraps its messages, so
-/// each part is within one line. The lines about signatures are those of `machine::is_signature_rejection`. Sources: NVIDIA/open-gpu-kernel-modules#322, #876, #943, #1230; NVIDIA/nvtrust#29,
-/// #56.
-const SIGNS: &[(Reason, &[&str])] = &[
-    (Reason::NoGsp, &["nvrm", "is not supported by open"]),
-    (Reason::NoGsp, &["does not include the required gpu"]),
-    (Reason::NeedsOpen, &["nvrm", "use of the nvidia open"]),
-    (Reason::Legacy, &["nvrm", "legacy driver"]),
-    (Reason::Unsupported, &["nvrm", "is not supported by the"]),
-    (Reason::Taken, &["nvrm", "probe routine was not called"]),
-    (Reason::NoBar, &["pci i/o region assigned to your nvidia device"]),
-    (Reason::NoFirmware, &["gsp_", ".bin failed with error"]),
-    (Reason::NoFirmware, &["nvrm", "no firmware image found"]),
-    (Reason::OffBus, &["nvrm", "fallen off the bus"]),
-    (Reason::Gsp, &["nvrm", "cannot initialize gsp firmware"]),
-    (Reason::Gsp, &["nvrm", "wpr2 already up"]),
-    (Reason::NoStart, &["nvrm", "rminitadapter failed"]),
-    (Reason::OtherKernel, &["nvidia: version magic"]),
-    (Reason::OtherKernel, &["nvidia: disagrees about version of symbol"]),
-    (Reason::OtherKernel, &["nvidia: unknown symbol"]),
-    (Reason::Key, &[]),
-];
-
-/// The reason in the kernel log, and its line.
+/// The reason in the kernel log, and its line. Reasons for a module that is not loaded are used only then.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
     let log = machine::kernel_log(ctx.root)?;
     let lower = log.to_ascii_lowercase();
     let is_loaded = machine::Driver::of(ctx.root).is_loaded();
-    SIGNS
+    let is_of_loading = |reason: Reason| matches!(reason, Reason::Key | Reason::OtherKernel | Reason::Excluded);
+    let at = |fits: &dyn Fn(&str) -> bool| {
+        let at = lower.lines().position(fits)?;
+        Some(log.lines().nth(at)?.trim().to_owned())
+    };
+    let known = LINES
         .iter()
-        // This line does not contain the name of a module. It is used only if the NVIDIA driver is not loaded.
-        .filter(|(reason, _)| !(is_loaded && matches!(reason, Reason::Key | Reason::OtherKernel)))
-        .filter(|(reason, _)| *reason != Reason::Key || is_installed(ctx))
-        .find_map(|(reason, parts)| {
-            let fits = |line: &str| match reason {
-                Reason::Key => machine::is_signature_rejection(line),
-                _ => parts.iter().all(|part| line.contains(part)),
-            };
-            let at = lower.lines().position(fits)?;
-            Some((*reason, log.lines().nth(at)?.trim().to_owned()))
-        })
+        .filter(|known| !(is_loaded && is_of_loading(known.reason)))
+        .find_map(|known| Some((known.reason, at(&|line| contains_in_order(line, known.pieces))?)));
+    // A line about a signature does not contain the name of a module.
+    known.or_else(|| {
+        let line = at(&machine::is_signature_rejection).filter(|_| !is_loaded && is_installed(ctx))?;
+        Some((Reason::Key, line))
+    })
 }
 
 /// Whether a driver is installed for the running kernel.
 pub(crate) fn is_installed(ctx: &Context<'_>) -> bool {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     machine::module_info(ctx.root, "nvidia").is_some()
-        || machine::dkms_rows(ctx.root).iter().any(|row| row.name == "nvidia" && row.is_installed_for(&release))
+        || machine::dkms_rows(ctx.root).iter().any(|row| row.is_driver() && row.is_installed_for(&release))
 }
 
 /// The finding for GPUs on the PCI bus that the driver does not use, if the kernel log contains the reason.
@@ -126,34 +77,37 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Install, EVERY)
             .fixes(ctx.driver_fix())
             .advice("Install a driver release that lists this GPU. The GPU is newer than the installed driver."),
-        Reason::Taken => Judged::lack(ID, "another driver uses the GPU")
+        Reason::Taken => taken(ctx),
+        Reason::Excluded => {
+            let judged = Judged::lack(ID, "the kernel command line excludes the installed NVIDIA driver")
+                .missing(Cost::Reboot, EVERY);
+            match machine::excluded(ctx.root, "nvidia") {
+                Some(found) => judged.advice(excluded::allow(ctx, &found, "nvidia")),
+                None => judged.advice("Remove nvidia from module_blacklist in the boot loader's configuration, then reboot."),
+            }
+        }
+        Reason::PowerState => Judged::lack(ID, "the GPU does not leave the power state D3cold")
             .missing(Cost::Reboot, EVERY)
-            .advice("Unbind the other driver (nouveau or vfio-pci), rebuild the initramfs, then reboot."),
+            .advice(POWER_STATE),
+        Reason::NoInterrupt => Judged::lack(ID, "no interrupt can be assigned to the GPU")
+            .missing(Cost::System, EVERY)
+            .advice("Remove pci=nomsi and noapic from the kernel command line. In a virtual machine, check how the host passes the GPU through."),
         Reason::NoBar => Judged::lack(ID, "the machine's firmware assigned no address space to the GPU")
             .missing(Cost::System, EVERY)
-            .advice("Enable 'Above 4G Decoding' in the firmware. In a virtual machine, enlarge its 64-bit MMIO window."),
+            .advice(WINDOW),
         Reason::NoFirmware => Judged::lack(ID, "the GPU does not start because the driver's GSP firmware is missing")
             .missing(Cost::Install, EVERY)
             .advice(format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.")),
         Reason::OffBus => Judged::lack(ID, "the GPU fell off the bus and no longer answers")
             .missing(Cost::Reboot, EVERY)
-            .advice("Power the machine off and on. If it happens again, check power, cooling and the slot."),
+            .advice(COLD_BOOT),
         Reason::Gsp => Judged::lack(ID, "the system processor of the GPU (GSP) did not start")
             .missing(Cost::Reboot, EVERY)
             .advice("Power the machine off and on. If it fails again, install driver and firmware of one version."),
         Reason::NoStart => Judged::lack(ID, "the driver is loaded, but the GPU does not start")
             .missing(Cost::Reboot, EVERY)
             .advice("Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
-        Reason::OtherKernel => Judged::lack(ID, "the installed NVIDIA driver was built for another kernel")
-            .missing(Cost::Root, EVERY)
-            .advice(
-                Advice::run(format!(
-                    "sudo dkms autoinstall -k {}",
-                    machine::kernel_release(ctx.root).unwrap_or_default()
-                ))
-                .text(", then ")
-                .command("sudo modprobe nvidia"),
-            ),
+        Reason::OtherKernel => other_kernel(ctx),
         Reason::Key => signing::rejected(ctx, ID, signing::Module::Driver, Some(&line), EVERY),
     };
     let judged = if reason == Reason::Key { judged } else { judged.found(machine::KERNEL_LOG, line) };
@@ -161,6 +115,54 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Some((source, text)) => judged.found(source, text),
         None => judged,
     })
+}
+
+/// The driver that uses a GPU instead of the NVIDIA driver.
+pub(crate) fn other_user(ctx: &Context<'_>) -> Option<String> {
+    let bound = ctx.pci().into_iter().flatten().find_map(|gpu| gpu.driver.clone().filter(|driver| driver != "nvidia"));
+    let modules = ctx.root.read_text("/proc/modules").unwrap_or_default();
+    let is_loaded = |name: &&str| modules.lines().any(|line| line.split(' ').next() == Some(*name));
+    bound.or_else(|| ["nova_core", "nouveau"].into_iter().find(is_loaded).map(str::to_owned))
+}
+
+/// Another driver uses the GPU.
+pub(crate) fn taken(ctx: &Context<'_>) -> Judged {
+    let judged = |name: &str| Judged::lack(ID, format!("the driver {name} uses the GPU")).missing(Cost::Reboot, EVERY);
+    match other_user(ctx) {
+        Some(name) if name.contains("vfio") || name.contains("stub") => judged(&name).advice(format!(
+            "Remove the GPU from the ids of {name} in /etc/modprobe.d and on the kernel command line, rebuild the initramfs, then reboot."
+        )),
+        Some(name) => {
+            let module = if name.eq_ignore_ascii_case("novacore") { "nova_core".to_owned() } else { name };
+            judged(&module).advice(
+                Advice::run(format!("echo blacklist {module} | sudo tee /etc/modprobe.d/{module}.conf"))
+                    .text(", rebuild the initramfs, then reboot. The NVIDIA driver is installed."),
+            )
+        }
+        None => Judged::lack(ID, "another driver uses the GPU").missing(Cost::Reboot, EVERY).advice(
+            Advice::run("lspci -nnk -d 10de:")
+                .text(", and exclude the driver in use in /etc/modprobe.d. Rebuild the initramfs, then reboot."),
+        ),
+    }
+}
+
+/// The installed driver was built for another kernel. DKMS builds it again if it knows it.
+fn other_kernel(ctx: &Context<'_>) -> Judged {
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    let judged =
+        Judged::lack(ID, "the installed NVIDIA driver was built for another kernel").missing(Cost::Root, EVERY);
+    let row = machine::dkms_rows(ctx.root).into_iter().find(|row| row.is_driver());
+    match row {
+        Some(row) => judged.advice(
+            Advice::run(format!("sudo dkms install --force {}/{} -k {release}", row.name, row.version))
+                .text(", then ")
+                .command("sudo modprobe nvidia"),
+        ),
+        // Without DKMS the module came from an installer or a package for one kernel.
+        None => judged.fixes(ctx.driver_fix()).advice(format!(
+            "Install the driver again for {release}. Packages with DKMS build it again after each update of the kernel."
+        )),
+    }
 }
 
 /// The driver to install.

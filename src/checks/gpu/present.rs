@@ -1,13 +1,14 @@
 //! Checks whether there is a GPU, and why the driver does not report it.
 
 use crate::checks::advice::Advice;
+use crate::checks::container::bring::regain;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::kernel::signing;
-use crate::core::{CheckId, FixId};
+use crate::checks::kernel::{build_log, excluded, signing};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
 const ID: CheckId = CheckId::GpuPresent;
@@ -29,6 +30,11 @@ fn hides_all(ctx: &Context<'_>) -> Option<String> {
 /// Whether programs in this environment see no GPU although the machine has a working one.
 pub(crate) fn is_out_of_sight(ctx: &Context<'_>) -> bool {
     hides_all(ctx).is_some() || kept_away(ctx).is_some()
+}
+
+/// Whether no program can use a GPU for the reason that this check reports.
+pub(crate) fn blocks_all(ctx: &Context<'_>) -> bool {
+    ctx.root.nvml().gpus.is_empty() && present(ctx).stops(Route::Compat)
 }
 
 /// Why this process cannot use the GPUs: a Slurm job without GPUs, or the permissions of the device.
@@ -57,6 +63,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
             format!("this user cannot open {CONTROL}"),
         )
         .advice(match of_a_group(ctx) {
+            _ if matches!(denied, Some(machine::Unread::Denied(machine::Denial::NotPermitted))) => by_cgroup(ctx, &cgroup),
             Some(group) => {
                 Advice::run(format!("sudo usermod -aG {group} \"$USER\"")).text(", then log in again.")
             }
@@ -66,6 +73,23 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     };
     let judged = judged.missing(Cost::Setting, EVERY);
     Some(denied.iter().fold(judged, |judged, why| judged.unread(CONTROL, why)))
+}
+
+/// How to get access to devices that a device cgroup denies.
+fn by_cgroup(ctx: &Context<'_>, cgroup: &str) -> Advice {
+    if ctx.root.exists("/.dockerenv") {
+        let container = machine::Container {
+            runtime: "docker".to_owned(),
+            source: "/.dockerenv".to_owned(),
+            text: "exists".to_owned(),
+        };
+        return regain(&container).into();
+    }
+    match cgroup.split(['/', '\n']).rev().find(|part| part.ends_with(".service")) {
+        Some(unit) => Advice::run(format!("sudo systemctl edit {unit}"))
+            .text(", and add DeviceAllow=/dev/nvidia* rw below [Service]. Then restart the unit."),
+        None => "A device cgroup denies the GPU. Start the program again: a container in a new container, a job with a GPU, a shell in a new login.".into(),
+    }
 }
 
 /// Why the devices of a loaded driver do not exist outside of containers.
@@ -162,9 +186,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             Judged::info(ID, "a GPU is on the bus, but its devices are not in this container")
                 .cause(CheckId::CtrDevices)
         } else if machine::Driver::of(ctx.root).is_loaded() {
-            Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer")
-                .unknown(EVERY)
-                .advice(Advice::run("nvidia-smi").text(". On NVSwitch machines start nvidia-fabricmanager."))
+            unanswered(ctx)
         } else {
             not_loaded(ctx)
         }
@@ -199,6 +221,23 @@ fn present(ctx: &Context<'_>) -> Judged {
     judged
 }
 
+/// A loaded driver whose NVML reports no GPU, without a reason in the kernel log.
+fn unanswered(ctx: &Context<'_>) -> Judged {
+    // Without its library NVML shows nothing. CUDA can work all the same.
+    let is_absent = ctx.root.nvml().error.as_deref().is_none_or(|error| error.contains("cannot open shared object"));
+    let judged = Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer");
+    if is_absent {
+        return judged
+            .unknown(EVERY)
+            .advice(Advice::run("nvidia-smi").text(". On NVSwitch machines start nvidia-fabricmanager."));
+    }
+    let search = "sudo journalctl -k -b -o cat | grep -e NVRM -e Xid";
+    judged.missing(Cost::Reboot, EVERY).advice(
+        Advice::run(search)
+            .text(" and `gds-top explain` with its last lines. If it has none, power the machine off and on."),
+    )
+}
+
 /// Whether nouveau uses a GPU.
 fn on_nouveau(ctx: &Context<'_>) -> bool {
     ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
@@ -223,28 +262,50 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                 driver_log::install(ctx)
             )),
         }
+    } else if driver_log::is_installed(ctx) && driver_log::other_user(ctx).is_some() {
+        driver_log::taken(ctx)
     } else if let Some(judged) = installed(ctx) {
+        judged
+    } else if let Some(judged) = modules_are_gone(ctx, &release) {
         judged
     } else if let Some((package, kernel)) = built_by_ubuntu(ctx, &release) {
         Judged::lack(ID, format!("Ubuntu's driver is installed for {kernel}, but {release} is running"))
             .found(format!("/lib/modules/{kernel}/kernel"), "has the driver")
             .missing(Cost::Install, EVERY)
             .advice(Advice::run(format!("sudo apt-get install {package}")).text(", then reboot."))
+    } else if let Some(kernel) =
+        packaged_elsewhere(ctx, &release).filter(|_| !rows.iter().any(machine::DkmsRow::is_driver))
+    {
+        Judged::lack(ID, format!("the NVIDIA driver is installed for {kernel}, but {release} is running"))
+            .found(format!("/lib/modules/{kernel}"), "has nvidia.ko")
+            .missing(Cost::Install, EVERY)
+            .fixes(ctx.driver_fix())
+            .advice(format!(
+                "Boot {kernel}. Or install the driver for {release}: its packages with DKMS follow the kernel."
+            ))
     } else {
+        let unbuilt = rows.iter().find(|row| row.is_driver() && !row.is_installed_for(&release));
+        let failed = unbuilt.and_then(|row| failed_build(ctx, row));
         let built: Vec<&str> =
-            rows.iter().filter(|row| row.name == "nvidia").filter_map(|row| row.kernel.as_deref()).collect();
-        if built.contains(&release.as_str()) {
+            rows.iter().filter(|row| row.is_driver()).filter_map(|row| row.kernel.as_deref()).collect();
+        if let Some(judged) = failed.filter(|_| !built.contains(&release.as_str())) {
+            judged
+        } else if built.contains(&release.as_str()) {
             Judged::lack(ID, "the NVIDIA driver is built for this kernel, but not loaded")
                 .missing(Cost::Root, EVERY)
                 .advice(
                     Advice::run("sudo modprobe nvidia")
                         .text(". If that fails, `sudo journalctl -k -b | grep NVRM` shows why."),
                 )
-        } else if let Some(row) = rows.iter().find(|row| row.name == "nvidia").filter(|_| built.is_empty()) {
+        } else if let Some(row) = rows.iter().find(|row| row.is_driver()).filter(|_| built.is_empty()) {
             Judged::lack(ID, format!("DKMS has not built the NVIDIA driver {}", row.version))
-                .found("dkms status", format!("nvidia/{}: {}", row.version, row.state))
+                .found("dkms status", format!("{}/{}: {}", row.name, row.version, row.state))
                 .missing(Cost::Root, EVERY)
-                .advice(with_headers(ctx, &release, format!("sudo dkms install nvidia/{} -k {release}", row.version)))
+                .advice(with_headers(
+                    ctx,
+                    &release,
+                    format!("sudo dkms install {}/{} -k {release}", row.name, row.version),
+                ))
         } else if built.is_empty() {
             Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
@@ -272,6 +333,35 @@ fn with_headers(ctx: &Context<'_>, release: &str, build: String) -> Advice {
     advice.text(", then reboot.")
 }
 
+/// The modules of the running kernel were removed by an update, as on Arch Linux. No module can be loaded until a reboot.
+fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
+    let kernels = ctx.root.entries("/lib/modules").ok().filter(|kernels| !kernels.is_empty())?;
+    // A container has no modules of its host, or those of another kernel.
+    if kernels.iter().any(|kernel| kernel == release) || machine::container(ctx.root).is_some() || release.is_empty() {
+        return None;
+    }
+    Some(
+        Judged::lack(ID, format!("the modules of the running kernel {release} are gone: the kernel was updated"))
+            .found("/lib/modules", kernels.join(" "))
+            .missing(Cost::Reboot, EVERY)
+            .advice(Advice::run("sudo reboot").text(", so that the installed kernel and its modules are used.")),
+    )
+}
+
+/// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
+fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
+    let kernels = ctx.root.entries("/lib/modules").ok()?;
+    let has = |kernel: &String| {
+        ["extra", "updates", "weak-updates", "extra/nvidia", "updates/nvidia", "kernel/drivers/video", "nvidia"]
+            .iter()
+            .any(|folder| {
+                let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
+                names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
+            })
+    };
+    kernels.into_iter().filter(|kernel| kernel != release).find(has)
+}
+
 /// The package of Ubuntu with a built driver for the running kernel, if only another kernel has such a driver. Ubuntu
 /// keeps it in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
 fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)> {
@@ -296,6 +386,18 @@ fn installed_version(ctx: &Context<'_>) -> Option<String> {
     output.stdout.lines().find_map(|line| line.strip_prefix("version:")).map(|version| version.trim().to_owned())
 }
 
+/// A DKMS build of the driver that failed, with the line of its log.
+fn failed_build(ctx: &Context<'_>, row: &machine::DkmsRow) -> Option<Judged> {
+    let failed = build_log::failed(ctx, &row.name, &row.version)?;
+    let judged = Judged::lack(ID, format!("DKMS cannot build the NVIDIA driver {}: {}", row.version, failed.why))
+        .found(failed.log, failed.line);
+    Some(if failed.needs_update {
+        judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(failed.advice)
+    } else {
+        judged.missing(Cost::Root, EVERY).advice(failed.advice.text(", then reboot."))
+    })
+}
+
 /// A driver that is installed for the running kernel but not loaded. Installing it again has no effect.
 fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
@@ -303,6 +405,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let version = field("version:")?;
     let is_open = field("license:").is_some_and(|license| license.contains("GPL"));
     let secure_boot = machine::secure_boot(ctx.root).filter(|state| state.is_on);
+    let exclusion = machine::excluded(ctx.root, "nvidia");
     let too_old = ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open);
     let judged = if let Some(gpu) = too_old {
         Judged::lack(
@@ -314,6 +417,11 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
         .advice(driver_log::install(ctx))
     } else if let Some(state) = secure_boot.filter(|_| field("signer:").is_none()) {
         signing::rejected(ctx, ID, signing::Module::Driver, None, EVERY).found(state.source, state.text)
+    } else if let Some(line) = exclusion {
+        Judged::lack(ID, format!("driver {version} is installed, but {} excludes it", line.file))
+            .missing(Cost::Reboot, EVERY)
+            .advice(excluded::allow(ctx, &line, "nvidia"))
+            .found(line.file, line.line)
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded")).missing(Cost::Root, EVERY).advice(
             Advice::run("sudo modprobe nvidia")

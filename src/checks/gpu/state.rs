@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
+use crate::checks::logs::xid::{self, Cure};
 use crate::checks::matrix::GpuClass;
 use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu};
@@ -152,35 +153,30 @@ fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
 }
 
 /// Whether programs cause this Xid, not the GPU: exceptions and page faults of GPU kernels, ended channels, and the
-/// actions that follow them (NVIDIA's list of Xid errors).
+/// actions that follow them.
 fn is_of_a_program(line: &str) -> bool {
-    const OF_PROGRAMS: [u32; 6] = [13, 31, 43, 45, 68, 69];
-    let number = line.split_once("): ").and_then(|(_, rest)| rest.split(',').next()?.trim().parse().ok());
-    number.is_some_and(|number| OF_PROGRAMS.contains(&number))
+    xid::number(line).and_then(xid::of).is_some_and(|known| known.cure == Cure::Program)
 }
 
-/// How to recover a GPU after an Xid that ends its use until then (NVIDIA's list of Xid errors). `None` for other Xids.
-/// Xid 154 names the action itself.
+/// How to recover a GPU after an Xid that ends its use until then. `None` for other Xids.
 fn recovery(line: &str, address: &str) -> Option<Advice> {
-    let (_, rest) = line.split_once("): ")?;
-    let number: u32 = rest.split(',').next()?.trim().parse().ok()?;
+    let known = xid::of(xid::number(line)?)?;
     let reset = || {
         Advice::from("End all programs on the GPU, then run ")
             .command(format!("sudo nvidia-smi --gpu-reset -i {address}"))
             .text(". If it fails, reboot.")
     };
-    match number {
-        79 => Some("Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU.".into()),
-        119 | 120 => Some("Power the machine off and on: the GPU System Processor does not answer.".into()),
-        48 | 95 => Some(reset()),
-        154 => match rest.rsplit_once(" to ")?.1 {
+    match known.cure {
+        Cure::ColdBoot => Some(known.todo.into()),
+        Cure::Reset => Some(reset()),
+        Cure::Named => match line.rsplit_once(" to ")?.1 {
             action if action.contains("None") => None,
             action if action.contains("Reboot") => {
                 Some(Advice::run("sudo reboot").text(": the driver reports that the machine must be rebooted."))
             }
             _ => Some(reset()),
         },
-        _ => None,
+        Cure::Program | Cure::Examine => None,
     }
 }
 
@@ -225,9 +221,7 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
                 .advice(todo),
             None => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
                 .found(machine::KERNEL_LOG, line.trim())
-                .advice(
-                    Advice::run("gds-top explain").text(" with the line, and repair the GPU before you examine GDS."),
-                ),
+                .advice(xid::number(line).map_or(xid::meaning(0).1, |number| xid::meaning(number).1)),
         },
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off, so memory errors are not noticed"),

@@ -1,4 +1,4 @@
-//! Kernel modules that Secure Boot rejects, and what makes it accept them.
+//! Kernel modules that Secure Boot rejects, and the remedies.
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;

@@ -45,7 +45,14 @@ fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> b
     let mut causes = explain_kernel(&log);
     // A line that is evidence of another finding is not reported again.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
-    causes.retain(|cause| !cause.check.is_some_and(|check| ELSEWHERE.contains(&check)) && !is_told(&cause.line));
+    // Such a check has examined all lines about its subject.
+    let reports = |check: CheckId| {
+        let is_of_log = |judged: &Judged| judged.finding.evidence.iter().any(|e| e.source == machine::KERNEL_LOG);
+        known.iter().any(|judged| judged.id == check && is_of_log(judged))
+    };
+    causes.retain(|cause| {
+        !cause.check.is_some_and(|check| ELSEWHERE.contains(&check) || reports(check)) && !is_told(&cause.line)
+    });
     (!causes.is_empty()).then(|| judged(CheckId::KernelLog, "the kernel log", "journalctl -k -b", &causes, passes))
 }
 

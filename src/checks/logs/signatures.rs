@@ -1,5 +1,6 @@
 //! Known lines of cufile.log and of the kernel log, with their meaning.
 
+use crate::checks::logs::driver_lines;
 use crate::core::{CheckId, FixId, Status};
 use crate::text::contains_in_order;
 use serde::Serialize;
@@ -154,7 +155,7 @@ const KERNEL: &[Signature] = &[
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "dkms remove, dkms install", Some(CheckId::NvfsDkms)),
     sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)).follows(),
-    sign(&["nvidia", "version magic", "should be"], Fail, "the module was built for another kernel", "rebuild it with dkms", Some(CheckId::NvfsDkms)),
+    sign(&["nvidia_fs", "version magic", "should be"], Fail, "nvidia-fs was built for another kernel", "rebuild it: dkms install --force", Some(CheckId::NvfsDkms)),
     fixed(&["unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),
     fixed(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),
     fixed(&["unsigned module is rejected"], Fail, "Secure Boot refuses a module that is not signed", "", CheckId::NvfsSecureboot),
@@ -177,6 +178,10 @@ const KERNEL: &[Signature] = &[
     sign(&["nvrm: xid"], Warn, "the GPU reported a fault", "examine the GPU first", None),
     fixed(&["event logged [io_page_fault"], Warn, "the IOMMU stopped a transfer", "", CheckId::IommuState),
     fixed(&["dmar:", "fault"], Warn, "the IOMMU stopped a transfer", "", CheckId::IommuState),
+    sign(&["nvme", "disabling device after reset failure"], Fail, "the kernel removed an NVMe disk, because its reset failed", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
+    sign(&["nvme", "removing after probe failure"], Fail, "the kernel removed an NVMe disk, because it did not start", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
+    sign(&["nvme", "device not ready; aborting reset"], Fail, "an NVMe disk did not become ready after a reset", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
+    sign(&["cannot be used for peer-to-peer dma"], Fail, "the kernel refuses P2PDMA between this disk and the GPU, which share no bridge", "put both below one PCIe switch, or use nvidia-fs", Some(CheckId::KernelP2pRootports)),
     sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes to ACS", Some(CheckId::NvmeState)),
     fixed(&["conflicting memory types"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
     fixed(&["memtype_reserve failed"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
@@ -219,7 +224,9 @@ impl Explained {
 /// The known lines of a check: the parts of each line, and its meaning.
 pub fn lines_of(check: CheckId) -> impl Iterator<Item = (String, &'static str)> {
     let all = CUFILE.iter().chain(KERNEL).filter(move |signature| signature.check == Some(check));
+    let of_driver = driver_lines::LINES.iter().filter(move |_| check == CheckId::GpuPresent);
     all.map(|signature| (signature.pieces.join(" … "), signature.meaning))
+        .chain(of_driver.map(|line| (line.pieces.join(" … "), line.meaning)))
 }
 
 /// The causes in cufile.log or in the output of libcufile. Each cause is listed once, the most severe first.

@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::build_log;
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
@@ -66,13 +67,21 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         judged = judged.found("dkms status", format!("nvidia-fs/{}{kernel}: {}", row.version, row.state));
     }
     if judged.stops(Route::Nvfs) {
-        let log = format!("/var/lib/dkms/nvidia-fs/{}/build/make.log", first.version);
-        if let Ok(text) = ctx.root.read_text(&log)
-            && let Some(line) = text.lines().rev().find(|l| l.contains("error:") || l.contains("ERROR:"))
-        {
-            judged = judged.found(log, line.trim());
+        let has_inputs = !build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs));
+        // A build fails for other reasons only after it was started.
+        let unbuilt = rows.iter().find(|row| !row.is_installed_for(&release)).unwrap_or(first);
+        if let Some(failed) = build_log::failed(ctx, "nvidia-fs", &unbuilt.version) {
+            if judged.finding.fix.is_none() && has_inputs && needed.is_none() && installed.is_none() {
+                judged.finding.summary = format!("DKMS cannot build nvidia-fs {}: {}", unbuilt.version, failed.why);
+                judged = if failed.needs_update {
+                    judged.fix(FixId::NvfsInstall).advice(failed.advice)
+                } else {
+                    judged.advice(failed.advice.text(", then ").command("sudo modprobe nvidia-fs"))
+                };
+            }
+            judged = judged.found(failed.log, failed.line);
         }
-        if build_inputs(ctx).is_some_and(|inputs| inputs.stops(Route::Nvfs)) {
+        if !has_inputs {
             judged = judged.cause(CheckId::NvfsBuildInputs);
         } else if !machine::Driver::of(ctx.root).is_loaded() {
             // The driver that the build needs is not loaded either.

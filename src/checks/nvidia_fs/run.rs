@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::excluded;
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peermem, registered};
 use crate::checks::nvidia_fs::dkms::dkms;
@@ -75,18 +76,10 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     }
-    if let Some(machine::Excluded { file, line, by_hand_too }) =
-        machine::nvidia_fs_excluded(ctx.root).filter(|_| installed.is_some())
-    {
-        judged.finding.summary = format!("{}, because {file} blocks it", judged.finding.summary);
-        judged = judged.found(&file, line).advice(if by_hand_too {
-            Advice::from(format!("Remove that line from {file}, then run "))
-                .command("sudo modprobe nvidia-fs")
-                .text(". Before, modprobe has no effect.")
-        } else {
-            Advice::run("sudo modprobe nvidia-fs")
-                .text(format!(" for this boot, and remove that line from {file} for later ones."))
-        });
+    if let Some(line) = machine::excluded(ctx.root, "nvidia_fs").filter(|_| installed.is_some()) {
+        judged.finding.summary = format!("{}, because {} blocks it", judged.finding.summary, line.file);
+        let advice = excluded::allow(ctx, &line, "nvidia-fs");
+        judged = judged.found(line.file, line.line).advice(advice);
     }
     let is_sles = machine::packages::id(ctx.root).starts_with("sles");
     if is_sles && installed.is_some() && machine::modprobe::unsupported_modules(ctx.root) == Some(false) {

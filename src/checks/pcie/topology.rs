@@ -82,7 +82,10 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
         for (gpu, seen) in ctx.gpus().iter().enumerate() {
             // A RAID reads from all of its disks, so the farthest one decides.
             let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
-            let judged = farthest.and_then(|pair| root_ports(ctx, &pair));
+            let judged = addresses
+                .iter()
+                .find_map(|(_, disk)| refused(ctx, disk, &seen.address))
+                .or_else(|| farthest.and_then(|pair| root_ports(ctx, &pair)));
             out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
         }
     }
@@ -186,6 +189,25 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
         "/proc/cpuinfo",
         format!("{vendor}, family {}", family.map_or_else(|| "unknown".to_owned(), |f| f.to_string())),
     ))
+}
+
+/// The line of the kernel log by which the kernel refused a transfer between this disk and this GPU (drivers/pci/p2pdma.c).
+fn refused(ctx: &Context<'_>, disk: &str, gpu: &str) -> Option<Judged> {
+    let log = machine::kernel_log(ctx.root)?;
+    let provider = format!("({gpu})");
+    let line = log.lines().rev().find(|line| {
+        line.split_once(": cannot be used for peer-to-peer DMA")
+            .is_some_and(|(device, rest)| device.ends_with(disk) && rest.contains(&provider))
+    })?;
+    Some(
+        Judged::lack(
+            CheckId::KernelP2pRootports,
+            format!("the kernel refused a transfer between {disk} and {gpu}, which share no bridge"),
+        )
+        .found(machine::KERNEL_LOG, line.trim())
+        .missing(Cost::System, &[Route::P2pdma])
+        .advice("Put GPU and disk below one PCIe switch, or choose another disk. Or use nvidia-fs, which needs no such bridge."),
+    )
 }
 
 /// Whether a bus or device is in a PCI domain of Intel VMD. These start at 0x10000 (drivers/pci/controller/vmd.c).

@@ -24,6 +24,11 @@ fn is_failure(line: &str) -> bool {
     .any(|part| line.contains(part))
 }
 
+/// Whether the kernel removed the disk: it was not reset successfully.
+fn is_removed(line: &str) -> bool {
+    ["Removing after probe failure", "Disabling device after reset failure"].iter().any(|part| line.contains(part))
+}
+
 /// The last line of the log that reports a failure of this controller.
 fn failure<'a>(log: &'a str, controller: &str) -> Option<&'a str> {
     let name = format!("{controller}:");
@@ -48,7 +53,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
-/// What the kernel reports about a device of the path.
+/// A report of the kernel about a device of the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     /// The disk could not read or write.
@@ -105,6 +110,11 @@ fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
     let judged = match (state.as_deref(), line) {
         (Some("dead" | "deleting" | "deleting (no IO)"), _) => {
             Judged::lack(ID, format!("{controller}, the disk of this path, is dead"))
+                .missing(Cost::System, EVERY)
+                .advice(ADVICE)
+        }
+        (_, Some(line)) if is_removed(line) => {
+            Judged::lack(ID, format!("the kernel disabled {controller}, the disk of this path, after a failed reset"))
                 .missing(Cost::System, EVERY)
                 .advice(ADVICE)
         }

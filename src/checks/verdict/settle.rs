@@ -98,8 +98,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     permanent.retain(is_relevant);
     // If compat mode is closed permanently too, no step helps.
     let is_hopeless = permanent.iter().any(|j| closes_compat(j));
-    let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
-    steps.retain(|j| is_relevant(j) && !is_hopeless && !is_permanent(j));
+    steps.retain(|j| is_relevant(j) && !is_hopeless);
     permanent.retain(|j| !is_hopeless || closes_compat(j));
     // A check that blocks both compat mode and the goal is listed once.
     let mut known: Vec<&Judged> = Vec::new();
@@ -113,6 +112,9 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
     steps.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
     permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    // The advice of a permanent blocker also has its step to compat mode.
+    let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
+    let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
     let mut blockers = [permanent.clone(), steps.clone()].concat();
     if pair.goal.is_some() && has_gpu {
         // The reason why the configured route is not used is first.
@@ -138,7 +140,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
         basis: basis(ctx, pair, has_gpu),
-        advice: advice(ctx, pair, &permanent, &steps, has_gpu),
+        advice: advice(ctx, pair, &permanent, &other_steps, has_gpu),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),
     }

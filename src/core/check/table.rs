@@ -73,10 +73,11 @@ checks! {
         examines "the CUDA attribute for GPUDirect RDMA"
         why "Without it no device can write into the GPU's memory (integrated GPUs, GeForce, some vGPUs)."
         look "gds-top check -v" todo "Use a GPU with GPUDirect RDMA; reads go through host memory on this one.";
-    GpuMigVgpu = "gpu-mig-vgpu", Gpu, Gpu, Gpu, DIRECT, []
+    GpuMigVgpu = "gpu-mig-vgpu", Gpu, Gpu, Gpu, EVERY, []
         examines "MIG and vGPU"
-        why "A vGPU before Ada cannot use GPUDirect Storage; a MIG instance has only a part of BAR1."
-        look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization" todo "Pass the complete GPU through to the virtual machine.";
+        why "A vGPU before Ada cannot use GPUDirect Storage; with MIG, CUDA sees only instances."
+        look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization; nvidia-smi -L" todo "Pass the complete GPU through to the virtual machine. With MIG, create an instance: sudo nvidia-smi mig -cgi 0 -C."
+        causes ["MIG is on, and no instance exists (CUDA error 100).", "The virtual machine has a vGPU of Ampere or older."];
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large] (default)
         examines "the size of BAR1 compared with the GPU's memory"
         why "Direct routes map GPU memory through BAR1; registrations above its size fail."

@@ -184,6 +184,33 @@ fn what_is_advised_is_what_helps_there() {
     }
 }
 
+/// A fixture, its first blocker, the fix of that finding, and a part of its advice.
+const FIRST_STEPS: &[(&str, &str, Option<FixId>, &str)] = &[
+    ("driver-prime-select", "gpu-present", None, "sudo prime-select nvidia"),
+    ("driver-excluded-on-command-line", "gpu-present", None, "--remove-args=modprobe.blacklist=nvidia"),
+    ("dkms-driver-too-old", "gpu-present", Some(FixId::NvidiaDriverOpen), "Install a newer version"),
+    ("gpu-in-d3cold", "gpu-present", None, "pcie_port_pm=off"),
+    ("nova-core", "gpu-present", None, "blacklist nova_core"),
+    ("lxc-no-uvm", "ctr-devices", Some(FixId::ContainerDevices), "/dev/nvidia-uvm"),
+    ("pod-cgroup-denied", "ctr-devices", Some(FixId::ContainerDevices), "Restart the pod"),
+    ("podman-no-permission", "ctr-devices", Some(FixId::ContainerDevices), "keep-groups"),
+    ("pod-mig-without-instance", "gpu-mig-vgpu", None, "nvidia.com/mig"),
+    ("p2pdma-refused-by-kernel", "kernel-p2p-rootports", None, "PCIe switch"),
+    ("nvme-removed", "nvme-state", None, "Power the machine off"),
+    ("nvfs-no-driver-source", "nvfs-dkms", Some(FixId::NvfsDkms), "/usr/src"),
+];
+
+#[test]
+fn first_step_names_the_remedy_of_its_cause() {
+    for (name, id, fix, part) in FIRST_STEPS {
+        let report = check(&fixture(name));
+        let finding = report.finding(report.verdicts[0].blockers[0]).unwrap();
+        assert_eq!((finding.id.as_str(), finding.fix), (*id, *fix), "{name}");
+        let advice = finding.advice.clone().unwrap_or_default();
+        assert!(advice.contains(part), "{name}: {advice}");
+    }
+}
+
 fn machine(name: &str) -> tempfile::TempDir {
     let machine = expected().into_iter().find(|machine| machine.name == name).unwrap();
     build(machine.base, &machine.edits)

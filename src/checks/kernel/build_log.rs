@@ -1,0 +1,292 @@
+//! Finds the reason for a failed DKMS build in its log, and the remedy.
+
+use crate::checks::advice::Advice;
+use crate::checks::context::Context;
+use crate::machine;
+use crate::machine::packages::{self, Family};
+
+/// Why a build failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The file system is full.
+    NoSpace,
+    /// The process was ended because memory was used up.
+    NoMemory,
+    /// The headers of the kernel are missing or incomplete.
+    NoHeaders,
+    /// The compiler is older than the compiler of the kernel.
+    OldCompiler,
+    /// No compiler, or no make.
+    NoCompiler,
+    /// A program or library of the kernel's build is missing.
+    NoTool,
+    /// The source or the symbols of the NVIDIA driver are missing, which nvidia-fs needs.
+    NoDriver,
+    /// The key that signs the module is missing or cannot be used.
+    NoKey,
+    /// The open kernel modules are needed: the kernel exports a symbol only to them.
+    GplOnly,
+    /// The functions of the kernel have changed since this module was released.
+    NewKernel,
+    /// Another reason.
+    Other,
+}
+
+/// Parts of log lines in lower case. Causes are before their consequences.
+const SIGNS: &[(Reason, &[&str])] = &[
+    (Reason::NoSpace, &["no space left on device"]),
+    (Reason::NoMemory, &["cannot allocate memory"]),
+    (Reason::NoMemory, &["internal compiler error", "killed"]),
+    (Reason::NoMemory, &["out of memory allocating"]),
+    (Reason::NoMemory, &["fatal error: killed signal terminated program"]),
+    (Reason::NoKey, &["sign-file", "no such file"]),
+    (Reason::NoKey, &["ssl error", "key"]),
+    (Reason::NoKey, &["mok.priv", "no such file"]),
+    (Reason::NoCompiler, &["gcc", "command not found"]),
+    (Reason::NoCompiler, &["gcc", ": not found"]),
+    (Reason::NoCompiler, &["cc:", "no such file or directory", "make"]),
+    (Reason::NoCompiler, &["make: gcc", "no such file"]),
+    (Reason::NoCompiler, &["make: cc", "no such file"]),
+    (Reason::NoCompiler, &["make: not found"]),
+    (Reason::NoCompiler, &["make: command not found"]),
+    (Reason::NoCompiler, &["unable to find a suitable", "gcc"]),
+    (Reason::OldCompiler, &["unrecognized command-line option"]),
+    (Reason::OldCompiler, &["unrecognized command line option"]),
+    (Reason::OldCompiler, &["unrecognized argument in option"]),
+    (Reason::OldCompiler, &["compiler version check failed"]),
+    (Reason::OldCompiler, &["gcc-version-check", "failed"]),
+    (Reason::NoTool, &["please install libelf"]),
+    (Reason::NoTool, &["libelf.h: no such file"]),
+    (Reason::NoTool, &["gelf.h: no such file"]),
+    (Reason::NoTool, &["pahole", "not found"]),
+    (Reason::NoTool, &["openssl/", "no such file"]),
+    (Reason::NoHeaders, &["unable to find the kernel source tree"]),
+    (Reason::NoHeaders, &["kernel headers", "cannot be found"]),
+    (Reason::NoHeaders, &["kernel configuration is invalid"]),
+    (Reason::NoHeaders, &["generated/autoconf.h", "no such file"]),
+    (Reason::NoHeaders, &["autoconf.h", "missing"]),
+    (Reason::NoHeaders, &["module.lds", "no such file"]),
+    (Reason::NoHeaders, &["/build: no such file or directory"]),
+    (Reason::NoHeaders, &["/build", "no rule to make target"]),
+    (Reason::NoHeaders, &["fixdep: no such file"]),
+    (Reason::NoHeaders, &["modpost: no such file"]),
+    (Reason::NoHeaders, &["fixdep: not found"]),
+    (Reason::NoHeaders, &["modpost: not found"]),
+    (Reason::NoDriver, &["nv-p2p.h", "no such file"]),
+    (Reason::NoDriver, &["nvidia_p2p_", "undefined!"]),
+    (Reason::GplOnly, &["gpl-incompatible module", "gpl-only symbol"]),
+    (Reason::NewKernel, &["implicit declaration of function"]),
+    (Reason::NewKernel, &["has no member named"]),
+    (Reason::NewKernel, &["too few arguments to function"]),
+    (Reason::NewKernel, &["too many arguments to function"]),
+    (Reason::NewKernel, &["incompatible pointer type"]),
+    (Reason::NewKernel, &["incompatible type for argument"]),
+    (Reason::NewKernel, &["undeclared (first use"]),
+    (Reason::NewKernel, &["unknown type name"]),
+    (Reason::NewKernel, &["conflicting types for"]),
+    (Reason::NewKernel, &["modpost:", "undefined!"]),
+    (Reason::NewKernel, &["linux/", ".h: no such file"]),
+    (Reason::NewKernel, &["asm/", ".h: no such file"]),
+    (Reason::NewKernel, &["modpost:", "namespace", "does not import it"]),
+    (Reason::Other, &["error:"]),
+    (Reason::Other, &["***"]),
+];
+
+/// A failed build.
+pub(crate) struct FailedBuild {
+    /// The path of the log.
+    pub(crate) log: String,
+    /// The line that names the reason.
+    pub(crate) line: String,
+    /// The reason, as the end of the sentence "DKMS cannot build MODULE: …".
+    pub(crate) why: String,
+    /// The remedy.
+    pub(crate) advice: Advice,
+    /// Whether an update of the module is needed. The same version cannot be built for this kernel.
+    pub(crate) needs_update: bool,
+}
+
+/// Why the last build of this module for the running kernel failed. `None` if its log has no error.
+pub(crate) fn failed(ctx: &Context<'_>, name: &str, version: &str) -> Option<FailedBuild> {
+    let release = machine::kernel_release(ctx.root)?;
+    let (log, text) = machine::build_log(ctx.root, name, version, &release)?;
+    let (reason, line) = reason(&text)?;
+    let build = format!("sudo dkms install {name}/{version} -k {release}");
+    let (why, advice) = explain(ctx, reason, &text, &line, &release, build);
+    Some(FailedBuild { line, why, advice, needs_update: matches!(reason, Reason::NewKernel | Reason::GplOnly), log })
+}
+
+/// The reason in a log, and its line.
+fn reason(text: &str) -> Option<(Reason, String)> {
+    let lower = text.to_ascii_lowercase();
+    SIGNS.iter().find_map(|(reason, parts)| {
+        // The test programs of the driver's configure script fail on purpose and print nothing to this log.
+        let at = lower.lines().position(|line| parts.iter().all(|part| line.contains(part)))?;
+        let line: String = text.lines().nth(at)?.trim().chars().take(200).collect();
+        Some((*reason, line))
+    })
+}
+
+fn explain(
+    ctx: &Context<'_>,
+    reason: Reason,
+    text: &str,
+    line: &str,
+    release: &str,
+    build: String,
+) -> (String, Advice) {
+    let install = |debian: &str, red_hat: &str, suse: &str| match packages::family(ctx.root) {
+        _ if !packages::known_family(ctx.root) => None,
+        Family::Debian => Some(format!("sudo apt-get install {debian}")),
+        Family::RedHat => Some(format!("sudo {} install {red_hat}", packages::dnf(ctx.root))),
+        Family::Suse => Some(format!("sudo zypper install {suse}")),
+    };
+    let first = |command: Option<String>, what: &str| match command {
+        Some(command) => Advice::run(format!("{command} && {build}")),
+        None => Advice::from(format!("Install {what}, then run ")).command(build.clone()),
+    };
+    match reason {
+        Reason::NoSpace => (
+            "a file system is full".to_owned(),
+            Advice::from("Free space: ")
+                .command("df -h / /tmp /var /boot")
+                .text(" shows which file system is full. Then run ")
+                .command(build),
+        ),
+        Reason::NoMemory => (
+            "memory was used up".to_owned(),
+            Advice::from("End programs or add swap, then run ").command(format!("{build} -j 1")),
+        ),
+        Reason::NoKey => (
+            "its signing key is missing".to_owned(),
+            Advice::run(format!("sudo dkms generate_mok && {build}"))
+                .text(", then enrol the key: ")
+                .command("sudo mokutil --import /var/lib/dkms/mok.pub"),
+        ),
+        Reason::NoCompiler => {
+            let compiler = compiler(text).unwrap_or_else(|| "gcc".to_owned());
+            (
+                "no compiler is installed".to_owned(),
+                first(install(&format!("{compiler} make"), "gcc make", "gcc make"), "gcc and make"),
+            )
+        }
+        Reason::OldCompiler => {
+            let why = "the compiler is older than the one that built the kernel".to_owned();
+            let advice = match compiler(text).filter(|name| name != "gcc") {
+                Some(gcc) => {
+                    // RHEL has later compilers as toolsets.
+                    let toolset = gcc.replace("gcc-", "gcc-toolset-");
+                    let is_toolset = packages::known_family(ctx.root) && packages::family(ctx.root) == Family::RedHat;
+                    let with = if is_toolset {
+                        let build = build.replacen("sudo ", "", 1);
+                        format!("sudo scl enable {toolset} '{build}'")
+                    } else {
+                        build.replacen("sudo ", &format!("sudo CC={gcc} "), 1)
+                    };
+                    match install(&gcc, &toolset, &gcc.replace('-', "")) {
+                        Some(install) => Advice::run(format!("{install} && {with}")),
+                        None => Advice::from(format!("Install {gcc}, then run ")).command(with),
+                    }
+                }
+                None => Advice::from("Install the compiler that `cat /proc/version` names, and set CC to it in ")
+                    .command(build),
+            };
+            (why, advice)
+        }
+        Reason::NoTool => (
+            "a library for the build is missing".to_owned(),
+            first(
+                install("libelf-dev libssl-dev dwarves", "elfutils-libelf-devel openssl-devel", "libelf-devel"),
+                "libelf",
+            ),
+        ),
+        Reason::NoHeaders => (
+            format!("the headers of {release} are missing or incomplete"),
+            match packages::install_headers(ctx.root, release) {
+                Some(install) => {
+                    let again = install.replacen(" install ", " install --reinstall ", 1);
+                    let is_apt = packages::family(ctx.root) == Family::Debian;
+                    Advice::run(format!("{} && {build}", if is_apt { again } else { install }))
+                }
+                None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
+            },
+        ),
+        Reason::NoDriver => (
+            "the source of the NVIDIA driver is missing".to_owned(),
+            Advice::from("Install the driver's DKMS package, which has its source in /usr/src, then run ")
+                .command(build),
+        ),
+        Reason::GplOnly => (
+            "the kernel exports a symbol only to open modules".to_owned(),
+            "Install a newer driver with the open kernel modules.".into(),
+        ),
+        Reason::NewKernel => (
+            format!("this version does not support Linux {release}"),
+            "Install a newer version, or boot the previous kernel. Building it again has no effect.".into(),
+        ),
+        Reason::Other => (
+            "its compilation failed".to_owned(),
+            Advice::from(format!("Correct the error \"{line}\", then run ")).command(build),
+        ),
+    }
+}
+
+/// The compiler of the kernel that the log names, such as `gcc-12`.
+fn compiler(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.contains("The kernel was built by") || line.contains("gcc-"))?;
+    let at = line.find("gcc-")?;
+    let name: String = line[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let digits = name.strip_prefix("gcc-")?;
+    (!digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_with_the_reason_is_found() {
+        for (log, wanted, part) in [
+            (
+                "  The kernel was built by: x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0) 12.3.0\ncc: error: unrecognized command-line option '-ftrivial-auto-var-init=zero'\nmake[3]: *** [nv.o] Error 1\n",
+                Reason::OldCompiler,
+                "ftrivial",
+            ),
+            (
+                "fatal error: error writing to /tmp/ccX.s: No space left on device\nmake: *** [Makefile:90: nvfs-core.o] Error 1\n",
+                Reason::NoSpace,
+                "No space",
+            ),
+            (
+                "nvidia-drm-drv.c:213:6: error: 'struct drm_driver' has no member named 'date'\nmake[2]: *** Error 2\n",
+                Reason::NewKernel,
+                "no member",
+            ),
+            (
+                "FATAL: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol '__rcu_read_lock'\n",
+                Reason::GplOnly,
+                "GPL-only",
+            ),
+            (
+                "make[1]: *** /lib/modules/6.8.0-90-generic/build: No such file or directory.  Stop.\n",
+                Reason::NoHeaders,
+                "build:",
+            ),
+            ("/bin/sh: 1: gcc-13: not found\nmake: *** [all] Error 127\n", Reason::NoCompiler, "gcc-13"),
+            (
+                "gcc: internal compiler error: Killed (program cc1)\nmake: *** [nv.o] Error 4\n",
+                Reason::NoMemory,
+                "Killed",
+            ),
+            ("/bin/sh: /usr/src/x/scripts/sign-file: No such file or directory\n", Reason::NoKey, "sign-file"),
+            ("nvfs-core.c:1:1: error: something odd\n", Reason::Other, "something odd"),
+        ] {
+            let (reason, line) = reason(log).unwrap_or((Reason::Other, String::new()));
+            assert_eq!(reason, wanted, "{log}");
+            assert!(line.contains(part), "{line}");
+        }
+        assert!(reason("make[1]: Entering directory\n  CC [M] nvfs-core.o\n  LD [M] nvidia-fs.ko\n").is_none());
+        assert_eq!(compiler("built by: x86_64-linux-gnu-gcc-12 (Ubuntu"), Some("gcc-12".to_owned()));
+        assert_eq!(compiler("sh: 1: gcc-13: not found"), Some("gcc-13".to_owned()));
+    }
+}
