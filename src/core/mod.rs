@@ -77,7 +77,7 @@ pub use share::{LaneShare, Part, together};
 pub use span::Span;
 pub use span_columns::SpanColumns;
 pub use spec::Setting;
-pub use system::{DiskUse, GpuUse, OpenFile, ProcessUse, SeenRoute, SystemSample};
+pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
     AttachedFile, AttachedProcess, BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded,
     OpenCall, PlainReads, ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport,

@@ -16,9 +16,25 @@ pub struct SystemSample {
     pub processes: Vec<ProcessUse>,
     /// The number of processes whose mappings could not be read, usually those of other users. They may use GPUs.
     pub hidden_processes: u32,
+    /// The first of these processes, at most 256.
+    #[serde(default)]
+    pub hidden: Vec<HiddenProcess>,
     /// Whether root made the sample.
     #[serde(default)]
     pub by_root: bool,
+}
+
+/// A process that could not be examined.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenProcess {
+    /// The process id.
+    pub pid: u32,
+    /// Its short name.
+    pub name: String,
+    /// The user id of its owner.
+    pub uid: Option<u32>,
+    /// The file that could not be read, and the error of the system.
+    pub denied: String,
 }
 
 /// The state of a GPU at one moment (NVML).

@@ -137,6 +137,7 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
     if !processes.is_empty() {
         tables.push(Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() });
     }
+    tables.extend(hidden(sample));
     let gpus: Vec<_> = (sample.gpus.iter())
         .map(|gpu| {
             vec![
@@ -163,9 +164,30 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
     tables
 }
 
+/// Maximum number of rows of processes that could not be examined.
+const HIDDEN_ROWS: usize = 10;
+
+/// The processes that could not be examined, and the file that the kernel denies.
+fn hidden(sample: &SystemSample) -> Option<Table> {
+    let heads = vec![number("process"), text("name"), number("user"), text("denied")];
+    let rows: Vec<_> = (sample.hidden.iter().take(HIDDEN_ROWS))
+        .map(|process| {
+            let user = or_gap(process.uid.map(|uid| uid.to_string()));
+            vec![process.pid.to_string(), process.name.clone(), user, process.denied.clone()]
+        })
+        .collect();
+    let more = u64::from(sample.hidden_processes).saturating_sub(rows.len() as u64);
+    let note = match more {
+        0 => String::new(),
+        more => format!("{} more not shown; --json lists the first 256.", plural_es(more, "process")),
+    };
+    (!rows.is_empty()).then(|| Table { title: "Not examined".to_owned(), note, heads, rows })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::HiddenProcess;
 
     #[test]
     fn processes_with_cufile_come_first_and_missing_values_are_gaps() {
@@ -189,5 +211,11 @@ mod tests {
         let by_root = SystemSample { by_root: true, hidden_processes: 1, ..SystemSample::default() };
         assert_eq!(answer(&by_root).conditions, "The kernel denies access to the mappings of 1 process.");
         assert!(super::tables(&by_root).is_empty());
+        let denied =
+            |pid| HiddenProcess { pid, denied: "maps: Permission denied".to_owned(), ..HiddenProcess::default() };
+        let by_root = SystemSample { hidden: (1..20).map(denied).collect(), hidden_processes: 19, ..by_root };
+        let [table] = &super::tables(&by_root)[..] else { unreachable!("one table") };
+        assert_eq!((table.rows.len(), table.note.starts_with("9 processes")), (HIDDEN_ROWS, true));
+        assert_eq!(table.rows[0], ["1", "", GAP, "maps: Permission denied"]);
     }
 }

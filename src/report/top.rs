@@ -44,6 +44,7 @@ pub fn top_json(sample: &SystemSample) -> String {
         "gpu_problem": sample.gpu_problem,
         "disks": sample.disks,
         "hidden_processes": sample.hidden_processes,
+        "hidden": sample.hidden,
     });
     let mut out = Vec::new();
     // Writing into memory cannot fail.

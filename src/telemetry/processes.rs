@@ -1,7 +1,7 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use crate::core::{OpenFile, ProcessUse, SeenRoute, is_libcufile};
+use crate::core::{HiddenProcess, OpenFile, ProcessUse, SeenRoute, is_libcufile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -41,7 +41,8 @@ struct Libraries {
     cuda: bool,
     cufile: Option<String>,
     mapped: Vec<String>,
-    readable: bool,
+    /// The reason why the mappings cannot be read.
+    denied: Option<String>,
 }
 
 /// Reads all processes repeatedly and keeps the counters from which rates are computed.
@@ -59,8 +60,8 @@ impl Processes {
         Self { proc, own: std::process::id(), known: BTreeMap::new(), round: 0, before: None }
     }
 
-    /// The processes that use CUDA or cuFile, and the number of processes that could not be read.
-    pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, u32) {
+    /// The processes that use CUDA or cuFile, and those that could not be read.
+    pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, Vec<HiddenProcess>) {
         self.round += 1;
         let seconds = self.before.map(|before| now.duration_since(before).as_secs_f64()).filter(|s| *s > 0.0);
         self.before = Some(now);
@@ -71,7 +72,7 @@ impl Processes {
             .collect();
         self.known.retain(|pid, _| pids.contains(pid));
         let mut found = Vec::new();
-        let mut hidden = 0;
+        let mut hidden = Vec::new();
         for pid in pids {
             // This process uses NVML only, so it is skipped.
             if pid == self.own {
@@ -79,7 +80,7 @@ impl Processes {
             }
             match self.one(pid, seconds) {
                 Look::Uses(process) => found.push(*process),
-                Look::Hidden => hidden += 1,
+                Look::Hidden(process) => hidden.push(process),
                 Look::Nothing => {}
             }
         }
@@ -113,7 +114,9 @@ impl Processes {
         let libraries = known.libraries.clone();
         if !libraries.cuda && libraries.cufile.is_none() {
             self.known.insert(pid, known);
-            return if libraries.readable { Look::Nothing } else { Look::Hidden };
+            let uid = fs::metadata(&folder).ok().map(|m| m.uid());
+            let hidden = |denied| Look::Hidden(HiddenProcess { pid, name: stat.name, uid, denied });
+            return libraries.denied.map_or(Look::Nothing, hidden);
         }
         let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
         let counts =
@@ -155,7 +158,7 @@ impl Processes {
 
 enum Look {
     Uses(Box<ProcessUse>),
-    Hidden,
+    Hidden(HiddenProcess),
     Nothing,
 }
 
@@ -195,8 +198,17 @@ fn is_model(path: &str) -> bool {
 }
 
 fn libraries(folder: &Path) -> Libraries {
-    let Ok(maps) = fs::read_to_string(folder.join("maps")) else { return Libraries::default() };
-    let mut found = Libraries { readable: true, ..Libraries::default() };
+    let mut found = Libraries::default();
+    let maps = match fs::read(folder.join("maps")) {
+        Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
+        // A process that ended meanwhile hides nothing.
+        Err(_) if !folder.exists() => return found,
+        Err(error) => {
+            let text = error.to_string();
+            let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
+            return Libraries { denied: Some(format!("maps: {text}")), ..found };
+        }
+    };
     let mut last = "";
     for line in maps.lines() {
         // The path is the sixth field and may contain spaces. All mappings of a file are adjacent.
@@ -314,7 +326,7 @@ mod tests {
         let mut processes = Processes::new(proc.path().to_owned());
         let start = Instant::now();
         let (first, hidden) = processes.look(start);
-        assert_eq!((first.len(), hidden), (1, 0));
+        assert_eq!((first.len(), hidden), (1, Vec::new()));
         assert_eq!(first[0].storage_bytes_per_s, None, "one sample gives no rate");
         process(proc.path(), 4_000_001, maps, 300, 5_000);
         let (second, _) = processes.look(start + Duration::from_secs(2));
@@ -336,7 +348,8 @@ mod tests {
         process(proc.path(), 4_000_002, "", 1, 1);
         fs::remove_file(proc.path().join("4000002/maps")).unwrap();
         let (seen, hidden) = Processes::new(proc.path().to_owned()).look(Instant::now());
-        assert_eq!((seen.len(), hidden), (1, 1));
+        let [hidden] = hidden.as_slice() else { unreachable!("one process") };
+        assert_eq!((seen.len(), hidden.pid, hidden.denied.starts_with("maps: ")), (1, 4_000_002, true));
         assert_eq!(
             (seen[0].route, seen[0].mapped.as_slice()),
             (SeenRoute::Mapped, &["/m/a.safetensors".to_owned()][..])

@@ -17,6 +17,9 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// Time between the first and the second sample. It is short, because the first sample has no rates.
 const SECOND: Duration = Duration::from_millis(500);
 
+/// Maximum number of processes in a sample that could not be examined.
+const MOST_HIDDEN: usize = 256;
+
 /// A thread that samples the state of the machine. It ends when this value is dropped. A driver call that hangs is
 /// abandoned.
 #[derive(Debug)]
@@ -128,9 +131,12 @@ impl Machine {
     }
 
     fn look(&mut self, now: Instant) -> SystemSample {
-        let (processes, hidden_processes) = self.processes.look(now);
+        let (processes, mut hidden) = self.processes.look(now);
+        let hidden_processes = u32::try_from(hidden.len()).unwrap_or(u32::MAX);
+        hidden.truncate(MOST_HIDDEN);
         let by_root = rustix::process::geteuid().is_root();
-        SystemSample { disks: self.look_at_disks(now), processes, hidden_processes, by_root, ..SystemSample::default() }
+        let disks = self.look_at_disks(now);
+        SystemSample { disks, processes, hidden_processes, hidden, by_root, ..SystemSample::default() }
     }
 
     fn look_at_disks(&mut self, now: Instant) -> Vec<DiskUse> {

@@ -246,7 +246,11 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     let mut title: Vec<Run> = vec![("Processes with CUDA or cuFile".to_owned(), theme.strong)];
     if sample.hidden_processes > 0 {
         let n = sample.hidden_processes;
-        let count = if n == 1 { "one more".to_owned() } else { format!("{n} more") };
+        let count = match sample.hidden.as_slice() {
+            [one] if n == 1 => format!("{} ({})", one.name, one.pid),
+            _ if n == 1 => "one more".to_owned(),
+            _ => format!("{n} more"),
+        };
         let words = format!("  {count} hidden from this user");
         // A text that does not fit into the border is left out.
         if width(&words) + 34 <= usize::from(pen.width()) {
