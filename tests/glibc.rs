@@ -6,8 +6,9 @@
 mod program;
 
 use object::elf::FileHeader64;
-use object::read::elf::FileHeader;
+use object::read::elf::{Dyn, FileHeader, Sym};
 use object::{Endianness, elf};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A version of glibc as (major, minor).
@@ -76,6 +77,36 @@ fn embedded(data: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn the_program_needs_no_symbol_that_glibc_added_after_its_merge() {
     assert_eq!(newer(Path::new(program::PROGRAM), NATIVE), []);
+}
+
+/// The dynamic linker loads the library into programs that have no other library than libc. An unresolved symbol, for
+/// example `rust_eh_personality`, ends each of them at its start.
+#[test]
+fn the_recording_library_needs_only_symbols_of_glibc() {
+    let program = std::fs::read(program::PROGRAM).unwrap();
+    for library in embedded(&program) {
+        let data = library.as_slice();
+        let header = FileHeader64::<Endianness>::parse(data).unwrap();
+        let endian = header.endian().unwrap();
+        let sections = header.sections(endian, data).unwrap();
+        let symbols = sections.symbols(endian, data, elf::SHT_DYNSYM).unwrap();
+        let of_glibc: BTreeSet<String> = needed(data).into_iter().map(|(name, _)| name).collect();
+        let mut missing = Vec::new();
+        for symbol in symbols.iter().skip(1).filter(|symbol| symbol.is_undefined(endian) && !symbol.is_weak()) {
+            let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol).unwrap()).into_owned();
+            if !of_glibc.contains(&name) {
+                missing.push(name);
+            }
+        }
+        assert_eq!((missing, of_glibc.contains("clock_gettime")), (Vec::<String>::new(), true));
+        let (entries, strings) = sections.dynamic(endian, data).unwrap().unwrap();
+        let strings = sections.strings(endian, data, strings).unwrap();
+        let libraries = entries.iter().filter(|entry| entry.tag32(endian).map(i64::from) == Some(elf::DT_NEEDED));
+        for library in libraries {
+            let name = String::from_utf8_lossy(library.string(endian, strings).unwrap()).into_owned();
+            assert!(name == "libc.so.6" || name.starts_with("ld-linux"), "{name}");
+        }
+    }
 }
 
 /// `.ci/release` passes the programs that it built.

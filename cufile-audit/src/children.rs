@@ -3,7 +3,7 @@
 //! The dynamic linker loads this library only if the environment has `LD_AUDIT`. If a program passes an environment
 //! without it, the two variables of this library are added.
 
-use crate::layout::{ENV_FILE, Function, Record, kind};
+use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, kind};
 use crate::linker::{self, LinkMap};
 use crate::rings::{self, Writer};
 use crate::system;
@@ -112,7 +112,8 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let is_lost = is_others || rings::changed_user() || (system::has_slash(bytes) && system::elevates(path));
         if is_lost && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();
-            let record = Record { start_ns: now, end_ns: now, ..Record::default() };
+            let object = if is_others { IN_OTHER_SESSION } else { 0 };
+            let record = Record { start_ns: now, end_ns: now, object, ..Record::default() };
             writer.write_with_text(kind::NOT_RECORDED, 0, record, bytes);
         }
     }

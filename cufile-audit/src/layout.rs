@@ -293,9 +293,12 @@ pub mod kind {
     /// its offset in the file and its size.
     pub const TOUCHED: u16 = 1007;
     /// The program starts another one that is not recorded: one with elevated rights, for which the dynamic linker
-    /// ignores this library, or one of another session. The path of that program follows.
+    /// ignores this library, or one of another session ([`super::IN_OTHER_SESSION`]). The path of that program follows.
     pub const NOT_RECORDED: u16 = 1008;
 }
+
+/// The object in a record of a program that another session records.
+pub const IN_OTHER_SESSION: u64 = 1;
 
 /// The index in [`Record::extra`] of the `errno` of a transfer that returned -1. 0 if it is unknown.
 pub const ERRNO_WORD: usize = 6;

@@ -1,6 +1,6 @@
 //! Records large reads and mappings of files by libc, and copies by libcuda.
 
-use crate::layout::{Function, RECORDED_BYTES, Record, kind};
+use crate::layout::{FILE_BYTES, Function, RECORDED_BYTES, Record, kind};
 use crate::rings::Writer;
 use crate::{capture, mappings, system};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,8 @@ static KNOWN: [AtomicU64; FILES] = [const { AtomicU64::new(0) }; FILES];
 /// The maximum number of pieces of a vectored read that are summed. The kernel accepts no more.
 const PIECES: usize = 1024;
 
+/// A mapping with this bit can be written (sys/mman.h).
+const PROT_WRITE: usize = 2;
 /// The maximum number of copies of a batch that are summed.
 const COPIES: usize = 65_536;
 
@@ -116,7 +118,9 @@ pub(crate) fn record_mapping<const F: usize>(
     offset: usize,
     [start_ns, end_ns]: [u64; 2],
 ) {
-    if result == usize::MAX {
+    // The file of another session has exactly this size.
+    let is_shared_file = length == FILE_BYTES && protection & PROT_WRITE != 0;
+    if result == usize::MAX || is_shared_file {
         return;
     }
     let Some(file) = system::regular_file(fd as i32) else { return };

@@ -2,6 +2,7 @@
 
 use crate::core::{OpenCall, ProgramEnd, RouteProof, WatchReport, WatchedFailure, units};
 
+// docs/watch.md documents these limits.
 /// With fewer transfers than this there is no pattern.
 const HABIT: u64 = 16;
 /// Programs read up to this many bytes without cuFile during their start.
@@ -97,8 +98,12 @@ pub enum WatchAdvice {
         /// The bytes that cuFile transferred.
         cufile_bytes: u64,
     },
-    /// The route of the transfers is unknown.
-    RouteUnknown,
+    /// The route of the transfers is unknown, or only inferred although libcufile's statistics were read.
+    RouteUnknown {
+        /// The transfers that libcufile's statistics count, and those that they count by route. `None` without
+        /// statistics.
+        counted: Option<(u64, u64)>,
+    },
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
     /// Lost details of calls.
@@ -110,6 +115,8 @@ pub enum WatchAdvice {
     },
     /// Programs whose calls were not recorded.
     Unrecorded(Vec<String>),
+    /// Programs whose calls an inner session of gds-top recorded.
+    OtherSession(Vec<String>),
     /// Processes that were still running when the program ended.
     StillRunning(u64),
     /// Calls of additional copies of libcufile, which were not recorded.
@@ -132,10 +139,11 @@ impl WatchAdvice {
             Self::NoODirect { .. } => "no-o-direct",
             Self::Compat { .. } => "compat-route",
             Self::NotByCuFile { .. } => "not-by-cufile",
-            Self::RouteUnknown => "route-unknown",
+            Self::RouteUnknown { .. } => "route-unknown",
             Self::Unfinished(_) => "unfinished-stream-transfers",
             Self::Lost { .. } => "lost-events",
             Self::Unrecorded(_) => "programs-not-recorded",
+            Self::OtherSession(_) => "other-session",
             Self::StillRunning(_) => "still-running",
             Self::LibrariesLeftOut(_) => "libraries-left-out",
         }
@@ -159,7 +167,8 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     }
     advice.extend(report.failures.iter().map(failed));
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
-    let transfers: u64 = units::sum(all().map(|t| t.count));
+    // Transfers that failed or moved 0 bytes show no habit of the program.
+    let transfers: u64 = report.transfers();
     let plain: u64 = units::sum(report.files.iter().map(|file| file.plain.bytes));
     let mapped: u64 = units::sum(report.files.iter().map(|file| file.plain.touched_bytes));
     let cufile_bytes: u64 = units::sum(all().map(|t| t.bytes));
@@ -172,15 +181,17 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     if report.unfinished > 0 {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
     }
-    let used: Vec<_> = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).collect();
+    let used: Vec<_> = report.files.iter().filter(|file| file.moved() > 0).collect();
     let inferred = |file: &&&crate::core::WatchedFile| file.route == crate::core::Route::Compat;
     let compat = used.iter().filter(inferred).count() as u64;
     if compat > 0 {
         let proven = used.iter().filter(inferred).all(|file| file.proven);
         advice.push(WatchAdvice::Compat { files: compat, proven });
     }
-    if used.iter().any(|file| matches!(file.proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter)) {
-        advice.push(WatchAdvice::RouteUnknown);
+    let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
+    if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
+        let counted = report.statistics.map(|seen| (seen.transfers(), seen.by_route()));
+        advice.push(WatchAdvice::RouteUnknown { counted });
     }
     if transfers >= HABIT {
         let registered = report.buffers.registered;
@@ -199,7 +210,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     }
     let reads = || report.files.iter().map(|file| file.reads);
     let (count, small, bytes) = (
-        units::sum(reads().map(|t| t.count)),
+        units::sum(reads().map(|t| t.moved())),
         units::sum(reads().map(|t| t.below_mib)),
         units::sum(reads().map(|t| t.bytes)),
     );
@@ -210,9 +221,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     if count >= HABIT && bytes >= MUCH_BYTES && single && report.reading_threads == 1 {
         advice.push(WatchAdvice::OneThread { reads: count, bytes });
     }
-    let buffered = report.files.iter().filter(|file| file.o_direct == Some(false)).count() as u64;
+    let buffered = used.iter().filter(|file| file.o_direct == Some(false)).count() as u64;
     if buffered > 0 {
-        let of = report.files.iter().filter(|file| file.registrations > 0).count() as u64;
+        let of = used.iter().filter(|file| file.registrations > 0).count() as u64;
         advice.push(WatchAdvice::NoODirect { files: buffered, of });
     }
     if report.attached.as_ref().is_some_and(|process| process.recorded) {
@@ -221,6 +232,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     }
     if !report.unrecorded.is_empty() {
         advice.push(WatchAdvice::Unrecorded(report.unrecorded.clone()));
+    }
+    if !report.in_other_session.is_empty() {
+        advice.push(WatchAdvice::OtherSession(report.in_other_session.clone()));
     }
     if report.still_running > 0 {
         advice.push(WatchAdvice::StillRunning(report.still_running));
@@ -244,11 +258,14 @@ pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
 /// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
-    let mut used = report.files.iter().filter(|file| file.reads.count + file.writes.count > 0).peekable();
+    // Transfers of 0 bytes take no route.
+    let takes_route = |file: &&crate::core::WatchedFile| file.moved() + file.reads.errors + file.writes.errors > 0;
+    let mut used = report.files.iter().filter(takes_route).peekable();
     used.peek()?;
     let is_complete = report.lost_events == 0
         && report.libraries_left_out == 0
         && report.unrecorded.is_empty()
+        && report.in_other_session.is_empty()
         && report.open_calls.is_empty()
         && report.still_running == 0;
     Some(is_complete && used.all(|file| file.proven && file.route.is_direct()))
@@ -257,7 +274,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{BufferUse, Route, Transfers, WatchedFile, WatchedLibrary};
+    use crate::core::{BufferUse, Route, RouteStatistics, Transfers, WatchedFile, WatchedLibrary};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {
@@ -321,10 +338,37 @@ mod tests {
         }
         for (incomplete, id) in [
             (WatchReport { unrecorded: vec!["/bin/x".to_owned()], ..report.clone() }, "programs-not-recorded"),
+            (WatchReport { in_other_session: vec!["x".to_owned()], ..report.clone() }, "other-session"),
             (WatchReport { still_running: 2, ..report }, "still-running"),
         ] {
             assert_eq!((ids(&incomplete), is_proven_direct(&incomplete)), (vec![id], Some(false)));
         }
+    }
+
+    #[test]
+    fn transfers_that_moved_no_bytes_feed_no_advice_about_habits() {
+        let reads = Transfers { count: 1000, errors: 500, empty: 500, ..Transfers::default() };
+        let buffers = BufferUse { registered: 1000, ..BufferUse::default() };
+        let mut report =
+            WatchReport { files: vec![file(reads)], buffers, reading_threads: 1, ..WatchReport::default() };
+        (report.files[0].proven, report.files[0].o_direct) = (false, Some(false));
+        assert_eq!(ids(&report), Vec::<&str>::new());
+        assert_eq!(is_proven_direct(&report), Some(false));
+        // The share of a habit is that of the transfers that moved bytes.
+        report.files[0].reads = Transfers { count: 1020, below_mib: 20, bytes: 20 * 4096, ..reads };
+        (report.buffers, report.files[0].o_direct) = (BufferUse::default(), Some(true));
+        assert_eq!(watch_advice(&report), [WatchAdvice::SmallReads { count: 20, of: 20 }]);
+    }
+
+    #[test]
+    fn statistics_without_a_route_are_advised_even_if_the_route_is_inferred() {
+        let reads = Transfers { count: 20, bytes: 20 << 24, ..Transfers::default() };
+        let statistics = Some(RouteStatistics { processes: 1, reads: 20, ..RouteStatistics::default() });
+        let mut report = WatchReport { files: vec![file(reads)], statistics, ..WatchReport::default() };
+        report.files[0].proof = RouteProof::NoDirectRoute;
+        assert_eq!(watch_advice(&report), [WatchAdvice::RouteUnknown { counted: Some((20, 0)) }]);
+        report.statistics = Some(RouteStatistics { posix: 20, ..report.statistics.unwrap_or_default() });
+        assert_eq!(watch_advice(&report), []);
     }
 
     #[test]

@@ -166,7 +166,15 @@ fn paces(before: &WatchReport, now: &WatchReport, threshold: f64) -> Vec<PaceCha
             result: result(&old, &new, threshold),
         }
     };
-    kinds.into_iter().map(change).collect()
+    let mut paces: Vec<PaceChange> = kinds.into_iter().map(change).collect();
+    // A single call shows little, so functions with several calls are first. Of these, the one with the most time is.
+    let weight = |pace: &PaceChange| {
+        let calls = pace.before.count.max(pace.now.count);
+        let time = |side: &PaceSide| side.mean_ns.saturating_mul(side.count);
+        (calls > 1, time(&pace.before).max(time(&pace.now)))
+    };
+    paces.sort_by_key(|pace| std::cmp::Reverse(weight(pace)));
+    paces
 }
 
 fn side(pace: &CallPace, wall_ns: u64) -> PaceSide {
@@ -250,6 +258,24 @@ mod tests {
         let sides = &compare_watched(&paced(&steady), &paced(&slower), WATCH_THRESHOLD).paces[0];
         assert_eq!((sides.before.count, sides.before.mean_ns, sides.now.mean_ns), (800, 1000, 1299));
         assert!((sides.now.calls_per_s - 800.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn the_function_with_the_most_time_is_first_and_a_single_call_is_last() {
+        let pace = |function: &str, parts: &[(u64, u64)]| CallPace {
+            function: function.to_owned(),
+            parts: parts.to_vec(),
+            ..CallPace::default()
+        };
+        let paces = vec![
+            pace("cuFileDriverOpen", &[(1, 900_000_000)]),
+            pace("cuFileBufRegister", &[(20, 1000)]),
+            pace("cuFileRead", &[(10, 50_000), (10, 50_000)]),
+        ];
+        let report = WatchReport { paces, ..WatchReport::default() };
+        let compared = compare_watched(&report, &report, WATCH_THRESHOLD).paces;
+        let names: Vec<&str> = compared.iter().map(|pace| pace.function.as_str()).collect();
+        assert_eq!(names, ["cuFileRead", "cuFileBufRegister", "cuFileDriverOpen"]);
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     if let Some(unmet) = unmet {
         note(unmet);
     }
-    let could_run = if seen.is_some_and(is_not_examined) { COULD_NOT_RUN } else { FINE };
+    let could_run = if seen.is_some_and(is_not_recorded) { COULD_NOT_RUN } else { FINE };
     let worse = match (&baseline, outcome.state.watch.as_deref()) {
         (Some((name, before)), Some(now)) => {
             let threshold = args.threshold.map_or(WATCH_THRESHOLD, |percent| percent / 100.0);
@@ -112,9 +112,13 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     Ok(outcome.exit.max(if unmet.is_none() { FINE } else { BAD_ANSWER }).max(worse).max(could_run))
 }
 
-/// Whether the process that was attached could not be examined at all.
-fn is_not_examined(report: &WatchReport) -> bool {
-    report.attached.as_ref().is_some_and(|process| !process.recorded && !process.readable)
+/// Whether nothing is known: the process that was attached could not be examined, or no program that was started
+/// loaded the recording library.
+fn is_not_recorded(report: &WatchReport) -> bool {
+    match &report.attached {
+        Some(process) => !process.recorded && !process.readable,
+        None => report.ended.is_some() && report.programs == 0,
+    }
 }
 
 fn name(path: &Path) -> String {

@@ -38,6 +38,9 @@ pub struct WatchReport {
     pub not_loaded: Option<NotLoaded>,
     /// The programs whose calls are not recorded although they have libcufile mapped, or whose mappings cannot be read.
     pub unrecorded: Vec<String>,
+    /// The programs whose calls another session of gds-top records, because `gds-top watch` started them inside the
+    /// watched program.
+    pub in_other_session: Vec<String>,
     /// The number of recorded processes that were still running when the program ended.
     pub still_running: u64,
     /// The number of processes that had libcuda mapped.
@@ -109,6 +112,8 @@ pub enum NotLoaded {
     OtherLibc,
     /// The file with the recorded calls became shorter, so it is not known whether the library was loaded.
     Truncated,
+    /// A program wrote impossible values into the file with the recorded calls, so no value in it is known.
+    Overwritten,
 }
 
 /// The procfs counters of all observed processes.
@@ -205,9 +210,10 @@ pub struct AttachedProcess {
     pub libcufile: Option<String>,
     /// The files that it has open or mapped, without devices and libraries.
     pub files: Vec<AttachedFile>,
-    /// The bytes that its read calls returned since the attach. Direct routes of cuFile make no read calls.
+    /// The bytes that read calls of the process and its descendants returned since the attach. Direct routes of cuFile
+    /// make no read calls.
     pub read_call_bytes: Option<u64>,
-    /// The bytes read from storage through the kernel since the attach.
+    /// The bytes that the process and its descendants read from storage through the kernel since the attach.
     pub storage_read_bytes: Option<u64>,
     /// The reads that nvidia-fs counted since the attach, of all processes.
     pub nvfs_reads: Option<u64>,
@@ -218,6 +224,9 @@ pub struct AttachedProcess {
 pub struct AttachedFile {
     /// Its path.
     pub path: String,
+    /// Its size. 0 if it is unknown.
+    #[serde(default)]
+    pub bytes: u64,
     /// The number of its descriptors.
     pub descriptors: u64,
     /// Whether all descriptors have `O_DIRECT`.
@@ -273,6 +282,10 @@ pub struct Transfers {
     pub bytes: u64,
     /// The number of failed transfers.
     pub errors: u64,
+    /// The number of transfers that succeeded and moved 0 bytes. Like failed ones, they are in no count below, except
+    /// `batched` and `streamed`.
+    #[serde(default)]
+    pub empty: u64,
     /// The number of transfers below 1 MiB.
     pub below_mib: u64,
     /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
@@ -459,11 +472,45 @@ pub struct RouteStatistics {
 }
 
 impl WatchReport {
-    /// The transfers of all files that did not fail.
+    /// The transfers of all files that moved bytes, or whose result is not known.
     #[must_use]
     pub fn transfers(&self) -> u64 {
-        let worked = |t: &Transfers| t.count.saturating_sub(t.errors);
-        let of = |file: &WatchedFile| worked(&file.reads).saturating_add(worked(&file.writes));
-        self.files.iter().map(of).fold(0, u64::saturating_add)
+        self.files.iter().map(WatchedFile::moved).fold(0, u64::saturating_add)
+    }
+
+    /// Whether libcufile's statistics count transfers and none of them by route.
+    #[must_use]
+    pub fn statistics_name_no_route(&self) -> bool {
+        self.statistics.is_some_and(|seen| seen.by_route() == 0 && seen.transfers() > 0)
+    }
+}
+
+impl Transfers {
+    /// The transfers that moved bytes, or whose result is not known.
+    #[must_use]
+    pub const fn moved(&self) -> u64 {
+        self.count.saturating_sub(self.errors).saturating_sub(self.empty)
+    }
+}
+
+impl WatchedFile {
+    /// The reads and writes that moved bytes, or whose result is not known.
+    #[must_use]
+    pub const fn moved(&self) -> u64 {
+        self.reads.moved().saturating_add(self.writes.moved())
+    }
+}
+
+impl RouteStatistics {
+    /// The transfers that libcufile counted.
+    #[must_use]
+    pub const fn transfers(&self) -> u64 {
+        self.reads.saturating_add(self.writes).saturating_add(self.batch_entries)
+    }
+
+    /// The transfers that libcufile counted by route.
+    #[must_use]
+    pub const fn by_route(&self) -> u64 {
+        self.nvfs.saturating_add(self.p2pdma).saturating_add(self.posix)
     }
 }

@@ -24,10 +24,11 @@ const LOCKED_BY_REMOVER: &str = "/sys/bus/event_source/devices/uprobe/format/ret
 /// Time between two attempts to get the lock. A process that adds probes gets it first.
 const TRY_EVERY: Duration = Duration::from_micros(200);
 const REMOVER_TRIES_EVERY_US: libc::c_uint = 2000;
-/// Any user can lock these files. So a lock is only waited for this long: two seconds, one second, five minutes.
+/// Any user can lock these files. So a lock is only waited for this long: two seconds for a process that adds probes.
+/// A removal waits five minutes for all its locks together, of which one second for each probe.
 const ADDER_WAITS: Duration = Duration::from_secs(2);
 const REMOVER_TRIES: u32 = 500;
-const TURN_TRIES: u32 = 150_000;
+const ALL_REMOVER_TRIES: u32 = 150_000;
 
 /// Stops the removal of the probes of other sessions until it is dropped.
 #[derive(Debug)]
@@ -90,16 +91,17 @@ impl Keeper {
     }
 }
 
-/// Tries to lock a file several times. It is not locked if the descriptor is negative.
+/// Tries to lock a file once, and again up to `tries` times, of which `left` are left for all calls. The file is not locked if the
+/// descriptor is negative.
 ///
 /// # Safety
 /// Only system calls are made, so this may be called in a forked child.
-unsafe fn try_lock(file: i32, tries: u32) {
-    let mut left = tries;
+unsafe fn try_lock(file: i32, tries: u32, left: &mut u32) {
+    let until = left.saturating_sub(tries);
     // SAFETY: both calls have no conditions.
     unsafe {
-        while file >= 0 && left > 0 && libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) < 0 {
-            left -= 1;
+        while file >= 0 && libc::flock(file, libc::LOCK_EX | libc::LOCK_NB) < 0 && *left > until {
+            *left -= 1;
             libc::usleep(REMOVER_TRIES_EVERY_US);
         }
     }
@@ -130,14 +132,40 @@ unsafe fn keep(kept: &[i32], reader: i32, locks: &[CString; 2]) -> ! {
             libc::ioctl(*fd, DISABLE as _, 0);
         }
         let [lock, turn] = [0, 1].map(|at: usize| libc::open(locks[at].as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC));
-        try_lock(turn, TURN_TRIES);
+        let mut left = ALL_REMOVER_TRIES;
+        // Half of the time is for the removals of other sessions.
+        try_lock(turn, ALL_REMOVER_TRIES / 2, &mut left);
         for fd in kept.iter().filter(|fd| **fd != reader) {
-            try_lock(lock, REMOVER_TRIES);
+            try_lock(lock, REMOVER_TRIES, &mut left);
             libc::close(*fd);
             libc::flock(lock, libc::LOCK_UN);
             // Other processes can get the lock now.
             libc::usleep(REMOVER_TRIES_EVERY_US);
         }
         libc::_exit(0)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_user_holds_delays_the_removal_of_all_probes_for_a_limited_time() {
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let held = File::open(path.path()).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let file = File::open(path.path()).unwrap();
+        let mut left = 8;
+        for expected in [5, 2, 0, 0] {
+            // SAFETY: the function has no further conditions outside a forked child.
+            unsafe { try_lock(file.as_raw_fd(), 3, &mut left) };
+            assert_eq!(left, expected);
+        }
+        drop(held);
+        // SAFETY: as above.
+        unsafe { try_lock(file.as_raw_fd(), 3, &mut left) };
+        assert!(flock(File::open(path.path()).unwrap(), FlockOperation::NonBlockingLockExclusive).is_err());
     }
 }

@@ -18,18 +18,27 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
         );
     }
     let unclear = |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
-    let unclear: Vec<String> = comparison
-        .paces
+    let unclear: Vec<&PaceChange> = comparison.paces.iter().filter(unclear).collect();
+    let mut sentences: Vec<String> = unclear
         .iter()
-        .filter(unclear)
-        .map(|pace| slower(&name(&pace.function, pace.up_to_bytes), pace.before.mean_ns, pace.now.mean_ns))
+        .take(NAMED)
+        .map(|pace| {
+            let side = |side: &PaceSide| (side.mean_ns, side.count == 1);
+            slower(&name(&pace.function, pace.up_to_bytes), side(&pace.before), side(&pace.now))
+        })
         .collect();
     if unclear.is_empty() {
         return Answer::new(Status::Pass, format!("No regression against {baseline}."), "");
     }
-    let why = "The recordings are too short or vary too much to decide.";
-    Answer::new(Status::Info, format!("No regression is proven against {baseline}."), unclear.join(" ") + " " + why)
+    if let Some(more) = unclear.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        sentences.push(format!("{} more in the table.", plural(more as u64, "difference")));
+    }
+    sentences.push("The recordings are too short or vary too much to decide.".to_owned());
+    Answer::new(Status::Info, format!("No regression is proven against {baseline}."), sentences.join(" "))
 }
+
+/// Maximum number of differences in the answer that are not decided.
+const NAMED: usize = 3;
 
 fn name(function: &str, up_to_bytes: u64) -> String {
     match up_to_bytes {
@@ -39,14 +48,18 @@ fn name(function: &str, up_to_bytes: u64) -> String {
     }
 }
 
-fn slower(what: &str, before_ns: u64, now_ns: u64) -> String {
-    format!("{what} takes {} on average, {} before.", duration(now_ns), duration(before_ns))
+/// A difference of durations. A single call has no average.
+fn slower(what: &str, (before_ns, before_is_one): (u64, bool), (now_ns, now_is_one): (u64, bool)) -> String {
+    let of = |is_one: bool| if is_one { " in one call" } else { " on average" };
+    let of_before = if before_is_one == now_is_one { "" } else { of(before_is_one) };
+    format!("{what} takes {}{}, {}{of_before} before.", duration(now_ns), of(now_is_one), duration(before_ns))
 }
 
 fn sentence(regression: &WatchRegression) -> String {
     match regression {
         WatchRegression::Slower { function, up_to_bytes, before_ns, now_ns } => {
-            slower(&name(function, *up_to_bytes), *before_ns, *now_ns)
+            // Such a result needs several calls in both recordings.
+            slower(&name(function, *up_to_bytes), (*before_ns, false), (*now_ns, false))
         }
         WatchRegression::MoreErrors { function, before, now } => {
             format!("{} of {function} failed, {} before.", plural(*now, "call"), count(*before))

@@ -2,11 +2,12 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::outside;
+use super::outside::{self, Input};
 use super::probes::{self, Recorder};
+use super::rings::now_ns;
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
-use crate::core::{AttachedFile, AttachedProcess, ProgramEnd, WatchReport, WatchedCall, is_libcufile};
+use crate::core::{AttachedFile, AttachedProcess, ProcessIo, ProgramEnd, WatchReport, WatchedCall, is_libcufile};
 use procfs::process::{FDTarget, MMapPath, Process};
 use rustix::process::geteuid;
 use std::collections::BTreeMap;
@@ -33,7 +34,8 @@ pub struct Attached {
     time: Option<Duration>,
     until: Option<Instant>,
     look_took: Duration,
-    read_before: Option<(u64, u64)>,
+    read_before: Option<ProcessIo>,
+    input: Input,
     nvfs_before: Option<u64>,
     report: WatchReport,
     recorder: Option<Recorder>,
@@ -60,13 +62,16 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     }
     let other_user = process.uid().map_err(failed)? != geteuid().as_raw();
     let started = stat.starttime;
+    let mut input = Input::default();
+    input.add(&outside::tree(pid));
     let mut attached = Attached {
         started,
         attached_at: Instant::now(),
         time,
         until: None,
         look_took: Duration::ZERO,
-        read_before: reads(&process),
+        read_before: input.total(),
+        input,
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
             command: process.cmdline().unwrap_or_default(),
@@ -78,17 +83,12 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         tally: Tally::default(),
     };
     attached.tally.began_late = true;
-    attached.tally.began_at(super::launch::now_ns());
+    attached.tally.began_at(now_ns());
     attached.look();
     // The kernel may need a second or more to set the probes. The time to watch begins then.
     attached.attached_at = Instant::now();
     attached.until = attached.time.map(|time| attached.attached_at + time);
     Ok(attached)
-}
-
-/// Bytes of read calls and bytes from storage.
-fn reads(process: &Process) -> Option<(u64, u64)> {
-    process.io().ok().map(|io| (io.rchar, io.read_bytes))
 }
 
 impl Attached {
@@ -145,10 +145,12 @@ impl Attached {
     }
 
     fn look(&mut self) {
+        let processes = outside::tree(self.process.pid.unsigned_abs());
+        self.input.add(&processes);
         self.look_at_files();
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
-        for process in outside::tree(self.process.pid.unsigned_abs()) {
+        for process in processes {
             for map in process.maps().into_iter().flatten() {
                 let MMapPath::Path(path) = map.pathname else { continue };
                 if libraries.len() < probes::MOST_COPIES
@@ -196,10 +198,9 @@ impl Attached {
             }
         }
         seen.files = files.into_values().collect();
-        let since = reads(&self.process).zip(self.read_before);
-        if let Some((now, before)) = since {
-            seen.read_call_bytes = Some(now.0.saturating_sub(before.0));
-            seen.storage_read_bytes = Some(now.1.saturating_sub(before.1));
+        if let Some((now, before)) = self.input.total().zip(self.read_before) {
+            seen.read_call_bytes = Some(now.read_call_bytes.saturating_sub(before.read_call_bytes));
+            seen.storage_read_bytes = Some(now.storage_read_bytes.saturating_sub(before.storage_read_bytes));
         }
         seen.nvfs_reads = routes::nvfs_reads().zip(self.nvfs_before).map(|(now, then)| now.saturating_sub(then));
     }
@@ -214,7 +215,7 @@ impl Attached {
             command: self.report.command.clone(),
             ended: self.report.ended,
             attached: self.report.attached.clone(),
-            open_calls: recorder.open_calls(super::launch::now_ns()),
+            open_calls: recorder.open_calls(now_ns()),
             // The results of stream transfers are not known, because they are read too late.
             unfinished: 0,
             ..self.tally.report(&recorder.totals())
@@ -235,7 +236,10 @@ fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a 
     if files.len() >= MOST_FILES && !files.contains_key(&path) {
         path = MORE_FILES.to_owned();
     }
-    files.entry(path.clone()).or_insert_with(|| AttachedFile { path, ..AttachedFile::default() })
+    files.entry(path.clone()).or_insert_with(|| {
+        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
+        AttachedFile { path, bytes, ..AttachedFile::default() }
+    })
 }
 
 fn name(path: &Path) -> &str {

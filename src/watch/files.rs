@@ -37,6 +37,23 @@ pub(super) struct Transfer {
     pub(super) registered: Option<bool>,
 }
 
+impl Transfer {
+    /// Changes the count of each property that can make transfers slow, if the transfer has it.
+    fn habits(&self, counts: &mut Transfers, change: impl Fn(&mut u64)) {
+        let aligned = [self.offset, self.size, self.address].iter().all(|number| number.is_multiple_of(ALIGNED));
+        for (has, count) in [
+            (self.size < MIB, &mut counts.below_mib),
+            (!aligned, &mut counts.unaligned),
+            (self.registered == Some(false), &mut counts.unregistered),
+            (self.registered.is_none(), &mut counts.maybe_registered),
+        ] {
+            if has {
+                change(count);
+            }
+        }
+    }
+}
+
 /// A file with its transfers.
 #[derive(Debug)]
 pub(super) struct File {
@@ -92,28 +109,30 @@ impl File {
 
     /// Counts a submitted transfer.
     pub(super) fn submit(&mut self, transfer: &Transfer) {
-        let aligned = [transfer.offset, transfer.size, transfer.address].iter().all(|n| n.is_multiple_of(ALIGNED));
-        let counts = if transfer.write { &mut self.writes } else { &mut self.reads };
+        let counts = self.counts(transfer.write);
         counts.count += 1;
-        counts.below_mib += u64::from(transfer.size < MIB);
-        counts.unaligned += u64::from(!aligned);
-        counts.unregistered += u64::from(transfer.registered == Some(false));
-        counts.maybe_registered += u64::from(transfer.registered.is_none());
         counts.batched += u64::from(transfer.how == How::Batch);
         counts.streamed += u64::from(transfer.how == How::Stream);
+        transfer.habits(counts, |count| *count += 1);
     }
 
-    /// Counts a completed transfer. `result` is the number of bytes or a negative error code.
-    pub(super) fn finish(&mut self, write: bool, offset: u64, result: i64) {
-        let counts = if write { &mut self.writes } else { &mut self.reads };
-        let Ok(bytes) = u64::try_from(result) else {
-            counts.errors += 1;
-            return;
-        };
+    /// Counts a completed transfer. `result` is the number of bytes or a negative error code. The habits of a transfer
+    /// that moved no bytes are not counted, because changing them would not make the program faster.
+    pub(super) fn finish(&mut self, transfer: &Transfer, result: i64) {
+        let counts = self.counts(transfer.write);
+        let bytes = u64::try_from(result).unwrap_or(0);
+        counts.errors += u64::from(result < 0);
+        counts.empty += u64::from(result == 0);
         counts.bytes = counts.bytes.saturating_add(bytes);
-        if !write {
-            self.read_tensors(offset, bytes);
+        if bytes == 0 {
+            transfer.habits(counts, |count| *count = count.saturating_sub(1));
+        } else if !transfer.write {
+            self.read_tensors(transfer.offset, bytes);
         }
+    }
+
+    const fn counts(&mut self, write: bool) -> &mut Transfers {
+        if write { &mut self.writes } else { &mut self.reads }
     }
 
     /// Counts a completed read of libc.
@@ -237,7 +256,7 @@ mod tests {
         let mut file = File::new(path.to_string_lossy().into_owned(), &mut 0);
         for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
             file.submit(&read_of(offset, size));
-            file.finish(false, offset, size.cast_signed());
+            file.finish(&read_of(offset, size), size.cast_signed());
         }
         let seen = file.seen();
         let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
@@ -290,8 +309,20 @@ mod tests {
         for transfer in [read_of(0, 8192), read_of(1, 4096), Transfer { registered: Some(false), ..read_of(0, MIB) }] {
             file.submit(&transfer);
         }
-        file.finish(false, 0, -5);
         let reads = file.seen().reads;
-        assert_eq!((reads.unaligned, reads.below_mib, reads.unregistered, reads.errors), (1, 2, 1, 1));
+        assert_eq!((reads.unaligned, reads.below_mib, reads.unregistered, reads.errors), (1, 2, 1, 0));
+    }
+
+    #[test]
+    fn transfers_without_bytes_are_counted_and_their_habits_are_not() {
+        let mut file = File::new("/x".to_owned(), &mut 0);
+        let bad = Transfer { registered: Some(false), ..read_of(1, 100) };
+        for (transfer, result) in [(bad, -5), (bad, 0), (bad, 100), (read_of(0, 4096), 4096)] {
+            file.submit(&transfer);
+            file.finish(&transfer, result);
+        }
+        let reads = file.seen().reads;
+        assert_eq!((reads.count, reads.errors, reads.empty, reads.moved(), reads.bytes), (4, 1, 1, 2, 4196));
+        assert_eq!((reads.unaligned, reads.below_mib, reads.unregistered, reads.maybe_registered), (1, 2, 1, 0));
     }
 }

@@ -1,15 +1,15 @@
 //! Starts a program with the recording library and reads its calls until it ends.
 
 use super::error::WatchError;
+use super::group::Group;
 use super::library::{self, Library};
 use super::not_loaded;
 use super::outside::Outside;
-use super::rings::{Group, Reader};
+use super::rings::{Reader, now_ns};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
 use cufile_audit::layout::{ENV_FILE, header};
-use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -121,12 +121,6 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     })
 }
 
-/// Current time in nanoseconds on the clock of the recording library.
-pub(super) fn now_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
-}
-
 impl Watched {
     /// The process id of the program.
     #[must_use]
@@ -160,9 +154,16 @@ impl Watched {
         self.drains += 1;
         let now = Instant::now();
         let is_scarce = Reader::is_scarce(&self.library.words) && now >= self.next_search;
-        if is_scarce || self.drains.is_multiple_of(LOOK_FOR_ENDED) {
+        let searches = is_scarce || self.drains.is_multiple_of(LOOK_FOR_ENDED);
+        if searches {
+            // The counters of ended threads are added, so they are examined before.
+            self.reader.check(&self.library.words, self.started_ns);
             self.reader.free_ended(&self.library.words, &mut new);
             self.next_search = now + now.elapsed() * SEARCH_SHARE;
+        }
+        self.reader.check_records(&new, self.started_ns);
+        if self.reader.is_overwritten(&self.library.words) {
+            return;
         }
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
@@ -199,6 +200,7 @@ impl Watched {
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
+        self.reader.check(&self.library.words, self.started_ns);
         if self.library.words.load(header::PROGRAMS) == 0 {
             let is_cut = self.library.words.is_cut();
             self.not_loaded = if is_cut { Some(NotLoaded::Truncated) } else { not_loaded::reason(&self.program) };
@@ -209,12 +211,24 @@ impl Watched {
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;
+        let wall_ns = now_ns().saturating_sub(self.started_ns);
+        if self.reader.is_overwritten(words) {
+            // No number in the file is known to be right, not even the number of programs.
+            return WatchReport {
+                command: self.command.clone(),
+                ended: self.ended,
+                wall_ns,
+                not_loaded: Some(NotLoaded::Overwritten),
+                process_io: self.outside.io(),
+                ..WatchReport::default()
+            };
+        }
         let totals = self.reader.totals(words);
         let uncounted = words.load(header::WITHOUT_RING);
         let mut report = WatchReport {
             command: self.command.clone(),
             ended: self.ended,
-            wall_ns: now_ns().saturating_sub(self.started_ns),
+            wall_ns,
             programs: words.load(header::PROGRAMS),
             open_calls: self.reader.open_calls(words, now_ns()),
             uncounted,
@@ -222,6 +236,7 @@ impl Watched {
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
             not_loaded: self.not_loaded,
             unrecorded: self.unrecorded(),
+            in_other_session: self.tally.in_other_session.iter().cloned().collect(),
             cuda_processes: self.outside.cuda_processes(),
             still_running: self.still_running,
             process_io: self.outside.io(),

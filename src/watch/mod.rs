@@ -5,8 +5,11 @@
 
 mod attach;
 mod classes;
+mod descriptors;
 mod error;
 mod files;
+mod group;
+mod hit_bytes;
 mod kv_names;
 mod launch;
 mod library;
@@ -14,6 +17,7 @@ mod not_loaded;
 mod outside;
 mod paces;
 mod plain;
+mod possible;
 mod probes;
 mod recent;
 mod ring_bytes;
@@ -25,6 +29,8 @@ mod tally;
 
 pub use attach::{Attached, attach};
 pub use error::WatchError;
+#[doc(hidden)]
+pub use hit_bytes::read_hits;
 pub use launch::{Launch, Output, Watched, start};
 #[doc(hidden)]
 pub use ring_bytes::read_ring;

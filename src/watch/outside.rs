@@ -28,8 +28,9 @@ const DEFAULT_CONFIGURATION: &str = "/etc/cufile.json";
 pub(super) struct Outside {
     root: u32,
     next: Instant,
-    /// The last counters of each process. If a process ends, its counts after the last reading are missing.
-    io: HashMap<u32, ProcessIo>,
+    /// The processes whose configuration is known.
+    configured: HashSet<u32>,
+    io: Input,
     rings: HashMap<(u32, u64), u64>,
     configurations: BTreeMap<String, WatchedConfiguration>,
     /// For each process without the recording library: how often it was seen like that, and its program.
@@ -45,12 +46,12 @@ const MOST_UNRECORDED: usize = 32;
 
 impl Outside {
     pub(super) fn new(root: u32) -> Self {
-        let (io, rings) = (HashMap::new(), HashMap::new());
         Self {
             root,
             next: Instant::now(),
-            io,
-            rings,
+            configured: HashSet::new(),
+            io: Input::default(),
+            rings: HashMap::new(),
             configurations: BTreeMap::new(),
             without: HashMap::new(),
             unrecorded: BTreeSet::new(),
@@ -65,12 +66,17 @@ impl Outside {
             return;
         }
         let mapping = tally.plain_processes();
-        for process in tree(self.root) {
+        let processes = tree(self.root);
+        self.io.add(&processes);
+        for process in &processes {
             let pid = process.pid.unsigned_abs();
-            self.counters(pid, &process);
-            self.libraries(pid, &process);
+            if self.configured.insert(pid) {
+                self.configuration(process);
+            }
+            self.completions(pid);
+            self.libraries(pid, process);
             if mapping.contains(&pid) {
-                pages(&process, tally);
+                pages(process, tally);
             }
         }
         self.next = now + LEAST.max(now.elapsed() * SHARE);
@@ -116,26 +122,8 @@ impl Outside {
         self.cuda.len() as u64
     }
 
-    fn counters(&mut self, pid: u32, process: &Process) {
-        if !self.io.contains_key(&pid) {
-            self.configuration(process);
-        }
-        // Without the right to examine the process, its counters are missing, not zero.
-        let Ok(counted) = process.io() else { return };
-        let mut io = ProcessIo {
-            read_call_bytes: counted.rchar,
-            storage_read_bytes: counted.read_bytes,
-            io_uring_requests: self.rings(pid),
-            ..ProcessIo::default()
-        };
-        if let Ok(stat) = process.stat() {
-            (io.major_faults, io.minor_faults) = (stat.majflt, stat.minflt);
-        }
-        self.io.insert(pid, io);
-    }
-
-    /// The number of requests that the rings of a process completed. For a closed ring, it is the last known number.
-    fn rings(&mut self, pid: u32) -> u64 {
+    /// Reads the number of requests that the rings of a process completed.
+    fn completions(&mut self, pid: u32) {
         for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             if !std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]") {
                 continue;
@@ -147,7 +135,6 @@ impl Outside {
                 *known = completed.max(*known);
             }
         }
-        self.rings.iter().filter(|((process, _), _)| *process == pid).map(|(_, completed)| completed).sum()
     }
 
     fn configuration(&mut self, process: &Process) {
@@ -159,20 +146,63 @@ impl Outside {
         self.configurations.insert(path.clone(), WatchedConfiguration { path, exists, from_environment });
     }
 
-    /// The total counters of all processes.
+    /// The total counters of all processes. For a closed ring of io_uring, it is the last known number.
     pub(super) fn io(&self) -> Option<ProcessIo> {
-        self.io.values().copied().reduce(|a, b| ProcessIo {
-            read_call_bytes: a.read_call_bytes + b.read_call_bytes,
-            storage_read_bytes: a.storage_read_bytes + b.storage_read_bytes,
-            major_faults: a.major_faults + b.major_faults,
-            minor_faults: a.minor_faults + b.minor_faults,
-            io_uring_requests: a.io_uring_requests + b.io_uring_requests,
-        })
+        let io_uring_requests = self.rings.values().fold(0, |sum: u64, completed| sum.saturating_add(*completed));
+        self.io.total().map(|io| ProcessIo { io_uring_requests, ..io })
     }
 
     pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
         self.configurations.values().cloned().collect()
     }
+}
+
+/// The counters of a process and its descendants in procfs.
+///
+/// When a process has waited for a child that ended, the kernel adds the counters of the child to its own. So only
+/// living processes are added. The sum is less if nobody waited for a process; then the larger sum stays.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    largest: Option<ProcessIo>,
+}
+
+impl Input {
+    /// Adds the counters of these living processes.
+    pub(super) fn add(&mut self, processes: &[Process]) {
+        // Without the right to examine a process, its counters are missing, not zero.
+        let now = processes.iter().filter_map(counters).reduce(|a, b| merged(a, b, u64::saturating_add));
+        self.largest = match (self.largest, now) {
+            (Some(before), Some(now)) => Some(merged(before, now, u64::max)),
+            (before, now) => before.or(now),
+        };
+    }
+
+    /// The sum. `None` if no process could be examined.
+    pub(super) const fn total(&self) -> Option<ProcessIo> {
+        self.largest
+    }
+}
+
+fn merged(a: ProcessIo, b: ProcessIo, merge: fn(u64, u64) -> u64) -> ProcessIo {
+    ProcessIo {
+        read_call_bytes: merge(a.read_call_bytes, b.read_call_bytes),
+        storage_read_bytes: merge(a.storage_read_bytes, b.storage_read_bytes),
+        major_faults: merge(a.major_faults, b.major_faults),
+        minor_faults: merge(a.minor_faults, b.minor_faults),
+        io_uring_requests: merge(a.io_uring_requests, b.io_uring_requests),
+    }
+}
+
+/// The counters of a process and of its children that have ended.
+fn counters(process: &Process) -> Option<ProcessIo> {
+    let counted = process.io().ok()?;
+    let mut io =
+        ProcessIo { read_call_bytes: counted.rchar, storage_read_bytes: counted.read_bytes, ..ProcessIo::default() };
+    if let Ok(stat) = process.stat() {
+        io.major_faults = stat.majflt.saturating_add(stat.cmajflt);
+        io.minor_faults = stat.minflt.saturating_add(stat.cminflt);
+    }
+    Some(io)
 }
 
 /// A process and all its living descendants.

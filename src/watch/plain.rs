@@ -1,6 +1,6 @@
 //! Processes the audit library's records of reads and mappings by libc, and of copies by libcuda.
 
-use super::rings::Group;
+use super::group::Group;
 use super::tally::Tally;
 use cufile_audit::layout::Function;
 

@@ -1,14 +1,16 @@
 //! Records the cuFile calls of a running process with kernel probes. A hit at the entry of a function and a hit at
 //! its return form one call.
 
-use super::rings::{Group, Total, Totals};
+use super::descriptors;
+use super::group::{Group, Total};
+use super::rings::Totals;
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use procfs::process::{MMPermissions, MMapPath};
-use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use rustix::process::geteuid;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -165,9 +167,9 @@ impl Recorder {
                 functions.push((function, at_return));
             }
         }
-        more_descriptors();
+        let cpus = descriptors::cpus_for(probes.len())?;
         let first = probes.first().map_or(0, |probe| probe.offset);
-        let probes = Probes::open(&probes, &online()).map_err(|error| format!("the kernel rejects probes: {error}"))?;
+        let probes = Probes::open(&probes, &cpus).map_err(|error| format!("the kernel rejects probes: {error}"))?;
         if has_breakpoint(process, path, first) == Some(false) {
             return Err("the kernel accepted the probes but did not set them in the process".to_owned());
         }
@@ -200,13 +202,19 @@ impl Recorder {
     }
 
     fn hit(&mut self, library: usize, hit: Hit) -> Option<Group> {
-        let Hit::Probe { probe, process, thread, at_ns, result, arguments, stack_pointer, stack } = hit else {
-            return None;
-        };
+        let Hit::Probe { probe, process, .. } = hit else { return None };
         if !self.belongs(process) {
             return None;
         }
         let (function, at_return) = *self.sets.get(library)?.functions.get(probe)?;
+        self.take(library, function, at_return, hit)
+    }
+
+    /// Processes a hit of a function of a library. Returns the call if it has returned.
+    pub(super) fn take(&mut self, library: usize, function: Function, at_return: bool, hit: Hit) -> Option<Group> {
+        let Hit::Probe { process, thread, at_ns, result, arguments, stack_pointer, stack, .. } = hit else {
+            return None;
+        };
         let memory = Memory { process, stack_pointer, stack: &stack };
         if !at_return {
             let begun = begin(function, library as u8, at_ns, arguments, &memory);
@@ -295,13 +303,6 @@ impl Recorder {
     }
 }
 
-/// Raises the limit of open files, because each probe needs one descriptor per CPU.
-fn more_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // An error is ignored here. Opening the probes then fails with a reason.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
 /// The instruction that the kernel writes at a probe.
 const BREAKPOINT: &[u8] = if cfg!(target_arch = "x86_64") { &[0xcc] } else { &[0xa0, 0x00, 0x20, 0xd4] };
 
@@ -318,20 +319,6 @@ fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     memory.read_exact_at(&mut bytes, code.address.0 + (offset - code.offset)).ok()?;
     Some(bytes == BREAKPOINT)
-}
-
-/// The online CPUs, from a list such as `0-3,8`.
-fn online() -> Vec<u32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    cpus(text.trim())
-}
-
-fn cpus(text: &str) -> Vec<u32> {
-    let parts = text.split(',').filter_map(|part| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
-    });
-    parts.flatten().collect()
 }
 
 fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
@@ -457,13 +444,6 @@ pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpus_are_read_from_ranges() {
-        assert_eq!(cpus("0-3,8"), [0, 1, 2, 3, 8]);
-        assert_eq!(cpus("5"), [5]);
-        assert_eq!(cpus(""), Vec::<u32>::new());
-    }
 
     #[test]
     fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {

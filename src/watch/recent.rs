@@ -1,6 +1,6 @@
 //! The calls since the last report, for timelines. Their number is limited.
 
-use super::rings::Group;
+use super::group::Group;
 use crate::core::WatchedCall;
 use cufile_audit::layout::{FUNCTIONS, Function};
 

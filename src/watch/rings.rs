@@ -1,68 +1,16 @@
 //! Reads the shared file: new records, totals, and the rings of ended threads.
 
+use super::group::{Group, Total};
+use super::possible::{self, Span};
 use crate::core::OpenCall;
 use crate::device::SharedWords;
 use cufile_audit::layout::{
     FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
-    Record, TEXT_BYTES, header, kind, ring, state,
+    Record, header, ring, state,
 };
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::path::Path;
-
-/// A record, followed by the records that belong to it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Group {
-    pub(super) process: u32,
-    pub(super) thread: u32,
-    /// Whether this process sees the thread under the same numbers in procfs, because it is in the same pid
-    /// namespace.
-    pub(super) is_visible: bool,
-    pub(super) record: Record,
-    pub(super) parts: Vec<Record>,
-}
-
-impl Group {
-    /// The time in nanoseconds by which calls are sorted: the end of calls that return a resource, and the start of
-    /// other calls. The reason is that another thread may release a handle while the call that gets the same handle
-    /// is already running.
-    pub(super) fn order(&self) -> u64 {
-        const RETURN: [Function; 4] =
-            [Function::HandleRegister, Function::BufRegister, Function::BatchSetUp, Function::BatchGetStatus];
-        let returns = RETURN.iter().any(|function| *function as u16 == self.record.kind());
-        if returns { self.record.end_ns } else { self.record.start_ns }
-    }
-
-    /// A record that is followed by a text.
-    pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
-        let mut parts = Vec::new();
-        for bytes in text.as_bytes().chunks(TEXT_BYTES) {
-            let mut words = [0; RECORD_WORDS];
-            words[0] = Record::head(kind::TEXT, record.library(), 0);
-            for (word, eight) in words.iter_mut().skip(1).zip(bytes.chunks(8)) {
-                let mut complete = [0; 8];
-                complete[..eight.len()].copy_from_slice(eight);
-                *word = u64::from_le_bytes(complete);
-            }
-            parts.push(Record::from_words(words));
-        }
-        record.head = Record::head(record.kind(), record.library(), parts.len() as u32);
-        record.extra[6] = text.len() as u64;
-        Self { process, thread, is_visible: true, record, parts }
-    }
-
-    /// The text after the record, for example a path.
-    pub(super) fn text(&self) -> String {
-        let mut bytes = Vec::new();
-        for part in self.parts.iter().filter(|part| part.kind() == kind::TEXT) {
-            bytes.extend(part.words()[1..].iter().flat_map(|word| word.to_le_bytes()));
-        }
-        bytes.truncate(usize::try_from(self.record.extra[6]).unwrap_or(0).min(self.parts.len() * TEXT_BYTES));
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-/// The counters of one function: calls, errors, bytes and nanoseconds.
-pub(super) type Total = [u64; ring::WORDS_OF_TOTAL];
 
 /// The counters of all rings.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +45,8 @@ pub(super) struct Reader {
     ended: Totals,
     /// The unfinished calls of these threads, with their start in nanoseconds.
     ended_open: Vec<(OpenCall, u64)>,
+    /// Whether the file contained values that the library cannot have written.
+    overwritten: bool,
 }
 
 /// Maximum number of unfinished calls that are listed.
@@ -124,7 +74,8 @@ impl Reader {
         let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
-        Self { namespace: digits.parse().unwrap_or(u64::MAX), ended: Totals::default(), ended_open: Vec::new() }
+        let namespace = digits.parse().unwrap_or(u64::MAX);
+        Self { namespace, ended: Totals::default(), ended_open: Vec::new(), overwritten: false }
     }
 
     /// The calls that have not returned.
@@ -135,7 +86,7 @@ impl Reader {
     }
 
     /// Removes all new records from the rings. They are sorted by [`Group::order`].
-    pub(super) fn drain(&self, words: &SharedWords) -> Vec<Group> {
+    pub(super) fn drain(&mut self, words: &SharedWords) -> Vec<Group> {
         let mut groups = Vec::new();
         for index in in_use(words) {
             self.drain_ring(words, index, &mut groups);
@@ -144,8 +95,32 @@ impl Reader {
         groups
     }
 
-    fn drain_ring(&self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
-        drain_ring(words, index, self.namespace, groups);
+    fn drain_ring(&mut self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+        self.overwritten |= !drain_ring(words, index, self.namespace, groups);
+    }
+
+    /// Looks for records that the library cannot have written since `from_ns`.
+    pub(super) fn check_records(&mut self, groups: &[Group], from_ns: u64) {
+        let span = Span { from_ns, to_ns: now_ns() };
+        self.overwritten |= !groups.iter().all(|group| span.allows(group));
+    }
+
+    /// Looks for values in the headers that the library cannot have written since `from_ns`.
+    pub(super) fn check(&mut self, words: &SharedWords, from_ns: u64) {
+        let rings: Vec<_> = in_use(words).map(|index| (index, counters(words, index))).collect();
+        // The time is taken after the values were read.
+        let span = Span { from_ns, to_ns: now_ns() };
+        let is_possible = possible::is_header(words, span)
+            && rings.iter().all(|(index, (totals, lost))| {
+                possible::is_ring(words, first_word(*index)) && span.allows_totals(totals, *lost)
+            });
+        self.overwritten |= !is_possible;
+    }
+
+    /// Whether the file contained values that the library cannot have written. A file that was truncated is empty,
+    /// which has another message.
+    pub(super) fn is_overwritten(&self, words: &SharedWords) -> bool {
+        self.overwritten && !words.is_cut()
     }
 
     /// The counters of all threads, including those that ended.
@@ -213,12 +188,14 @@ fn counters(words: &SharedWords, index: usize) -> (Vec<Total>, u64) {
     ((0..FUNCTION_COUNT).map(total).collect(), words.load(first + ring::LOST))
 }
 
-fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Vec<Group>) {
+/// Removes the new records from a ring. Returns whether their numbers are possible.
+fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Vec<Group>) -> bool {
     let first = first_word(index);
     let written = words.load(first + ring::WRITTEN);
     let mut read = words.load(first + ring::READ);
     // The watched program can overwrite this memory, so the number may be invalid.
-    if written.wrapping_sub(read) > RECORDS as u64 {
+    let mut is_possible = written.wrapping_sub(read) <= RECORDS as u64;
+    if !is_possible {
         read = written.wrapping_sub(RECORDS as u64);
     }
     let (process, thread) = (words.load(first + ring::PID) as u32, words.load(first + ring::TID) as u32);
@@ -231,19 +208,28 @@ fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Ve
     while read != written {
         let record = record_at(read);
         // Records that belong together are published at the same time.
-        let following = u64::from(record.following()).min(written.wrapping_sub(read) - 1);
+        let left = written.wrapping_sub(read) - 1;
+        is_possible &= u64::from(record.following()) <= left;
+        let following = u64::from(record.following()).min(left);
         let parts = (1..=following).map(|part| record_at(read.wrapping_add(part))).collect();
         read = read.wrapping_add(1 + following);
         groups.push(Group { process, thread, is_visible, record, parts });
     }
     words.store(first + ring::READ, read);
+    is_possible
+}
+
+/// Current time in nanoseconds on the clock of the recording library.
+pub(super) fn now_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use cufile_audit::layout::FILE_BYTES;
+    use cufile_audit::layout::{FILE_BYTES, MAGIC, VERSION, kind};
 
     fn file() -> SharedWords {
         let file = tempfile::tempfile().unwrap();
@@ -278,7 +264,7 @@ mod tests {
         }
         put(&words, 7, &[at(5, 1, 1), at(0, kind::TEXT, 0), at(9, 2, 0)]);
         put(&words, 0, &[at(7, 3, 0)]);
-        let reader = Reader::new();
+        let mut reader = Reader::new();
         let groups = reader.drain(&words);
         let seen: Vec<_> = groups.iter().map(|g| (g.process, g.record.kind(), g.parts.len())).collect();
         assert_eq!(seen, [(17, 1, 1), (10, 3, 0), (17, 2, 0)]);
@@ -286,7 +272,39 @@ mod tests {
         // These records wrap around the end of the ring.
         let many: Vec<Record> = (0..RECORDS as u64).map(|n| at(n, 4, 0)).collect();
         put(&words, 7, &many);
-        assert_eq!(reader.drain(&words).len(), RECORDS);
+        assert_eq!((reader.drain(&words).len(), reader.is_overwritten(&words)), (RECORDS, false));
+        // More records than fit.
+        put(&words, 7, &many);
+        put(&words, 7, &many);
+        assert_eq!((reader.drain(&words).len(), reader.is_overwritten(&words)), (RECORDS, true));
+    }
+
+    #[test]
+    fn a_file_with_impossible_values_is_overwritten_and_a_new_one_is_not() {
+        let words = file();
+        words.store(header::MAGIC, MAGIC);
+        words.store(header::VERSION, VERSION);
+        words.store(header::STATES, state::IN_USE);
+        let check = |words: &SharedWords| {
+            let mut reader = Reader::new();
+            reader.check(words, 0);
+            reader.is_overwritten(words)
+        };
+        assert!(!check(&words));
+        for (word, value) in [
+            (header::MAGIC, 0),
+            (header::PROGRAMS, 1 << 63),
+            (header::STATES + 5, 3),
+            (first_word(0) + ring::LOST, 1 << 63),
+            (first_word(0) + ring::PID, 1 << 40),
+            (first_word(0) + ring::TOTALS, u64::MAX),
+        ] {
+            let before = words.load(word);
+            words.store(word, value);
+            assert!(check(&words), "{word}");
+            words.store(word, before);
+        }
+        assert!(!check(&words));
     }
 
     #[test]

@@ -74,6 +74,9 @@ fn route_of(
     if failed >= count {
         return (Route::None, RouteProof::AllFailed);
     }
+    if file.moved() == 0 {
+        return (Route::None, RouteProof::NoTransfer);
+    }
     if let Some((seen, is_complete)) = statistics {
         let routes = [(Route::P2pdma, seen.p2pdma), (Route::Nvfs, seen.nvfs), (Route::Compat, seen.posix)];
         let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
@@ -156,5 +159,9 @@ mod tests {
         failed.files[0].reads.errors = 4;
         decide(&mut failed, bare);
         assert_eq!(failed.files[0].proof, RouteProof::AllFailed);
+        let mut empty = report(Some(RouteStatistics { nvfs: 4, ..seen }));
+        empty.files[0].reads.empty = 4;
+        decide(&mut empty, bare);
+        assert_eq!(empty.files[0].proof, RouteProof::NoTransfer);
     }
 }

@@ -1,16 +1,15 @@
-//! Creates a report from the recorded calls. It tracks the handles, buffers, batches and streams of every process.
+//! Counts the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
-use super::classes::{CLASSES, class_of, largest};
+mod report;
+
+use super::classes::{CLASSES, class_of};
 use super::files::{File, How, Transfer};
+use super::group::Group;
 use super::paces::Paces;
 use super::recent::Recent;
-use super::rings::{Group, Totals};
 use super::streams::{Ended, Pending, Streams};
-use crate::core::{
-    BufferUse, CallTotal, DriverProperties, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure,
-    WatchedLibrary,
-};
-use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, Record, kind};
+use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
+use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind};
 use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -48,9 +47,7 @@ struct Process {
 struct Entry {
     cookie: u64,
     file: usize,
-    write: bool,
-    offset: u64,
-    size: u64,
+    transfer: Transfer,
     submitted_ns: u64,
 }
 
@@ -94,6 +91,8 @@ pub(super) struct Tally {
     statistics: HashMap<Counted, RouteStatistics>,
     /// Programs that the program started and that are not recorded.
     pub(super) not_recorded: BTreeSet<String>,
+    /// Programs that another session records.
+    pub(super) in_other_session: BTreeSet<String>,
     /// Processes that made transfers, by their copy of libcufile.
     transferring: HashSet<Counted>,
 }
@@ -120,8 +119,12 @@ impl Tally {
             None if record.kind() == kind::TOUCHED => self.touched(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
-            None if record.kind() == kind::NOT_RECORDED && self.not_recorded.len() < MOST_LIBRARIES => {
-                self.not_recorded.insert(group.text());
+            None if record.kind() == kind::NOT_RECORDED => {
+                let is_of_other = record.object == IN_OTHER_SESSION;
+                let programs = if is_of_other { &mut self.in_other_session } else { &mut self.not_recorded };
+                if programs.len() < MOST_LIBRARIES {
+                    programs.insert(group.text());
+                }
             }
             None => {}
         }
@@ -330,9 +333,11 @@ impl Tally {
         let file = self.file_of(group.process, record.library(), record.object);
         let transfer = self.transfer(group.process, record, write, How::Single);
         self.files[file].submit(&transfer);
-        self.files[file].finish(write, record.offset, record.result.cast_signed());
+        self.files[file].finish(&transfer, record.result.cast_signed());
         if !write {
-            self.reading_threads.insert((group.process, group.thread));
+            if record.result.cast_signed() > 0 {
+                self.reading_threads.insert((group.process, group.thread));
+            }
             self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
         }
         file
@@ -355,12 +360,12 @@ impl Tally {
         let file = self.file_of(group.process, record.library(), record.object);
         let transfer = self.transfer(group.process, record, write, How::Stream);
         self.files[file].submit(&transfer);
+        if failed {
+            self.files[file].finish(&transfer, -1);
+            return file;
+        }
         if !write {
             self.reading_threads.insert((group.process, group.thread));
-        }
-        if failed {
-            self.files[file].finish(write, record.offset, -1);
-            return file;
         }
         let [result_at, before, after, ..] = record.extra;
         let is_visible = group.is_visible;
@@ -373,7 +378,7 @@ impl Tally {
     /// Processes stream transfers that have ended.
     pub(super) fn end_streams(&mut self, ended: &[Ended]) {
         for (pending, result) in ended {
-            self.files[pending.file].finish(pending.transfer.write, pending.transfer.offset, *result);
+            self.files[pending.file].finish(&pending.transfer, *result);
             if *result < 0 {
                 self.failure("stream transfer", *result, 0, Some(pending.file), true);
             }
@@ -392,7 +397,7 @@ impl Tally {
                 self.reading_threads.insert((process, group.thread));
             }
             let submitted_ns = group.record.start_ns;
-            let entry = Entry { cookie, file, write, offset: part.offset, size: part.size, submitted_ns };
+            let entry = Entry { cookie, file, transfer, submitted_ns };
             let is_new = !self.of(process).batches.contains_key(&(library, part.object));
             if !self.may_keep(is_new) {
                 continue;
@@ -425,115 +430,18 @@ impl Tally {
         let result = event.result.cast_signed();
         let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
         let result = if failed { result.min(-1) } else { result };
-        self.files[entry.file].finish(entry.write, entry.offset, result);
-        if !entry.write {
+        let Transfer { write, size, .. } = entry.transfer;
+        self.files[entry.file].finish(&entry.transfer, result);
+        if !write {
             // The program sees the end of an entry when it asks for the status of the batch.
-            self.time_read(entry.size, event.end_ns.saturating_sub(entry.submitted_ns));
+            self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
         }
-        self.paces.add("batch entry", Some(entry.size), entry.submitted_ns, event.end_ns);
+        self.paces.add("batch entry", Some(size), entry.submitted_ns, event.end_ns);
         if failed {
             self.failure("batch entry", result, 0, Some(entry.file), true);
         }
     }
-
-    /// The report without the routes and without the facts of the launcher.
-    pub(super) fn report(&self, totals: &Totals) -> WatchReport {
-        let calls = |cufile: bool| {
-            let of = totals.functions.iter().zip(FUNCTIONS).zip(Function::ALL);
-            let of = of.filter(move |((total, _), function)| total[0] > 0 && function.is_cufile() == cufile);
-            of.map(|(([count, errors, bytes, total_ns], function), _)| CallTotal {
-                function: function.name.to_owned(),
-                count: *count,
-                errors: *errors,
-                bytes: *bytes,
-                total_ns: *total_ns,
-            })
-        };
-        let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
-        let bytes = |file: &crate::core::WatchedFile| {
-            let all = [file.reads.bytes, file.writes.bytes, file.plain.bytes, file.plain.touched_bytes];
-            all.into_iter().fold(0, u64::saturating_add)
-        };
-        files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
-        WatchReport {
-            libraries: (self.libraries.iter())
-                .map(|(library, processes)| WatchedLibrary { processes: processes.len() as u64, ..library.clone() })
-                .collect(),
-            calls: calls(true).collect(),
-            other_calls: calls(false).filter(|call| call.function != "cuGetProcAddress").collect(),
-            properties: self.properties,
-            latencies: self.latencies(),
-            files,
-            threads: totals.threads,
-            reading_threads: self.reading_threads.len() as u64,
-            lost_events: totals.lost.saturating_add(self.not_kept),
-            sizes: (self.sizes.iter().enumerate())
-                .filter(|(_, size)| size.count > 0)
-                .map(|(class, size)| SizeClass { up_to_bytes: largest(class), ..*size })
-                .collect(),
-            failures: (self.failures.iter())
-                .map(|((function, code, errno, after_submission), (count, file))| WatchedFailure {
-                    function: function.clone(),
-                    code: *code,
-                    name: match *errno {
-                        0 => name_of(*code),
-                        // cuFile also stores its own codes in errno.
-                        errno => name_of(errno.into()).or_else(|| Some(text_of(errno))),
-                    },
-                    errno: Some(*errno).filter(|errno| *errno != 0),
-                    count: *count,
-                    file: file.map(|file| self.files[file].path.clone()),
-                    after_submission: *after_submission,
-                })
-                .collect(),
-            buffers: self.buffers,
-            unfinished: self.streams.unfinished(),
-            paces: self.paces.report(),
-            statistics: self.all_statistics(),
-            ..WatchReport::default()
-        }
-    }
-
-    fn latencies(&self) -> Vec<LatencyClass> {
-        let mut seen = Vec::new();
-        for (class, durations) in self.durations.iter().enumerate() {
-            for (at, count) in durations.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let up_to_ns = if at + 1 == DURATIONS { u64::MAX } else { 1000 << (2 * at) };
-                seen.push(LatencyClass { up_to_bytes: largest(class), up_to_ns, count: *count });
-            }
-        }
-        seen
-    }
-
-    fn all_statistics(&self) -> Option<RouteStatistics> {
-        let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
-        let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
-            processes: a.processes.saturating_add(b.processes),
-            missing_processes: 0,
-            reads: a.reads.saturating_add(b.reads),
-            writes: a.writes.saturating_add(b.writes),
-            batch_entries: a.batch_entries.saturating_add(b.batch_entries),
-            p2pdma: a.p2pdma.saturating_add(b.p2pdma),
-            nvfs: a.nvfs.saturating_add(b.nvfs),
-            posix: a.posix.saturating_add(b.posix),
-            read_bytes: a.read_bytes.saturating_add(b.read_bytes),
-        });
-        all.map(|all| RouteStatistics { missing_processes: missing, ..all })
-    }
-}
-
-/// The text of an error of the operating system, without its number.
-fn text_of(errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
-}
-
-/// The name of a cuFile error code. The code may be positive, or negative as in the result of a transfer.
-fn name_of(code: i64) -> Option<String> {
-    let code = i32::try_from(code).ok()?;
-    cufile_ffi::codes::describe(code, None).map(|described| described.name.to_owned())
 }
 
 #[cfg(test)]
-#[path = "tally_tests.rs"]
 mod tests;

@@ -66,6 +66,7 @@ pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
             b"{\"program\":\"x 1\"}\n{\"ready\":true,\"at_ns\":5}\n{\"phase\":\"transfer\",\"ns\":5,\"slot\":1,\"bytes\":7,\"at_ns\":9}\n{\"landed\":7}\n{\"done\":true,\"bytes\":7}\n{\"verified\":true,\"note\":\"n\",\"error\":\"e\"}\n{\"supervisor\":{\"code\":0,\"signal\":null,\"cpu_ns\":1,\"left\":2}}\n".to_vec(),
         ),
         "audit-ring" => all.push(ring()),
+        "probe-hits" => all.push(hits()),
         "fleet-report" => all.push(fleet()),
         "kv-chunk" => all.push(chunk()),
         "kv-shape" => {
@@ -180,6 +181,24 @@ fn ring() -> Vec<u8> {
     header[at..at + 8].copy_from_slice(&(records.len() as u64).to_le_bytes());
     let words = records.iter().flat_map(|record| record.words()).flat_map(u64::to_le_bytes);
     header.into_iter().chain(words).collect()
+}
+
+/// The entry and the return of each function, with arguments on the stack.
+fn hits() -> Vec<u8> {
+    use cufile_audit::layout::Function;
+    let stack = 0x7000_u64;
+    let mut words: Vec<u64> = Vec::new();
+    for (at, function) in Function::ALL.iter().enumerate() {
+        for at_return in [0, 1] {
+            let at_ns = at as u64 * 10 + at_return;
+            let result = if matches!(function, Function::Read | Function::Write) { 4096 } else { 0 };
+            words.extend([*function as u64 | at_return << 16, at_ns, result]);
+            // The arguments, and the stack to which they point.
+            words.extend([7, stack, 1, stack + 8, stack + 16, stack + 24, stack]);
+            words.extend([1, 5, 4096, 0, 4096, 9, 0, 0]);
+        }
+    }
+    words.into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
 fn fleet() -> Vec<u8> {

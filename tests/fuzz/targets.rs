@@ -42,6 +42,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "run-frames", run: run_frames },
     Target { name: "line-protocol", run: line_protocol },
     Target { name: "audit-ring", run: audit_ring },
+    Target { name: "probe-hits", run: probe_hits },
     Target { name: "fleet-report", run: fleet_report },
     Target { name: "kv-chunk", run: kv_chunk },
     Target { name: "kv-shape", run: kv_shape },
@@ -259,6 +260,14 @@ pub(crate) fn audit_ring(bytes: &[u8]) {
         let _ = report::text(&state, 80, true);
         let _ = report::write_json(&state, std::io::sink());
     }
+}
+
+/// The hits of kernel probes in a watched process.
+pub(crate) fn probe_hits(bytes: &[u8]) {
+    let mut state = State::default();
+    state.watch = Some(watch::read_hits(bytes).into());
+    let _ = report::text(&state, 80, true);
+    let _ = report::write_json(&state, std::io::sink());
 }
 
 /// Reports of other nodes.

@@ -51,7 +51,7 @@ fn reads(format: &str) -> Option<Reads> {
         "recording" | "recording-file" | "run-frames" | "capture-archive" | "capture-tar" | "capture-folder"
         | "line-protocol" => return None,
         // Names of files and of processes are the only text in them, see `names.rs`.
-        "audit-ring" | "mapped-library" | "kv-chunk" => return None,
+        "audit-ring" | "probe-hits" | "mapped-library" | "kv-chunk" => return None,
         other => panic!("{other} has no commands"),
     };
     Some(Reads { file, commands })

@@ -49,3 +49,30 @@ fn each_habit_gets_its_advice_with_its_counts() {
         assert!(found.1.contains(proof), "{id}: {found:?}");
     }
 }
+
+#[test]
+fn transfers_that_fail_or_reach_the_end_of_the_file_give_no_advice_about_buffers_and_sizes() {
+    let Some(place) = Place::new() else { return };
+    let words: Vec<&str> = ["bad"; 20].into_iter().chain(["direct", "20"]).collect();
+    let given: Vec<String> = advice(&place, "p2p", &words).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(given, ["failed-calls"]);
+    std::fs::write(place.data(), "").unwrap();
+    // The program fails, because it expects the bytes.
+    let seen = place.seen("linked", &[], &["read", "20"]);
+    let reads = &seen.file(&place.data())["reads"];
+    assert_eq!((&reads["count"], &reads["empty"], &reads["unregistered"]), (&20.into(), &20.into(), &0.into()));
+    assert_eq!(seen.advice(), Vec::<&str>::new());
+}
+
+#[test]
+fn the_document_lists_each_kind_of_advice_with_its_limit() {
+    let page = include_str!("../../docs/watch.md");
+    let code = include_str!("../../src/analysis/watch.rs");
+    let (_, ids) = code.split_once("pub const fn id(&self)").unwrap();
+    let (ids, _) = ids.split_once("\n    }\n").unwrap();
+    let ids: Vec<&str> = ids.lines().filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(ids.len() > 15, "{ids:?}");
+    for id in ids {
+        assert!(page.lines().any(|line| line.starts_with(&format!("| `{id}` |"))), "{id} is not in docs/watch.md");
+    }
+}

@@ -27,6 +27,7 @@ fn the_library_and_the_files_of_a_running_process_are_shown() {
     let files = process["files"].as_array().unwrap();
     let file = files.iter().find(|file| file["path"] == *path.to_string_lossy()).unwrap();
     assert_eq!((&file["o_direct"], &file["descriptors"]), (&true.into(), &1.into()));
+    assert_eq!(file["bytes"], std::fs::metadata(&path).unwrap().len());
     // The process makes no cuFile transfer.
     assert_eq!(seen.report["watch"]["files"], serde_json::json!([]));
     let mut command = gds_top();

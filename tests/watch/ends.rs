@@ -171,3 +171,22 @@ fn a_program_with_an_audit_library_of_its_own_keeps_it() {
     assert_eq!(seen.count("cuFileRead"), 2);
     assert!(String::from_utf8_lossy(&seen.output.stderr).contains("other audit library"));
 }
+
+/// The word is the number of calls without a ring, which is always examined.
+#[test]
+fn a_watched_program_that_overwrites_the_file_of_its_calls_gives_no_numbers() {
+    let Some(place) = Place::new() else { return };
+    let script = format!(
+        "{} {} read 3; \
+         printf '\\377\\377\\377\\377\\377\\377\\377\\177' | dd of=\"$GDS_TOP_WATCH_FILE\" bs=1 seek=16 conv=notrunc status=none",
+        place.file("linked").display(),
+        place.data().display()
+    );
+    let mut command = place.watch(&["--json"]);
+    command.args(["sh", "-c", &script]);
+    let seen = Seen::of(command);
+    let facts = &seen.report["program"];
+    assert_eq!((seen.status(), &facts["not_loaded"]), (Some(3), &"overwritten".into()), "{facts}");
+    assert_eq!((&seen.report["watch"]["lost_events"], seen.calls().len()), (&0.into(), 0));
+    assert_eq!((&facts["uncounted"], facts["ended"]["status"].as_i64()), (&0.into(), Some(0)));
+}

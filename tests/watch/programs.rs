@@ -280,7 +280,13 @@ fn the_inner_of_two_nested_sessions_records_and_the_outer_names_its_program() {
     let calls = inner["watch"]["calls"].as_array().unwrap();
     assert!(calls.iter().any(|call| call["function"] == "cuFileRead" && call["count"] == 4), "{calls:?}");
     assert_eq!((outer.status(), outer.count("cuFileRead")), (Some(0), 0));
-    assert_eq!(outer.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
+    let facts = &outer.report["program"];
+    assert_eq!(facts["in_other_session"], serde_json::json!([program.to_string_lossy()]));
+    assert_eq!(facts["unrecorded"], serde_json::json!([]));
+    assert_eq!(outer.advice(), ["other-session"]);
+    // The memory that the inner session shares with its program is no file of the outer program.
+    let files = facts["transfers"].as_array().unwrap();
+    assert!(files.iter().all(|file| !file["path"].as_str().unwrap().contains("gds-top-watch-")), "{files:?}");
 }
 
 #[test]
@@ -452,7 +458,7 @@ fn a_static_program_is_reported_as_not_recorded() {
     let mut command = place.watch(&["--json"]);
     command.arg(place.file("s"));
     let seen = Seen::of(command);
-    assert_eq!((seen.status(), &seen.report["program"]["programs"]), (Some(0), &0.into()));
+    assert_eq!((seen.status(), &seen.report["program"]["programs"]), (Some(3), &0.into()));
     assert_eq!(seen.report["program"]["not_loaded"], "static");
 }
 
@@ -473,6 +479,7 @@ fn a_program_with_elevated_rights_is_reported_as_not_recorded() {
         (&seen.report["program"]["programs"], &seen.report["program"]["not_loaded"]),
         (&0.into(), &"elevated-rights".into())
     );
+    assert_eq!(seen.status(), Some(3));
     // Its own rights are not elevated.
     std::os::unix::fs::chown(&program, Some(0), None).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();

@@ -80,6 +80,13 @@ fn calls_of_the_real_library_are_counted_as_it_counts_them() {
             assert_eq!(loaded, &*library.to_string_lossy());
             if options.len() > 1 {
                 assert_eq!(seen.report["program"]["statistics"]["reads"], 42, "{}", library.display());
+                // libcufile counts routes for GPUs, and these transfers use host memory.
+                let counted = &seen.report["program"]["statistics"];
+                assert_eq!(
+                    (&counted["nvfs"], &counted["p2pdma"], &counted["posix"]),
+                    (&0.into(), &0.into(), &0.into())
+                );
+                assert!(seen.advice().contains(&"route-unknown"), "{:?}", seen.advice());
                 let mut command = place.watch(options);
                 command.env("LD_PRELOAD", &place.built.redirect).env("GDS_TOP_TEST_REDIRECT", &machine);
                 command.env("LIBRARY", &library).arg(place.file("loaded")).arg(place.data());

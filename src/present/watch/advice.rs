@@ -80,10 +80,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 bytes(*cufile_bytes)
             ),
         ),
-        WatchAdvice::RouteUnknown => (
-            "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
-            "no counter shows the route".to_owned(),
-        ),
+        WatchAdvice::RouteUnknown { counted } => route_unknown(*counted),
         WatchAdvice::Unfinished(count) => (
             "Synchronize the streams before the end, and check the result of each transfer.".to_owned(),
             format!("the result of {} is unknown", plural(*count, "stream transfer")),
@@ -100,6 +97,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 .to_owned(),
             format!("not recorded: {}", programs.join(", ")),
         ),
+        WatchAdvice::OtherSession(programs) => (
+            "See the report of the inner 'gds-top watch': only it has the calls of these programs and their children."
+                .to_owned(),
+            format!("recorded by an inner session: {}", programs.join(", ")),
+        ),
         WatchAdvice::StillRunning(count) => (
             "Watch a command that waits for its child processes: calls after its end are not recorded.".to_owned(),
             format!(
@@ -113,6 +115,26 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 "{} not recorded",
                 if *count == 1 { "1 copy is".to_owned() } else { format!("{count} copies are") }
             ),
+        ),
+    }
+}
+
+/// The reason why no counter proves the route, and the change that would.
+fn route_unknown(counted: Option<(u64, u64)>) -> (String, String) {
+    match counted {
+        None => (
+            "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
+            "no counter shows the route".to_owned(),
+        ),
+        Some((all, 0)) => (
+            "Run the program with GPU memory: libcufile counts routes for each GPU, and transfers to or from host memory for none."
+                .to_owned(),
+            format!("libcufile counted {}, none of them by route", plural(all, "transfer")),
+        ),
+        Some((all, by_route)) => (
+            "Read single files without batches: the statistics must count every transfer and its bytes by route."
+                .to_owned(),
+            format!("libcufile counted {}, {} by route", plural(all, "transfer"), count(by_route)),
         ),
     }
 }

@@ -24,6 +24,10 @@ pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
 #[must_use]
 pub fn answer(report: &WatchReport) -> Answer {
     let mut answer = of_route(report);
+    if report.statistics_name_no_route() && report.transfers() > 0 {
+        answer.conditions =
+            format!("{} The statistics of libcufile name no route.", answer.conditions).trim_start().to_owned();
+    }
     if report.lost_events > 0 {
         let lost = format!("Details of {} were lost.", plural(report.lost_events, "call"));
         answer.conditions = format!("{} {lost}", answer.conditions).trim_start().to_owned();
@@ -51,13 +55,9 @@ fn of_route(report: &WatchReport) -> Answer {
             n => format!("None of {} recorded programs loaded libcufile.", count(n)),
         };
         let conditions = of + &read;
-        if !report.unrecorded.is_empty() {
+        if let Some(missing) = missing(report) {
             let headline = "The recorded processes do not use cuFile; other programs were not recorded.";
-            return Answer::new(
-                Status::Warn,
-                headline,
-                format!("Not recorded: {}.{read}", report.unrecorded.join(", ")),
-            );
+            return Answer::new(Status::Warn, headline, missing + &read);
         }
         return Answer::new(Status::Info, "The program does not use cuFile.", conditions);
     }
@@ -72,10 +72,9 @@ fn of_route(report: &WatchReport) -> Answer {
                 conditions,
             );
         }
-        if !report.unrecorded.is_empty() {
+        if let Some(missing) = missing(report) {
             let headline = "The recorded processes made no cuFile transfer; other programs were not recorded.";
-            let conditions = format!("Not recorded: {}.{read}", report.unrecorded.join(", "));
-            return Answer::new(Status::Warn, headline, conditions);
+            return Answer::new(Status::Warn, headline, missing + &read);
         }
         let headline = match report.attached {
             Some(_) => "The process made no cuFile transfer while it was watched.",
@@ -95,8 +94,11 @@ fn of_route(report: &WatchReport) -> Answer {
     if all().all(|file| file.proof == RouteProof::AllFailed) {
         return Answer::new(Status::Fail, "All cuFile transfers failed.", conditions);
     }
-    // Failed transfers take no route.
-    let used = || all().filter(|file| file.proof != RouteProof::AllFailed);
+    // Failed transfers and those of 0 bytes take no route.
+    let used = || all().filter(|file| !matches!(file.proof, RouteProof::AllFailed | RouteProof::NoTransfer));
+    if used().next().is_none() {
+        return Answer::new(Status::Info, "The cuFile transfers moved no bytes.", conditions);
+    }
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
     match (is_proven_direct(report), first) {
@@ -121,6 +123,14 @@ fn of_route(report: &WatchReport) -> Answer {
     }
 }
 
+/// The programs that are not in the report. `None` if all are.
+fn missing(report: &WatchReport) -> Option<String> {
+    let parts = [("Not recorded", &report.unrecorded), ("Recorded by an inner session", &report.in_other_session)];
+    let parts = parts.into_iter().filter(|(_, programs)| !programs.is_empty());
+    let parts: Vec<String> = parts.map(|(how, programs)| format!("{how}: {}.", programs.join(", "))).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
 /// The reason why no program loaded the recording library.
 const fn not_loaded(reason: Option<NotLoaded>) -> &'static str {
     match reason {
@@ -130,6 +140,9 @@ const fn not_loaded(reason: Option<NotLoaded>) -> &'static str {
         Some(NotLoaded::Static) => "It is statically linked, so no dynamic linker loads the recording library.",
         Some(NotLoaded::Truncated) => {
             "The file with the recorded calls became shorter: the program truncated it, or its file system is full."
+        }
+        Some(NotLoaded::Overwritten) => {
+            "A program overwrote the file with the recorded calls, so none of its numbers is shown."
         }
         Some(NotLoaded::OtherLibc) => "It uses another libc than glibc, whose linker does not support LD_AUDIT.",
         None => "The dynamic linker did not load the recording library.",
@@ -188,8 +201,9 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         if report.libraries.is_empty() {
             facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
         }
-        facts.push(("read calls", process.read_call_bytes.map_or_else(gap, bytes)));
-        facts.push(("storage", process.storage_read_bytes.map_or_else(gap, bytes)));
+        let of_all = |read: Option<u64>| read.map_or_else(gap, |read| format!("{}, with child processes", bytes(read)));
+        facts.push(("read calls", of_all(process.read_call_bytes)));
+        facts.push(("storage", of_all(process.storage_read_bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
         facts.push(("nvidia-fs", counted.unwrap_or_else(gap)));
         if !process.recorded {
@@ -245,23 +259,30 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         facts.push((
             "statistics",
             format!(
-                "libcufile counted {}, {} and {} of batches; by route: nvfs {}, p2pdma {}, compat {}{}",
+                "libcufile counted {}, {} and {} of batches; {}",
                 plural(seen.reads, "read"),
                 plural(seen.writes, "write"),
                 plural_ies(seen.batch_entries, "entr"),
-                count(seen.nvfs),
-                count(seen.p2pdma),
-                count(seen.posix),
-                counted_twice(report, seen)
+                by_route(report, seen)
             ),
         ));
     }
     facts
 }
 
+/// The transfers that libcufile counted by route, or the reason why there are none.
+fn by_route(report: &WatchReport, seen: RouteStatistics) -> String {
+    if seen.by_route() == 0 && seen.transfers() > 0 {
+        return "no route: it counts routes for each GPU, and transfers to or from host memory for none".to_owned();
+    }
+    let counted = [("nvfs", seen.nvfs), ("p2pdma", seen.p2pdma), ("compat", seen.posix)];
+    let counted = counted.map(|(route, transfers)| format!("{route} {}", count(transfers))).join(", ");
+    format!("by route: {counted}{}", counted_twice(report, seen))
+}
+
 /// The reason why libcufile 1.15 counts more transfers by route than it made.
 fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
-    let by_route = seen.nvfs.saturating_add(seen.p2pdma).saturating_add(seen.posix);
+    let by_route = seen.by_route();
     let is_1_15 = report.libraries.iter().any(|library| library.version.is_some_and(|v| v / 10 == 115));
     match (by_route > seen.reads.saturating_add(seen.writes), is_1_15) {
         (false, _) => "",
@@ -374,11 +395,17 @@ pub(in crate::present) mod tests {
         let shown = answer(&unrecorded);
         assert_eq!((shown.status, shown.conditions.as_str()), (Status::Warn, "Not recorded: su."));
         let mut reasons = std::collections::BTreeSet::new();
-        for not_loaded in [None, Some(NotLoaded::ElevatedRights), Some(NotLoaded::Static), Some(NotLoaded::OtherLibc)] {
+        for not_loaded in [
+            None,
+            Some(NotLoaded::ElevatedRights),
+            Some(NotLoaded::Static),
+            Some(NotLoaded::OtherLibc),
+            Some(NotLoaded::Overwritten),
+        ] {
             let shown = answer(&WatchReport { not_loaded, ..WatchReport::default() });
             assert_eq!(shown.status, Status::Warn);
             reasons.insert(shown.conditions);
         }
-        assert_eq!(reasons.len(), 4);
+        assert_eq!(reasons.len(), 5);
     }
 }

@@ -47,7 +47,7 @@ pub(in crate::present) fn route(file: &WatchedFile) -> String {
 #[must_use]
 pub const fn proof(proof: RouteProof) -> &'static str {
     match proof {
-        RouteProof::Nothing => "not proven: run with --statistics",
+        RouteProof::Nothing => "not proven: no counter shows the route",
         RouteProof::NoTransfer => "no transfer",
         RouteProof::AllFailed => "all transfers failed",
         RouteProof::Statistics => "proven by libcufile's level-3 statistics",

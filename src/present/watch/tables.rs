@@ -2,7 +2,7 @@
 
 use super::file::{is_large, is_of_cufile, name, proof, route};
 use crate::core::units::{self, bytes, count, duration, plural};
-use crate::core::{AttachedProcess, WatchReport};
+use crate::core::{AttachedFile, AttachedProcess, WatchReport};
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
@@ -58,7 +58,7 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     }
     tables.extend(other_calls(report));
     tables.extend(other_files(report, most));
-    tables.extend(report.attached.as_ref().and_then(|process| open_files(process, most)));
+    tables.extend(report.attached.as_ref().and_then(|process| open_files(report, process, most)));
     tables.extend(sizes(report));
     tables.extend(tensors(report, most));
     tables
@@ -79,12 +79,18 @@ fn calls_note(report: &WatchReport) -> String {
             let uncounted = plural(report.uncounted, "call");
             format!("{uncounted} more are not counted: no memory was left for their threads.")
         }
-        None if !report.unrecorded.is_empty() || report.still_running > 0 || report.libraries_left_out > 0 => {
+        None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
         }
         None => "Every call is counted, of all processes.".to_owned(),
     };
     counted + &open
+}
+
+fn is_incomplete(report: &WatchReport) -> bool {
+    !(report.unrecorded.is_empty() && report.in_other_session.is_empty())
+        || report.still_running > 0
+        || report.libraries_left_out > 0
 }
 
 fn other_calls(report: &WatchReport) -> Option<Table> {
@@ -137,14 +143,40 @@ fn left_out(all: usize, most: usize, thing: &str) -> String {
     }
 }
 
-fn open_files(process: &AttachedProcess, most: usize) -> Option<Table> {
-    let heads = vec![text("open or mapped file"), number("descriptors"), text("O_DIRECT"), text("mapped")];
+/// Folders of programs and their data, in which there are no models.
+const SYSTEM: [&str; 9] =
+    ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
+/// From this size on, a file outside these folders can be a model or a cache.
+const LARGE: u64 = 1 << 20;
+
+/// Whether a file of a process can hold the data that it loads: cuFile or `O_DIRECT` uses it, or it is large and not
+/// a part of a program.
+fn may_be_data(report: &WatchReport, file: &AttachedFile) -> bool {
+    let of_cufile = || report.files.iter().any(|used| is_of_cufile(used) && used.path == file.path);
+    let is_of_program = SYSTEM.iter().any(|folder| file.path.starts_with(folder));
+    file.o_direct || (file.bytes >= LARGE && !is_of_program) || of_cufile()
+}
+
+fn open_files(report: &WatchReport, process: &AttachedProcess, most: usize) -> Option<Table> {
+    let heads =
+        vec![text("open or mapped file"), number("size"), number("descriptors"), text("O_DIRECT"), text("mapped")];
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
-    let rows: Vec<_> = (process.files.iter().take(most))
-        .map(|file| vec![file.path.clone(), count(file.descriptors), yes(file.o_direct), yes(file.mapped)])
+    let data: Vec<_> = process.files.iter().filter(|file| may_be_data(report, file)).collect();
+    let rows: Vec<_> = (data.iter().take(most))
+        .map(|file| {
+            let size = bytes(file.bytes);
+            vec![file.path.clone(), size, count(file.descriptors), yes(file.o_direct), yes(file.mapped)]
+        })
         .collect();
-    let note = left_out(process.files.len(), most, "file");
-    (!rows.is_empty()).then(|| Table { title: "Files in use".to_owned(), note, heads, rows })
+    let others = match (process.files.len() - data.len()) as u64 {
+        0 => String::new(),
+        others => {
+            format!(" {} left out: small or of the system, without cuFile and O_DIRECT.", plural(others, "file"))
+        }
+    };
+    let note = left_out(data.len(), most, "file") + &others;
+    let note = note.trim_start().to_owned();
+    (!process.files.is_empty()).then(|| Table { title: "Files in use".to_owned(), note, heads, rows })
 }
 
 fn sizes(report: &WatchReport) -> Option<Table> {

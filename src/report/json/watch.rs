@@ -39,6 +39,7 @@ pub(super) fn program(report: &WatchReport) -> Value {
         "libraries_left_out": report.libraries_left_out,
         "not_loaded": report.not_loaded,
         "unrecorded": report.unrecorded,
+        "in_other_session": report.in_other_session,
         "still_running": report.still_running,
         "cuda_processes": report.cuda_processes,
         "transfers": report.files,

@@ -1,6 +1,7 @@
 //! Tests of the limits of a report, see `tally.rs`.
 
 use super::*;
+use crate::watch::rings::Totals;
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
     let record =

@@ -1,0 +1,58 @@
+//! A recorded call: its record and those that belong to it.
+
+use cufile_audit::layout::{Function, RECORD_WORDS, Record, TEXT_BYTES, kind, ring};
+
+/// A record, followed by the records that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    /// Whether this process sees the thread under the same numbers in procfs, because it is in the same pid
+    /// namespace.
+    pub(super) is_visible: bool,
+    pub(super) record: Record,
+    pub(super) parts: Vec<Record>,
+}
+
+impl Group {
+    /// The time in nanoseconds by which calls are sorted: the end of calls that return a resource, and the start of
+    /// other calls. The reason is that another thread may release a handle while the call that gets the same handle
+    /// is already running.
+    pub(super) fn order(&self) -> u64 {
+        const RETURN: [Function; 4] =
+            [Function::HandleRegister, Function::BufRegister, Function::BatchSetUp, Function::BatchGetStatus];
+        let returns = RETURN.iter().any(|function| *function as u16 == self.record.kind());
+        if returns { self.record.end_ns } else { self.record.start_ns }
+    }
+
+    /// A record that is followed by a text.
+    pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
+        let mut parts = Vec::new();
+        for bytes in text.as_bytes().chunks(TEXT_BYTES) {
+            let mut words = [0; RECORD_WORDS];
+            words[0] = Record::head(kind::TEXT, record.library(), 0);
+            for (word, eight) in words.iter_mut().skip(1).zip(bytes.chunks(8)) {
+                let mut complete = [0; 8];
+                complete[..eight.len()].copy_from_slice(eight);
+                *word = u64::from_le_bytes(complete);
+            }
+            parts.push(Record::from_words(words));
+        }
+        record.head = Record::head(record.kind(), record.library(), parts.len() as u32);
+        record.extra[6] = text.len() as u64;
+        Self { process, thread, is_visible: true, record, parts }
+    }
+
+    /// The text after the record, for example a path.
+    pub(super) fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        for part in self.parts.iter().filter(|part| part.kind() == kind::TEXT) {
+            bytes.extend(part.words()[1..].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        bytes.truncate(usize::try_from(self.record.extra[6]).unwrap_or(0).min(self.parts.len() * TEXT_BYTES));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// The counters of one function: calls, errors, bytes and nanoseconds.
+pub(super) type Total = [u64; ring::WORDS_OF_TOTAL];

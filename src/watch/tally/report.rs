@@ -1,0 +1,107 @@
+//! The report of the counted calls.
+
+use super::{DURATIONS, Tally};
+use crate::core::{CallTotal, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
+use crate::watch::classes::largest;
+use crate::watch::files::File;
+use crate::watch::rings::Totals;
+use cufile_audit::layout::{FUNCTIONS, Function};
+
+impl Tally {
+    /// The report without the routes and without the facts of the launcher.
+    pub(in crate::watch) fn report(&self, totals: &Totals) -> WatchReport {
+        let calls = |cufile: bool| {
+            let of = totals.functions.iter().zip(FUNCTIONS).zip(Function::ALL);
+            let of = of.filter(move |((total, _), function)| total[0] > 0 && function.is_cufile() == cufile);
+            of.map(|(([count, errors, bytes, total_ns], function), _)| CallTotal {
+                function: function.name.to_owned(),
+                count: *count,
+                errors: *errors,
+                bytes: *bytes,
+                total_ns: *total_ns,
+            })
+        };
+        let mut files: Vec<_> = self.files.iter().map(File::seen).collect();
+        let bytes = |file: &crate::core::WatchedFile| {
+            let all = [file.reads.bytes, file.writes.bytes, file.plain.bytes, file.plain.touched_bytes];
+            all.into_iter().fold(0, u64::saturating_add)
+        };
+        files.sort_by(|a, b| bytes(b).cmp(&bytes(a)).then_with(|| a.path.cmp(&b.path)));
+        WatchReport {
+            libraries: (self.libraries.iter())
+                .map(|(library, processes)| WatchedLibrary { processes: processes.len() as u64, ..library.clone() })
+                .collect(),
+            calls: calls(true).collect(),
+            other_calls: calls(false).filter(|call| call.function != "cuGetProcAddress").collect(),
+            properties: self.properties,
+            latencies: self.latencies(),
+            files,
+            threads: totals.threads,
+            reading_threads: self.reading_threads.len() as u64,
+            lost_events: totals.lost.saturating_add(self.not_kept),
+            sizes: (self.sizes.iter().enumerate())
+                .filter(|(_, size)| size.count > 0)
+                .map(|(class, size)| SizeClass { up_to_bytes: largest(class), ..*size })
+                .collect(),
+            failures: (self.failures.iter())
+                .map(|((function, code, errno, after_submission), (count, file))| WatchedFailure {
+                    function: function.clone(),
+                    code: *code,
+                    name: match *errno {
+                        0 => name_of(*code),
+                        // cuFile also stores its own codes in errno.
+                        errno => name_of(errno.into()).or_else(|| Some(text_of(errno))),
+                    },
+                    errno: Some(*errno).filter(|errno| *errno != 0),
+                    count: *count,
+                    file: file.map(|file| self.files[file].path.clone()),
+                    after_submission: *after_submission,
+                })
+                .collect(),
+            buffers: self.buffers,
+            unfinished: self.streams.unfinished(),
+            paces: self.paces.report(),
+            statistics: self.all_statistics(),
+            ..WatchReport::default()
+        }
+    }
+
+    fn latencies(&self) -> Vec<LatencyClass> {
+        let mut seen = Vec::new();
+        for (class, durations) in self.durations.iter().enumerate() {
+            for (at, count) in durations.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let up_to_ns = if at + 1 == DURATIONS { u64::MAX } else { 1000 << (2 * at) };
+                seen.push(LatencyClass { up_to_bytes: largest(class), up_to_ns, count: *count });
+            }
+        }
+        seen
+    }
+
+    fn all_statistics(&self) -> Option<RouteStatistics> {
+        let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
+        let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
+            processes: a.processes.saturating_add(b.processes),
+            missing_processes: 0,
+            reads: a.reads.saturating_add(b.reads),
+            writes: a.writes.saturating_add(b.writes),
+            batch_entries: a.batch_entries.saturating_add(b.batch_entries),
+            p2pdma: a.p2pdma.saturating_add(b.p2pdma),
+            nvfs: a.nvfs.saturating_add(b.nvfs),
+            posix: a.posix.saturating_add(b.posix),
+            read_bytes: a.read_bytes.saturating_add(b.read_bytes),
+        });
+        all.map(|all| RouteStatistics { missing_processes: missing, ..all })
+    }
+}
+
+/// The text of an error of the operating system, without its number.
+fn text_of(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
+}
+
+/// The name of a cuFile error code. The code may be positive, or negative as in the result of a transfer.
+fn name_of(code: i64) -> Option<String> {
+    let code = i32::try_from(code).ok()?;
+    cufile_ffi::codes::describe(code, None).map(|described| described.name.to_owned())
+}
