@@ -22,6 +22,7 @@ pub mod serving;
 mod storage;
 mod verdict;
 
+pub use kernel::build_log::build_line;
 pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;
 pub use logs::xid;

@@ -243,6 +243,14 @@ pub(super) fn driver_line(line: &str, known: &DriverLine) -> Answer {
     answer
 }
 
+/// The answer for a line of the log of a DKMS build.
+pub(super) fn build_line(line: &str, (meaning, todo): (&str, &str)) -> Answer {
+    let mut answer = Answer::new(Kind::Line, line, meaning);
+    answer.how_to_check = some("dkms status; tail -n 30 /var/lib/dkms/*/*/build/make.log");
+    answer.advice = some(todo);
+    answer
+}
+
 /// The answer for an Xid of the driver.
 pub(super) fn xid(line: &str, number: u32) -> Answer {
     let (meaning, todo) = xid::meaning(number);
@@ -251,6 +259,7 @@ pub(super) fn xid(line: &str, number: u32) -> Answer {
         // Such a GPU cannot be asked for its errors.
         _ if xid::is_lost(number) => "sudo journalctl -k -b -o cat | grep -e Xid -e NVRM -e AER",
         154 => "nvidia-smi -q | grep -i recovery",
+        74 | 136 | 149 => "nvidia-smi nvlink -e",
         _ => checks::of(CheckId::GpuEcc).look,
     });
     answer.advice = some(todo);

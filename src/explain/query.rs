@@ -7,7 +7,7 @@ use super::keys;
 use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
-use crate::checks::{driver_line, xid};
+use crate::checks::{build_line, driver_line, xid};
 use crate::core::FixId;
 use std::collections::HashSet;
 
@@ -150,6 +150,9 @@ fn line(text: &str) -> Vec<Answer> {
     }
     if out.is_empty() {
         out.extend(super::lines::of(text).map(|row| page::other_line(text, row)));
+    }
+    if out.is_empty() {
+        out.extend(build_line(text).map(|known| page::build_line(text, known)));
     }
     for answer in codes_in(text) {
         if !out.contains(&answer) {

@@ -243,6 +243,14 @@ fn lines_about_the_driver_have_the_check_a_command_and_a_remedy() {
         assert!(answer.facts.iter().any(|fact| fact.value == "gpu-present"), "{line}");
         assert!(answer.how_to_check.is_some() && answer.advice.is_some(), "{line}");
     }
+    for (line, part) in [
+        ("cc: error: unrecognized command-line option '-ftrivial-auto-var-init=zero'", "compiler is older"),
+        ("fatal error: error writing to /tmp/ccX.s: No space left on device", "file system is full"),
+        ("nvfs-p2p.h:29:10: fatal error: nv-p2p.h: No such file or directory", "without the source"),
+    ] {
+        let answer = &explain(line).unwrap()[0];
+        assert!(answer.meaning.contains(part) && answer.advice.is_some(), "{line}: {}", answer.meaning);
+    }
     // The same words about nvidia-fs are not about the driver.
     let answer = &explain("nvidia_fs: version magic '6.8.0' should be '6.14.0'").unwrap()[0];
     assert!(answer.facts.iter().any(|fact| fact.value == "nvfs-dkms"), "{answer:?}");

@@ -231,6 +231,48 @@ fn explain(
     }
 }
 
+/// The meaning and the remedy of a line in the log of a build. `None` if the line is not a known reason.
+#[must_use]
+pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
+    Some(match reason(line)?.0 {
+        Reason::NoSpace => {
+            ("a file system is full", "Free space: `df -h / /tmp /var /boot` shows which file system is full.")
+        }
+        // Other programs report the same error of the system.
+        Reason::NoMemory if !["gcc", "cc1", "compiler"].iter().any(|name| line.contains(name)) => return None,
+        Reason::NoMemory => ("the build used up the memory", "End programs or add swap, then build again with -j 1."),
+        Reason::NoHeaders => (
+            "the headers of the kernel are missing or incomplete",
+            "Install the headers of the running kernel, then build again.",
+        ),
+        Reason::OldCompiler => (
+            "the compiler is older than the one that built the kernel",
+            "Install the compiler that `cat /proc/version` names, then build with CC set to it.",
+        ),
+        Reason::NoCompiler => ("no compiler is installed", "Install gcc and make, then build again."),
+        Reason::NoTool => (
+            "a library for the build is missing",
+            "Install the development packages of libelf and OpenSSL, then build again.",
+        ),
+        Reason::NoDriver => (
+            "nvidia-fs was built without the source of the NVIDIA driver",
+            "Install the driver's DKMS package, which has its source in /usr/src, then build again.",
+        ),
+        Reason::NoKey => (
+            "the signing key of DKMS is missing",
+            "Create it with `sudo dkms generate_mok`, build again, then enrol it with mokutil.",
+        ),
+        Reason::GplOnly => {
+            ("the kernel exports a symbol only to open modules", "Install a newer driver with the open kernel modules.")
+        }
+        Reason::NewKernel => (
+            "this version of the module does not support the kernel",
+            "Install a newer version of the module, or boot the previous kernel.",
+        ),
+        Reason::Other => return None,
+    })
+}
+
 /// The compiler of the kernel that the log names, such as `gcc-12`.
 fn compiler(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains("The kernel was built by") || line.contains("gcc-"))?;

@@ -66,7 +66,7 @@ pub(crate) const WINDOW: &str =
     "Enable 'Above 4G Decoding' in the firmware. In a virtual machine, enlarge its 64-bit MMIO window.";
 pub(crate) const POWER_STATE: &str = "Power the machine off and on. If it happens again, boot with pcie_port_pm=off. In a virtual machine, restart the host.";
 
-const NRVM: &str = "sudo journalctl -k -b -o cat | grep -e NVRM -e Xid -e AER";
+const NVRM_LINES: &str = "sudo journalctl -k -b -o cat | grep -e NVRM -e Xid -e AER";
 const OLD_GPU: &str = "Install the proprietary driver, branch 580: it is the last for Maxwell, Pascal and Volta.";
 const DEVICE: &str = "lspci -nnk -d 10de:";
 
@@ -86,13 +86,14 @@ pub(crate) const LINES: &[DriverLine] = &[
     line(Reason::NoBar, &["nvrm", "bar", " is 0m @"], "the machine's firmware assigned no address space to the GPU", "sudo lspci -vv -d 10de: | grep Region", WINDOW),
     line(Reason::NoFirmware, &["gsp_", ".bin failed with error"], "the driver's GSP firmware is missing", "ls /lib/firmware/nvidia; modinfo -F version nvidia", "Install the firmware package of the driver's version, rebuild the initramfs, then reboot."),
     line(Reason::NoFirmware, &["nvrm", "no firmware image found"], "the driver's GSP firmware is missing", "ls /lib/firmware/nvidia; modinfo -F version nvidia", "Install the firmware package of the driver's version, rebuild the initramfs, then reboot."),
-    line(Reason::OffBus, &["nvrm", "fallen off the bus"], "the GPU fell off the bus and no longer answers", NRVM, COLD_BOOT),
+    line(Reason::OffBus, &["nvrm", "fallen off the bus"], "the GPU fell off the bus and no longer answers", NVRM_LINES, COLD_BOOT),
     line(Reason::NoInterrupt, &["nvrm", "can't find an irq for your nvidia card"], "no interrupt can be assigned to the GPU", "grep -o -e pci=[^ ]* -e noapic /proc/cmdline", "Remove pci=nomsi and noapic from the kernel command line. In a virtual machine, check how the host passes the GPU through."),
-    line(Reason::Gsp, &["nvrm", "cannot initialize gsp firmware"], "the system processor of the GPU (GSP) did not start", NRVM, "Power the machine off and on. If it fails again, install driver and firmware of one version."),
-    line(Reason::Gsp, &["nvrm", "wpr2 already up"], "the system processor of the GPU (GSP) did not start", NRVM, "Power the machine off and on: a reset of the GPU was not complete."),
-    line(Reason::Gsp, &["nvrm", "gsp_", "timeout"], "the system processor of the GPU (GSP) did not answer", NRVM, "Power the machine off and on. If it fails again, install driver and firmware of one version."),
-    line(Reason::NoStart, &["nvrm", "rminitadapter failed"], "the driver could not start the GPU", NRVM, "Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
-    line(Reason::NoStart, &["nvrm", "probe routine failed for"], "the driver rejected a GPU; the lines before it have the reason", NRVM, "Run `gds-top explain` with the lines before it."),
+    line(Reason::Gsp, &["nvrm", "cannot initialize gsp firmware"], "the system processor of the GPU (GSP) did not start", NVRM_LINES, "Power the machine off and on. If it fails again, install driver and firmware of one version."),
+    line(Reason::Gsp, &["nvrm", "wpr2 already up"], "the system processor of the GPU (GSP) did not start", NVRM_LINES, "Power the machine off and on: a reset of the GPU was not complete."),
+    line(Reason::Gsp, &["nvrm", "gsp_", "timeout"], "the system processor of the GPU (GSP) did not answer", NVRM_LINES, "Power the machine off and on. If it fails again, install driver and firmware of one version."),
+    line(Reason::NoStart, &["nvrm", "rminitadapter failed"], "the driver could not start the GPU", NVRM_LINES, "Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
+    line(Reason::NoStart, &["nvrm", "rm_init_adapter failed"], "the driver could not start the GPU", NVRM_LINES, "Power the machine off and on. If it fails again, send the output of nvidia-bug-report.sh to NVIDIA."),
+    line(Reason::NoStart, &["nvrm", "probe routine failed for"], "the driver rejected a GPU; the lines before it have the reason", NVRM_LINES, "Run `gds-top explain` with the lines before it."),
     line(Reason::OtherKernel, &["nvidia: version magic"], "the NVIDIA driver was built for another kernel", "modinfo -F vermagic nvidia; uname -r", "Build it for the running kernel: `sudo dkms autoinstall`, or install the driver again."),
     line(Reason::OtherKernel, &["nvidia: disagrees about version of symbol"], "the NVIDIA driver was built for another kernel", "modinfo -F vermagic nvidia; uname -r", "Build it for the running kernel: `sudo dkms autoinstall`, or install the driver again."),
     line(Reason::OtherKernel, &["nvidia: unknown symbol"], "the NVIDIA driver was built for another kernel", "modinfo -F vermagic nvidia; uname -r", "Build it for the running kernel: `sudo dkms autoinstall`, or install the driver again."),
