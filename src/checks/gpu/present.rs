@@ -266,13 +266,13 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         driver_log::taken(ctx)
     } else if let Some(judged) = installed(ctx) {
         judged
-    } else if let Some(judged) = modules_are_gone(ctx, &release) {
-        judged
     } else if let Some((package, kernel)) = built_by_ubuntu(ctx, &release) {
         Judged::lack(ID, format!("Ubuntu's driver is installed for {kernel}, but {release} is running"))
             .found(format!("/lib/modules/{kernel}/kernel"), "has the driver")
             .missing(Cost::Install, EVERY)
             .advice(Advice::run(format!("sudo apt-get install {package}")).text(", then reboot."))
+    } else if let Some(judged) = modules_are_gone(ctx, &release) {
+        judged
     } else if let Some(kernel) =
         packaged_elsewhere(ctx, &release).filter(|_| !rows.iter().any(machine::DkmsRow::is_driver))
     {
@@ -338,6 +338,10 @@ fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     let kernels = ctx.root.entries("/lib/modules").ok().filter(|kernels| !kernels.is_empty())?;
     // A container has no modules of its host, or those of another kernel.
     if kernels.iter().any(|kernel| kernel == release) || machine::container(ctx.root).is_some() || release.is_empty() {
+        return None;
+    }
+    // The families of Debian, RHEL and SUSE keep the modules of the running kernel.
+    if machine::packages::known_family(ctx.root) {
         return None;
     }
     Some(
