@@ -2,6 +2,7 @@
 
 use super::symbols;
 use super::unread::{Denial, Unread};
+use crate::trust;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -43,19 +44,18 @@ pub(super) fn words(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()
 }
 
+/// A variable of the caller can name any file. Opening a device could change it, and opening a FIFO affects its writer.
 fn open(path: &Path) -> Result<File, Unread> {
-    // Without O_NONBLOCK, opening a FIFO that has no writer would hang. The flag has no effect on regular files.
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|e| unread(&e))
+    trust::open_regular(path).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::IsADirectory => Unread::WrongKind,
+        _ => unread(&error),
+    })
 }
 
 pub(super) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     // nvidia-fs lists the registered storage drivers only while a process has its device open (nvfs-mod.c).
     let _held = (path == Path::new("/proc/driver/nvidia-fs/modules")).then(|| File::open("/dev/nvidia-fs0"));
     let file = open(path)?;
-    let kind = file.metadata().map_err(|e| unread(&e))?;
-    if !kind.is_file() {
-        return Err(Unread::WrongKind);
-    }
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(|e| unread(&e))?;
     if bytes.len() as u64 > limit {
@@ -94,4 +94,32 @@ pub(super) fn opens(path: &Path) -> Result<(), Unread> {
 
 pub(super) fn symbols(path: &Path) -> Result<BTreeSet<String>, Unread> {
     Ok(symbols::found_in(BufReader::with_capacity(1 << 18, open(path)?)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_that_is_not_regular_is_not_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("cufile.json");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let (opened, was_opened) = mpsc::channel();
+        let path = fifo.clone();
+        // The writer waits until the FIFO is opened for reading.
+        let writer = std::thread::spawn(move || opened.send(OpenOptions::new().write(true).open(path).is_ok()));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(read_bytes(&fifo, 10), Err(Unread::WrongKind));
+        assert_eq!(read_bytes(dir.path(), 10), Err(Unread::WrongKind));
+        assert_eq!(read_bytes(Path::new("/dev/null"), 10), Err(Unread::WrongKind));
+        assert!(was_opened.recv_timeout(Duration::from_millis(100)).is_err());
+        let _reader = File::open(&fifo).unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(read_bytes(Path::new("/proc/self/stat"), 1 << 16).unwrap().len() > 20);
+    }
 }

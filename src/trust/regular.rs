@@ -19,7 +19,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     match FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return Err(Errno::ISDIR.into()),
-        _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        _ => return Err(not_regular()),
     }
     // The owner of a file can hold a lease on it. An open without O_NONBLOCK waits for the end of the lease.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -32,7 +32,11 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// The file is opened by name again. It may be another file by now, so a FIFO is rejected without waiting.
 fn without_procfs(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
 /// Reads a regular file of at most `most` bytes.

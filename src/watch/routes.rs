@@ -1,7 +1,11 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
 use crate::core::{self, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
+use crate::trust;
 use std::path::Path;
+
+/// Maximum length of a cufile.json that is searched.
+const MOST_CONFIGURATION_BYTES: u64 = 16 << 20;
 
 /// The route counters of the machine while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +44,8 @@ fn may_use_p2pdma() -> bool {
         return true;
     }
     let file = std::env::var_os("CUFILE_ENV_PATH_JSON").unwrap_or_else(|| "/etc/cufile.json".into());
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().any(|line| {
+    let text = trust::read_regular(Path::new(&file), MOST_CONFIGURATION_BYTES).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().any(|line| {
         let line = line.split("//").next().unwrap_or("");
         line.contains("use_pci_p2pdma") && line.contains("true")
     })

@@ -149,6 +149,12 @@ fn a_fifo_or_a_device_in_place_of_any_input_is_refused_at_once() {
         let input = at(input);
         let _ = fs::remove_file(&index);
         std::os::unix::fs::symlink(&input, &index).unwrap();
+        for words in [&["watch", "--", "true"][..], &["check", "--no-probe", "/usr"], &["config", "show"]] {
+            let mut command = std::process::Command::new("timeout");
+            command.args(["-s", "KILL", "60", crate::program::PROGRAM]).args(words).envs(crate::program::VARIABLES);
+            let output = command.env("CUFILE_ENV_PATH_JSON", &input).output().unwrap();
+            assert!(output.status.code().is_some_and(|status| status <= 2), "{words:?} with {input}: {output:?}");
+        }
         for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML"] {
             let mut command = std::process::Command::new("timeout");
             command.args(["-s", "KILL", "60", crate::program::PROGRAM, "check", "--no-probe", "/usr"]);

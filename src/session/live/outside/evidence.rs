@@ -2,7 +2,11 @@
 //! libcufile.
 
 use crate::core::{NVFS_STATS, Route, RouteCounts};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+
+/// Length of the end of a log that is read.
+const LOG_BYTES: u64 = 256 << 10;
 
 /// Observations of a command.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +24,17 @@ pub(super) struct Seen {
 impl Seen {
     /// Reads the end of the log in the run's folder.
     pub(super) fn read_log(folder: &Path) -> String {
-        let bytes = std::fs::read(folder.join("cufile.log")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(256 << 10)..]).into_owned()
+        Self::end_of(&folder.join("cufile.log")).unwrap_or_default()
+    }
+
+    /// The command writes the log, and could have put a FIFO or a file of any size there.
+    fn end_of(log: &Path) -> std::io::Result<String> {
+        let mut file = crate::trust::open_regular(log)?;
+        let start = file.metadata()?.len().saturating_sub(LOG_BYTES);
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start))?;
+        file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The route of a command that used cuFile, and a note about it.
@@ -68,6 +81,21 @@ impl Seen {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_end_of_a_log_is_read_and_no_fifo_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("cufile.log");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &log, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert_eq!(Seen::read_log(dir.path()), "");
+        std::fs::remove_file(&log).unwrap();
+        // A file without data blocks that is larger than the memory.
+        std::fs::File::create(&log).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(Seen::read_log(dir.path()).len() as u64, LOG_BYTES);
+        std::fs::write(&log, "in compatible mode").unwrap();
+        assert_eq!(Seen::read_log(dir.path()), "in compatible mode");
+    }
 
     #[test]
     fn nothing_seen_from_outside_proves_a_route() {
