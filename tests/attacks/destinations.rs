@@ -3,11 +3,13 @@
 use super::{ATTACKER, Stage, can_attack, give, image};
 use crate::program::{PROGRAM, gds_top, started_by};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-io.gdsrec");
 
@@ -137,7 +139,9 @@ fn a_folder_that_is_exchanged_while_results_are_written_leads_nowhere() {
         }
         done.store(true, Ordering::Relaxed);
     });
-    eprintln!("{tries} commands, {} exchanges", exchanges.load(Ordering::Relaxed));
+    let exchanges = exchanges.load(Ordering::Relaxed);
+    eprintln!("{tries} commands, {exchanges} exchanges");
+    assert!(exchanges > tries, "{exchanges} exchanges during {tries} commands test too little");
     assert_eq!(image(&stage.at("victim")), before);
 }
 
@@ -263,25 +267,28 @@ fn programs_that_outlive_watch_load_no_library_of_another_user() {
     assert_eq!(lines.next(), Some("not written"), "only a file of the own user is used: {printed}");
 }
 
-/// A small limit of memory aborts the process in the middle of its work.
+/// The C library and the allocator abort the process if there is no memory. The test sends the same signal.
 #[test]
 fn an_abort_leaves_no_temporary_folder() {
     let (temporary, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::set_permissions(temporary.path(), Permissions::from_mode(0o700)).unwrap();
-    let grid =
-        ["--file-size", "4M", "--seconds", "0.01", "--size", "64K", "--threads", "1", "--target", "host", "--yes"];
-    let mut aborted = 0;
-    for kib in (5_000..20_000).step_by(1_000) {
-        let mut command = started_by("sh");
-        command.args(["-c", &format!("ulimit -d {kib} && exec \"$@\""), "sh", PROGRAM, "bench-io"]).arg(place.path());
-        let output = command.args(grid).env("TMPDIR", temporary.path()).output().unwrap();
-        aborted += u32::from(String::from_utf8_lossy(&output.stderr).contains("the process cannot continue"));
-        for folder in [temporary.path(), place.path()] {
-            let left: Vec<_> = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name()).collect();
-            assert!(left.is_empty(), "{kib} KiB: {left:?}: {output:?}");
+    let grid = ["--file-size", "4M", "--seconds", "60", "--size", "64K", "--threads", "1", "--target", "host", "--yes"];
+    let entries = |folder: &Path| fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+    for delay_ms in [0, 10, 100, 500] {
+        let mut command = gds_top();
+        command.arg("bench-io").arg(place.path()).args(grid).env("TMPDIR", temporary.path());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while entries(place.path()).next().is_none() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote a file");
+            std::thread::sleep(Duration::from_millis(1));
         }
-    }
-    if aborted == 0 {
-        eprintln!("skipped: no limit aborted the program");
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        let process = Pid::from_child(&child);
+        kill_process(process, Signal::ABORT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(3) && said.contains("the process cannot continue"), "{output:?}");
+        let left: Vec<_> = [temporary.path(), place.path()].into_iter().flat_map(entries).collect();
+        assert!(left.is_empty(), "{delay_ms} ms: {left:?}: {said}");
     }
 }
