@@ -108,7 +108,11 @@ fn measure(
             bar.show(done, sessions, &format!("{engine} ({cache}), {done} of {sessions} sessions"));
             let ran = session(mode, &arguments, ended);
             bar.clear();
-            ran?;
+            if let Err((status, sentence)) = ran {
+                // A session that began has the reason in its recording.
+                let reason = recording.exists().then(|| result(&recording, mode).err()).flatten();
+                return Err((status, reason.unwrap_or(sentence)));
+            }
             done += 1;
             let (wall_ns, bytes) = result(&recording, mode).map_err(|sentence| (BAD_ANSWER, sentence))?;
             overhead.bytes = bytes;
