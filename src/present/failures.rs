@@ -17,11 +17,14 @@ const MOST_LINES: usize = 5;
 /// Maximum number of runs that are named with a reason.
 const MOST_NAMES: usize = 12;
 
+/// A reason: the failure, and the last lines of standard error.
+type Reason = (String, Vec<String>);
+
 /// The failed runs, one entry for each reason, in the order of the first run.
 #[must_use]
 pub fn failed_runs(state: &State) -> Vec<FailedRuns> {
-    let mut places: HashMap<(String, Vec<String>), usize> = HashMap::new();
-    let mut reasons: Vec<((String, Vec<String>), Vec<String>)> = Vec::new();
+    let mut places: HashMap<Reason, usize> = HashMap::new();
+    let mut reasons: Vec<(Reason, Vec<String>)> = Vec::new();
     for lane in &state.lanes {
         let LaneStatus::Failed(why) = &lane.status else { continue };
         let share = lane.share.as_ref().map_or_else(String::new, |share| format!(" ({})", share.label(&lane.target)));
@@ -33,7 +36,7 @@ pub fn failed_runs(state: &State) -> Vec<FailedRuns> {
             None => reasons.push((reason, vec![name])),
         }
     }
-    let entry = |((why, stderr_tail), mut names): ((String, Vec<String>), Vec<String>)| {
+    let entry = |((why, stderr_tail), mut names): (Reason, Vec<String>)| {
         let more = names.len().saturating_sub(MOST_NAMES);
         names.truncate(MOST_NAMES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
