@@ -2,10 +2,13 @@
 
 use core::cell::Cell;
 use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// `open`.
 const O_RDWR: c_int = 2;
 const O_CLOEXEC: c_int = 0o2_000_000;
+const O_NONBLOCK: c_int = 0o4_000;
+const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 const F_GETFL: c_int = 3;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
@@ -143,12 +146,16 @@ pub(crate) fn variable(name: &core::ffi::CStr) -> *const c_char {
 pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mut u64> {
     // SAFETY: the caller passes a C string. The descriptor is used and closed only here.
     unsafe {
-        let fd = open(path, O_RDWR | O_CLOEXEC);
+        let fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if fd < 0 {
             return None;
         }
         // After a session, another user could create a file with the name and truncate it later.
-        let is_usable = is_own(fd) && lseek(fd, 0, 2) >= bytes as i64;
+        let identity = own_identity(fd);
+        let is_usable = identity.is_some() && lseek(fd, 0, 2) >= bytes as i64;
+        for (to, from) in MAPPED.iter().zip(identity.unwrap_or_default()) {
+            to.store(from, Ordering::Relaxed);
+        }
         let map = if is_usable {
             mmap(core::ptr::null_mut(), bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0)
         } else {
@@ -159,27 +166,34 @@ pub(crate) unsafe fn map_shared(path: *const c_char, bytes: usize) -> Option<*mu
     }
 }
 
-/// Whether an open file belongs to the effective user or to root.
-unsafe fn is_own(fd: c_int) -> bool {
+/// Device and inode of the mapped file.
+static MAPPED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Device and inode of an open file that belongs to the effective user or to root. `None` for files of others.
+unsafe fn own_identity(fd: c_int) -> Option<[u64; 2]> {
     let mut room = [0_u64; 32];
     // SAFETY: the call writes at most 144 bytes.
     let answer = unsafe { syscall(SYS_FSTAT, fd, room.as_mut_ptr()) };
     let owner = room.get(STAT_OWNER / 2).map_or(0, |word| (word >> (32 * (STAT_OWNER % 2))) as u32);
-    answer == 0 && (owner == 0 || owner == user())
+    let is_own = answer == 0 && (owner == 0 || owner == user());
+    // stat begins with st_dev and st_ino on both architectures.
+    if is_own { Some([*room.first()?, *room.get(1)?]) } else { None }
 }
 
-/// Reserves memory for a part of the file, so that a write to it cannot end the program with SIGBUS.
+/// Reserves memory for a part of the mapped file, so that a write to it cannot end the program with SIGBUS. After a
+/// session, another user could put a file or a link in its place, so its identity is compared.
 ///
 /// # Safety
 /// `path` must be a C string.
 pub(crate) unsafe fn reserve(path: *const c_char, offset: usize, bytes: usize) -> bool {
     // SAFETY: the caller passes a C string. The descriptor is used and closed only here.
     unsafe {
-        let fd = open(path, O_RDWR | O_CLOEXEC);
+        let fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if fd < 0 {
             return false;
         }
-        let done = fallocate(fd, 0, offset as i64, bytes as i64) == 0;
+        let mapped = [MAPPED[0].load(Ordering::Relaxed), MAPPED[1].load(Ordering::Relaxed)];
+        let done = own_identity(fd) == Some(mapped) && fallocate(fd, 0, offset as i64, bytes as i64) == 0;
         close(fd);
         done
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of entries in a folder for temporary files that are examined for folders of ended processes.
 const MOST_EXAMINED: usize = 20_000;
 /// All users have write permission.
-const OTHERS_WRITE: u32 = 0o002;
+const OTHERS_WRITE: u32 = 0o022;
 
 /// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Scratch {
     /// # Errors
     /// See [`Scratch::new`].
     pub fn for_code(prefix: &str) -> io::Result<Self> {
-        let shared = std::env::temp_dir();
+        let shared = PathBuf::from("/tmp");
         match closed_folders().into_iter().find(|folder| can_load_from(folder)) {
             Some(folder) => Self::new_in(&folder, prefix),
             None => match cufile_ffi::distrust(&shared) {
@@ -107,16 +107,24 @@ fn closed_folders() -> Vec<PathBuf> {
     let system = if rustix::process::geteuid().is_root() {
         vec![PathBuf::from("/run"), PathBuf::from("/var/lib")]
     } else {
-        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()).into_iter().collect()
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).into_iter().collect()
     };
     let all = std::iter::once(std::env::temp_dir()).chain(system);
-    all.filter(|folder| is_closed(folder)).collect()
+    all.filter_map(|folder| folder.canonicalize().ok()).filter(|folder| is_closed(folder)).collect()
 }
 
-/// Whether only the effective user, root and their groups can create entries in the folder.
+/// Whether only the effective user and root can create entries in the folder and in all folders above it, so that no
+/// other user can make its name again after its removal. The linker divides the list of libraries at colons, and it
+/// replaces words after `$`.
 fn is_closed(folder: &Path) -> bool {
-    let mode = std::fs::metadata(folder).map(|meta| meta.mode());
-    cufile_ffi::distrust(folder).is_none() && mode.is_ok_and(|mode| mode & OTHERS_WRITE == 0)
+    let has_plain_name = !folder.as_os_str().as_encoded_bytes().iter().any(|byte| b":$".contains(byte));
+    has_plain_name && cufile_ffi::distrust(folder).is_none() && folder.ancestors().all(admits_no_others)
+}
+
+/// Whether only the effective user and root can create entries in this folder.
+fn admits_no_others(folder: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    std::fs::metadata(folder).is_ok_and(|meta| meta.mode() & OTHERS_WRITE == 0 && [0, user].contains(&meta.uid()))
 }
 
 /// Whether this process can create a library in the folder and load it from there.
@@ -233,14 +241,20 @@ mod tests {
     fn code_is_written_where_no_other_user_can_take_its_name() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-        assert!(is_closed(dir.path()) && can_load_from(dir.path()));
+        assert!(admits_no_others(dir.path()) && can_load_from(dir.path()));
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o775)).unwrap();
+        assert!(!is_closed(dir.path()), "its group can take the name");
         assert!(!can_load_from(&dir.path().join("missing")));
         // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         assert!(!is_closed(dir.path()));
+        let private = dir.path().join("private");
+        fs::create_dir(&private).unwrap();
+        fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
+        assert!(admits_no_others(&private) && !is_closed(&private), "it can be removed and made again");
         let own = own_folder(dir.path()).unwrap();
         let code = Scratch::new_in(&own, "gds-top-watch-").unwrap();
-        assert!(is_closed(&own) && code.path().starts_with(&own));
+        assert!(admits_no_others(&own) && code.path().starts_with(&own));
         code.close().unwrap();
         sweep(dir.path());
         assert_eq!((own_folder(dir.path()).unwrap(), own.exists()), (own.clone(), true));
