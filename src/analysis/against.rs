@@ -273,7 +273,8 @@ pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) ->
         let noise = before.noise() + side.map_or(0.0, |side| side.noise());
         let allowed = tolerance.allowed() + noise;
         let far = allowed + FAR * tolerance.explained();
-        let hidden = tolerance.allowed() + noise.min(MOST_NOISE);
+        let is_hidden = noise > MOST_NOISE || tolerance.is_busy();
+        let certain = if is_hidden { tolerance.allowed() } else { allowed };
         let change = match side {
             None => Change::Broken,
             Some(_) if wrong => Change::Broken,
@@ -285,8 +286,8 @@ pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) ->
                     Change::Slower
                 }
             }
-            Some(side) if side.wall_ns as f64 > before.wall_ns as f64 * (1.0 + hidden) => {
-                Change::Undecided(Doubt::Spread)
+            Some(side) if side.wall_ns as f64 > before.wall_ns as f64 * (1.0 + certain) => {
+                Change::Undecided(if tolerance.is_busy() { Doubt::BusyCpus } else { Doubt::Spread })
             }
             Some(side) if before.is_slower_than(&side, allowed) => Change::Faster,
             Some(_) => Change::Same,
@@ -390,7 +391,8 @@ mod tests {
             (&[110, 118, 500], &[98, 675, 1030], Change::Undecided(Doubt::Spread)),
             (&[100, 100, 3000], &[2900, 2950, 3100], Change::Undecided(Doubt::Spread)),
             (&[100, 100, 100], &[99, 300, 300], Change::Undecided(Doubt::Spread)),
-            (&[100, 120, 300], &[110, 180, 310], Change::Same),
+            (&[100, 120, 300], &[110, 180, 310], Change::Undecided(Doubt::Spread)),
+            (&[100, 120, 300], &[110, 125, 310], Change::Same),
             (&[675, 98, 1030], &[110, 118, 500], Change::Same),
         ] {
             assert_eq!(change(before, now), expected, "{before:?} {now:?}");
