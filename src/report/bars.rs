@@ -49,7 +49,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
     for phase in PHASES.into_iter().filter(|p| bars.iter().any(|b| b.phases.get(*p) > 0)) {
         let _ = write!(
             out,
-            "<span class=\"key\" style=\"background:var(--p{})\"></span>{}",
+            "<span class=\"of\"><span class=\"key\" style=\"background:var(--p{})\"></span>{}</span> ",
             phase as usize,
             phases::title(phase)
         );
