@@ -39,6 +39,18 @@ fn every_plugin_writes_and_reads_the_pool_in_batches_of_chunks() {
 }
 
 #[test]
+fn a_transfer_that_compat_mode_would_never_end_is_an_error() {
+    let Some(place) = Place::gpu() else { return };
+    let built = standins::build().unwrap();
+    let env = [("GDS_TOP_NIXL", built.nixl.to_str().unwrap())];
+    // 80 chunks, each of one request. The pool of the library has 64 buffers.
+    let more = ["--variants", "nixl-gds", "--set", "chunk_size=64", "--set", "batch_chunks=80", "--batch", "20"];
+    let (report, status) = place.report("lmcache-nixl", &more, &env);
+    let error = runs(&report)[0]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(status == 3 && error.contains("set batch_chunks to 64 or less"), "{status} {error}");
+}
+
+#[test]
 fn a_refused_call_and_wrong_bytes_are_results() {
     let Some(place) = Place::gpu() else { return };
     let built = standins::build().unwrap();
