@@ -1,6 +1,6 @@
 //! The advice of a finding: sentences, and the commands in them as data.
 
-use crate::core::FixId;
+use crate::core::{FixId, Needs};
 use crate::text::quoted;
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,21 +14,36 @@ pub(crate) enum Command {
     Fix(FixId),
 }
 
-impl Command {
-    /// The command line, for a path unless it is the working directory.
-    pub(crate) fn line(&self, path: Option<&Path>) -> String {
-        match self {
-            Self::Shell(line) => line.to_string(),
-            Self::Fix(id) => fix_line(id.as_str(), path),
-        }
+/// What the command of a fix depends on, besides the fix.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Examined<'a> {
+    /// The examined path, unless it is the working directory.
+    pub path: Option<&'a Path>,
+    /// Whether `CUFILE_ENV_PATH_JSON` names a file. `sudo` removes the variable, so it would edit another file.
+    pub names_config: bool,
+}
+
+impl Examined<'_> {
+    /// The command line of a fix.
+    fn fix(&self, id: FixId) -> String {
+        let own_file = self.names_config && id == FixId::CufileP2pdmaKeys;
+        self.line(id.as_str(), if own_file || id.only_shows() { Needs::User } else { Needs::Root })
+    }
+
+    /// The command line of a fix or of a group of fixes, by its name.
+    pub(crate) fn line(&self, id: &str, needs: Needs) -> String {
+        let path = self.path.map_or_else(String::new, |path| format!(" --path {}", quoted(&path.to_string_lossy())));
+        format!("{}gds-top fix {id}{path}", needs.sudo())
     }
 }
 
-/// The command line of a fix, or of a group of fixes.
-pub(crate) fn fix_line(id: &str, path: Option<&Path>) -> String {
-    match path {
-        Some(path) => format!("sudo gds-top fix {id} --path {}", quoted(&path.to_string_lossy())),
-        None => format!("sudo gds-top fix {id}"),
+impl Command {
+    /// The command line for the examined path.
+    pub(crate) fn line(&self, examined: &Examined<'_>) -> String {
+        match self {
+            Self::Shell(line) => line.to_string(),
+            Self::Fix(id) => examined.fix(*id),
+        }
     }
 }
 
@@ -88,14 +103,14 @@ impl Advice {
         })
     }
 
-    /// The advice as text, with its commands for a path. Text that ends with a command gets a full stop.
-    pub(crate) fn render(&self, path: Option<&Path>) -> String {
+    /// The advice as text, with its commands for the examined path. Text that ends with a command gets a full stop.
+    pub(crate) fn render(&self, examined: &Examined<'_>) -> String {
         let mut out: String = self
             .parts
             .iter()
             .map(|part| match part {
                 Part::Text(text) => text.clone(),
-                Part::Command(command) => format!("`{}`", command.line(path)).into(),
+                Part::Command(command) => format!("`{}`", command.line(examined)).into(),
             })
             .collect();
         if matches!(self.parts.last(), Some(Part::Command(_))) {
@@ -124,19 +139,31 @@ mod tests {
     #[test]
     fn command_of_fix_names_quoted_path() {
         let advice = Advice::run("sync").text(", then run ").command(FixId::Memlock);
-        let path = Path::new("/data/my models");
+        let path = Some(Path::new("/data/my models"));
         assert_eq!(
-            advice.render(Some(path)),
+            advice.render(&Examined { path, ..Examined::default() }),
             "Run `sync`, then run `sudo gds-top fix memlock --path '/data/my models'`."
         );
-        assert_eq!(advice.render(None), "Run `sync`, then run `sudo gds-top fix memlock`.");
+        assert_eq!(advice.render(&Examined::default()), "Run `sync`, then run `sudo gds-top fix memlock`.");
         assert_eq!(advice.first_command(), Some(&Command::from("sync")));
+    }
+
+    #[test]
+    fn command_of_fix_asks_for_root_only_if_the_fix_needs_it() {
+        let line = |fix: FixId, names_config| Command::Fix(fix).line(&Examined { path: None, names_config });
+        assert_eq!(line(FixId::CufileP2pdmaKeys, false), "sudo gds-top fix cufile-p2pdma-keys");
+        assert_eq!(line(FixId::CufileP2pdmaKeys, true), "gds-top fix cufile-p2pdma-keys");
+        assert_eq!(line(FixId::Memlock, true), "sudo gds-top fix memlock");
+        assert_eq!(line(FixId::MoveModel, false), "gds-top fix move-model");
     }
 
     #[test]
     fn code_in_text_is_not_a_command() {
         let advice = Advice::from("Start it with `-v /data:/data`.");
         assert_eq!(advice.first_command(), None);
-        assert_eq!(advice.render(Some(Path::new("/data"))), "Start it with `-v /data:/data`.");
+        assert_eq!(
+            advice.render(&Examined { path: Some(Path::new("/data")), ..Examined::default() }),
+            "Start it with `-v /data:/data`."
+        );
     }
 }

@@ -19,6 +19,17 @@ pub enum Needs {
     Reboot,
 }
 
+impl Needs {
+    /// The start of a command line with these rights: `sudo ` or nothing.
+    #[must_use]
+    pub const fn sudo(self) -> &'static str {
+        match self {
+            Self::User => "",
+            Self::Root | Self::Reboot => "sudo ",
+        }
+    }
+}
+
 /// The risk of a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

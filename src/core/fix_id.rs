@@ -98,6 +98,14 @@ impl FromStr for FixId {
     }
 }
 
+impl FixId {
+    /// Whether gds-top changes nothing for it and shows what the user can do, without special rights.
+    #[must_use]
+    pub const fn only_shows(self) -> bool {
+        matches!(self, Self::ContainerDevices | Self::GpuNearDisk | Self::MoveModel)
+    }
+}
+
 impl fmt::Display for FixId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -4,7 +4,7 @@
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
-use crate::checks::cufile_json::{SYSTEM_FILE, set_keys};
+use crate::checks::cufile_json::{SYSTEM_FILE, named_file, set_keys};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Root, Unread, excluded};
 use std::path::PathBuf;
@@ -85,7 +85,7 @@ pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use
 /// The plan that sets both P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
 /// of the file is unchanged.
 pub(super) fn cufile_keys(root: &Root) -> FixPlan {
-    let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'));
+    let named = named_file(root);
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
     let mut obstacle = None;
     let before = match root.read_text(&path) {

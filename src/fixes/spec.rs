@@ -422,3 +422,15 @@ pub const fn of(id: FixId) -> Spec {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixes_that_only_show_are_those_without_special_rights() {
+        for id in FixId::ALL {
+            assert_eq!(id.only_shows(), of(*id).needs == Needs::User, "{id}");
+        }
+    }
+}

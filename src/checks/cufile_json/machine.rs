@@ -36,6 +36,12 @@ pub fn lint_text(root: &Root, path: &str, text: &str, hardware: &Hardware) -> Li
     Linted { path: path.to_owned(), problems }
 }
 
+/// The absolute path in `CUFILE_ENV_PATH_JSON`. A fix edits this file instead of /etc/cufile.json.
+#[must_use]
+pub fn named_file(root: &Root) -> Option<String> {
+    root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'))
+}
+
 /// Lints /etc/cufile.json, the file in `CUFILE_ENV_PATH_JSON`, and the environment variables of libcufile. A missing
 /// file is skipped unless the variable names it. The environment is included only if it has a problem.
 #[must_use]

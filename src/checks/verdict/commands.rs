@@ -1,18 +1,18 @@
 //! The advice of findings as text, and their command lines. Both name the examined path.
 
-use crate::checks::advice::{Advice, Command};
+use crate::checks::advice::{Advice, Command, Examined};
 use crate::checks::context::Context;
+use crate::checks::cufile_json::named_file;
 use crate::checks::image_host;
 use crate::checks::judged::{Judged, Scope};
 use crate::core::{FixId, Status};
-use std::path::Path;
 
 /// Renders the advice of each finding, and the command line of its fix.
 pub(crate) fn complete(ctx: &Context<'_>, judged: &mut [Judged]) {
     for judged in judged {
-        let path = path_of(ctx, judged);
-        judged.finding.advice = judged.advice.as_ref().map(|advice| advice.render(path));
-        judged.finding.command = judged.finding.fix.map(|fix| Command::Fix(fix).line(path));
+        let examined = examined(ctx, path_of(judged));
+        judged.finding.advice = judged.advice.as_ref().map(|advice| advice.render(&examined));
+        judged.finding.command = judged.finding.fix.map(|fix| Command::Fix(fix).line(&examined));
     }
 }
 
@@ -36,22 +36,23 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
                 None => judged.advice.as_ref().and_then(Advice::first_command).cloned(),
             };
             judged.finding.fix = fix;
-            judged.finding.command = command.map(|command| command.line(path_of(ctx, judged)));
+            judged.finding.command = command.map(|command| command.line(&examined(ctx, path_of(judged))));
         }
     }
 }
 
-/// The path that the command of a finding names.
-fn path_of<'a>(ctx: &'a Context<'_>, judged: &Judged) -> Option<&'a Path> {
+/// The number of the path that the command of a finding names.
+fn path_of(judged: &Judged) -> usize {
     match judged.scope {
-        Scope::Path(path) | Scope::Pair(path, _) => path_to_name(ctx, path),
-        Scope::Machine | Scope::Gpu(_) => path_to_name(ctx, 0),
+        Scope::Path(path) | Scope::Pair(path, _) => path,
+        Scope::Machine | Scope::Gpu(_) => 0,
     }
 }
 
-/// A path by its number, unless it is the one that a fix examines without an option: the working directory.
-pub(crate) fn path_to_name<'a>(ctx: &'a Context<'_>, path: usize) -> Option<&'a Path> {
-    let path = ctx.subjects.get(path)?.path.as_path();
-    let is_here = ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == path);
-    (!is_here).then_some(path)
+/// What the commands for a path depend on. The working directory is examined without an option, so it is not named.
+pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
+    let path = ctx.subjects.get(path).map(|subject| subject.path.as_path());
+    let is_here =
+        |path: &&std::path::Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);
+    Examined { path: path.filter(|path| !is_here(path)), names_config: named_file(ctx.root).is_some() }
 }

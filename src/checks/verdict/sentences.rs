@@ -1,12 +1,12 @@
 //! The sentences for the proof and the advice of a verdict.
 
-use crate::checks::advice::{Advice, fix_line};
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::commands;
 use crate::checks::verdict::pairs::Pair;
-use crate::core::Route;
+use crate::core::{Needs, Route};
 use crate::machine;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
@@ -88,7 +88,7 @@ pub(crate) fn advice(
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => one.clone(),
         (several, _) if has_one_command => {
-            let command = fix_line("nvidia-gds", commands::path_to_name(ctx, pair.path));
+            let command = commands::examined(ctx, pair.path).line("nvidia-gds", Needs::Root);
             format!("{} Run `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),

@@ -1,6 +1,6 @@
 //! The commands of a fix, for the clipboard.
 
-use crate::core::{Change, Finding, FixPlan, Needs};
+use crate::core::{Change, Finding, FixPlan};
 use crate::text::{quoted, quoted_line};
 
 /// The commands for a shell. If gds-top can apply the fix, this is the command that applies it, otherwise the
@@ -9,11 +9,9 @@ pub(super) fn commands(plan: &FixPlan, findings: &[Finding]) -> String {
     if plan.applies() {
         // The command of a finding contains the examined path.
         if let Some(command) = findings.iter().filter(|f| f.fix == Some(plan.id)).find_map(|f| f.command.as_deref()) {
-            let is_root = plan.needs != Needs::User;
-            return if is_root { command.to_owned() } else { command.trim_start_matches("sudo ").to_owned() };
+            return command.to_owned();
         }
-        let sudo = if plan.needs == Needs::User { "" } else { "sudo " };
-        return format!("{sudo}gds-top fix {}", plan.id);
+        return format!("{}gds-top fix {}", plan.needs.sudo(), plan.id);
     }
     let lines = plan.changes.iter().map(|change| match change {
         Change::Run { argv } => quoted_line(argv),
