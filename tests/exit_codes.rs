@@ -345,7 +345,7 @@ fn bash() -> Option<std::path::PathBuf> {
 /// What the completions of bash offer for the last one of these words.
 fn completed(bash: &Path, script: &Path, words: &[&str]) -> Vec<String> {
     const ASK: &str = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-        _gds__top "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s\n' "${COMPREPLY[@]}""#;
+        _gds_top "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s\n' "${COMPREPLY[@]}""#;
     let output = std::process::Command::new(bash).args(["-c", ASK, "bash"]).arg(script).args(words).output().unwrap();
     assert!(output.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()

@@ -78,6 +78,7 @@ pub(super) enum Sub {
     #[command(display_order = 2)]
     Fix {
         /// Ids of fixes or of checks (default: all that apply); nvidia-gds: the complete set-up, step by step
+        #[arg(value_parser = super::hints::fixes(), hide_possible_values = true)]
         ids: Vec<String>,
         /// Show the changes without applying them
         #[arg(long)]

@@ -54,10 +54,10 @@ pub(super) enum ConfigSub {
     /// Print a file with the keys that matter for a model or a KV cache on this machine, each with its reason
     Tune {
         /// The model
-        #[arg(required_unless_present = "kv")]
+        #[arg(required_unless_present = "kv", value_parser = super::hints::profiles(), hide_possible_values = true)]
         model: Option<String>,
         /// Tune for a KV-cache system with its default shape, as bench-kv runs it
-        #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["model", "unregistered"])]
+        #[arg(long, value_name = "SYSTEM", value_parser = super::hints::kv_systems(), hide_possible_values = true, conflicts_with_all = ["model", "unregistered"])]
         kv: Option<KvSystem>,
         /// Write the file here
         #[arg(long = "output", short = 'o', value_name = "FILE")]

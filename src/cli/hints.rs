@@ -1,8 +1,10 @@
 //! The values that shell completions suggest for arguments. The program accepts other values too.
 
 use crate::core::engine_spec::ENGINES;
-use crate::core::{CacheState, Engine, EngineError};
+use crate::core::{CacheState, Engine, EngineError, FallbackReason, FixId, KvPath, KvSystem, LOADERS};
+use crate::fixes::guide;
 use crate::models::Profile;
+use crate::workloads::kv::GdsMode;
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;
 use std::marker::PhantomData;
@@ -11,7 +13,7 @@ use std::str::FromStr;
 /// A value parser that suggests names.
 #[derive(Debug)]
 pub(super) struct Hinted<T> {
-    names: fn() -> Vec<&'static str>,
+    names: fn() -> Vec<String>,
     of: PhantomData<fn() -> T>,
 }
 
@@ -42,23 +44,55 @@ where
     }
 }
 
-const fn hinted<T>(names: fn() -> Vec<&'static str>) -> Hinted<T> {
+const fn hinted<T>(names: fn() -> Vec<String>) -> Hinted<T> {
     Hinted { names, of: PhantomData }
 }
 
 /// Engines, separated by commas.
 pub(super) const fn engines() -> Hinted<Engines> {
-    hinted(|| ENGINES.iter().map(|spec| spec.name).collect())
+    hinted(|| {
+        let named = ENGINES.iter().map(|spec| spec.name.to_owned());
+        named.chain(LOADERS.iter().map(|name| format!("loader:{name}"))).collect()
+    })
 }
 
 /// A state of the page cache.
 pub(super) const fn caches() -> Hinted<CacheState> {
-    hinted(|| vec!["cold", "hot", "as-is"])
+    hinted(|| words(["cold", "hot", "as-is"]))
 }
 
 /// A shape of a synthetic model, or a model: its files or a shape.
 pub(super) const fn profiles() -> Hinted<String> {
-    hinted(Profile::names)
+    hinted(|| words(Profile::names()))
+}
+
+/// Ids of fixes. The command also accepts those of checks.
+pub(super) const fn fixes() -> Hinted<String> {
+    hinted(|| words([guide::ID].into_iter().chain(FixId::ALL.iter().map(|id| id.as_str()))))
+}
+
+/// A KV-cache system.
+pub(super) const fn kv_systems() -> Hinted<KvSystem> {
+    hinted(|| words(KvSystem::ALL.map(KvSystem::name)))
+}
+
+/// Variants of KV-cache workloads.
+pub(super) const fn kv_variants() -> Hinted<String> {
+    hinted(|| words(KvPath::ALL.map(KvPath::name)))
+}
+
+/// A reason for a fallback.
+pub(super) const fn fallbacks() -> Hinted<FallbackReason> {
+    hinted(|| words(FallbackReason::ALL.map(FallbackReason::name)))
+}
+
+/// A mode of llm-d.
+pub(super) const fn gds_modes() -> Hinted<GdsMode> {
+    hinted(|| words(GdsMode::ALL.map(|mode| mode.name)))
+}
+
+fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// The shapes as one text of words, which the scripts of the shells contain.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 )]
 pub(super) struct KvArgs {
     /// Workload: lmcache-mp, lmcache-nixl, llmd, vllm-fs, lmcache (deprecated in LMCache), ucm (a proposal)
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present = "list", value_name = "SYSTEM", value_parser = super::hints::kv_systems(), hide_possible_values = true)]
     profile: Option<KvSystem>,
     /// A folder on the disk to be measured; files are written to a new folder in it
     #[arg(required_unless_present = "list")]
@@ -41,7 +41,7 @@ pub(super) struct KvArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     hit_rate: f64,
     /// Variants, separated by commas (default: all of the workload)
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = super::hints::kv_variants(), hide_possible_values = true)]
     variants: Vec<String>,
     /// Run every variant once with each value: handle_cache=0,65536
     #[arg(long, value_name = "NAME=A,B")]
@@ -56,10 +56,10 @@ pub(super) struct KvArgs {
     #[arg(long)]
     misalign: bool,
     /// llmd: provoke a fallback: no-library, init-failed, no-odirect, operation-failed
-    #[arg(long, value_name = "REASON")]
+    #[arg(long, value_name = "REASON", value_parser = super::hints::fallbacks(), hide_possible_values = true)]
     provoke: Option<FallbackReason>,
     /// llmd: the variants of a gds_mode: disabled, read_only, write_only, read_write, bb_read_only, bb_write_only, bb_read_write
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = super::hints::gds_modes(), hide_possible_values = true)]
     gds_mode: Option<GdsMode>,
     /// cufile.json of the runs: llmd, llmd-32, a file, or none (default: llmd for llmd)
     #[arg(long, value_name = "NAME|FILE|none")]

@@ -12,4 +12,5 @@ mod ends;
 mod fixes;
 mod looks;
 mod sessions;
+mod tabs;
 mod terminal;
