@@ -79,14 +79,14 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
     match block {
         Block::Table(cells) => table(page, cells),
         Block::Folded(line, cells) => {
-            let _ = write!(page, "<details><summary>{}</summary>", markup(line));
+            let _ = write!(page, "<details class=\"folded\"><summary>{}</summary>", markup(line));
             table(page, cells);
             page.push_str("</details>");
         }
         Block::Facts(facts) => {
             page.push_str("<div class=\"card\"><table class=\"facts\">");
             for (label, value) in facts {
-                let _ = write!(page, "<tr><th>{label}</th><td>{}</td></tr>", markup(value));
+                let _ = write!(page, "<tr><th>{label}</th><td>{}</td></tr>", unbroken(value));
             }
             page.push_str("</table></div>");
         }
@@ -101,7 +101,7 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
         Block::Commands(lines) => {
             page.push_str("<pre class=\"card\">");
             lines.iter().for_each(|line| {
-                let _ = writeln!(page, "{}", markup(line));
+                let _ = writeln!(page, "{}", unbroken(line));
             });
             page.push_str("</pre>");
         }
@@ -130,12 +130,13 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
 }
 
 fn table(page: &mut String, cells: &Cells) {
-    page.push_str("<div class=\"card\"><table><tr>");
+    page.push_str("<div class=\"card\"><table><thead><tr>");
     let number = |right: bool| if right { " class=\"n\"" } else { "" };
     for head in &cells.heads {
         let _ = write!(page, "<th{}>{}", number(head.right), markup(&head.title));
     }
-    page.push_str("</tr>");
+    // On paper, the head is repeated on each page.
+    page.push_str("</tr></thead>");
     for (at, row) in cells.rows.iter().enumerate() {
         page.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
@@ -166,11 +167,20 @@ fn write_item(page: &mut String, item: &Item) {
     let open = if item.folded { "" } else { " open" };
     let _ = write!(page, "<details{open}><summary>{head}</summary>");
     for detail in &item.details {
-        let text = markup(&detail.text);
-        let text = if detail.command { format!("<code>{text}</code>") } else { text };
+        let text =
+            if detail.command { format!("<code>{}</code>", unbroken(&detail.text)) } else { markup(&detail.text) };
         let _ = write!(page, "<p class=\"dim\">{}: {text}</p>", detail.label);
     }
     page.push_str("</details>");
+}
+
+/// Text whose words are not broken at their hyphens: commands, UUIDs.
+fn unbroken(text: &str) -> String {
+    let word = |word: &str| match word.contains('-') {
+        true => format!("<span>{}</span>", markup(word)),
+        false => markup(word),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn heat(page: &mut String, table: &HeatTable) {
@@ -209,6 +219,13 @@ fn style(cell: &HeatCell) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_a_command_are_not_broken_at_hyphens_and_its_text_is_the_same() {
+        let shown = unbroken("gds-top bench /m&a --drop-caches");
+        assert_eq!(shown, "<span>gds-top</span> bench /m&amp;a <span>--drop-caches</span>");
+        assert!(include_str!("report.css").contains("pre span,code span,.facts span{display:inline-block"));
+    }
 
     #[test]
     fn heat_maps_escape_text_and_colour_only_what_was_measured() {
