@@ -175,7 +175,7 @@ pub const LEAST_NOISE: f64 = 0.05;
 /// The noise that is assumed for a single run without repeats.
 const SINGLE_RUN_NOISE: f64 = 0.15;
 /// Repeats that differ by more than this can hide any slowdown, so a slower median is then undecided.
-const MOST_NOISE: f64 = 0.5;
+pub(super) const MOST_NOISE: f64 = 0.5;
 /// An idle machine usually has a lower CPU pressure than this.
 const QUIET: f64 = 0.05;
 /// Above this CPU pressure, a slower engine can be the fault of other programs.
@@ -210,8 +210,14 @@ impl Tolerance {
     /// Whether tasks waited for a CPU most of the time.
     #[must_use]
     pub fn is_busy(self) -> bool {
-        self.pressure > BUSY
+        is_busy(self.pressure)
     }
+}
+
+/// Whether tasks waited for a CPU most of the time. `pressure` is the share of the time in which at least one waited.
+#[must_use]
+pub fn is_busy(pressure: f64) -> bool {
+    pressure > BUSY
 }
 
 /// An engine that was not compared.

@@ -19,7 +19,9 @@ mod watch_compare;
 mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
-pub use against::{Against, Change, Doubt, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, left_out};
+pub use against::{
+    Against, Change, Doubt, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, is_busy, left_out,
+};
 pub use classes::{SizeClass, size_classes};
 pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
 pub use cost::{CostModel, Crossover, cost_model, crossover};

@@ -1,5 +1,6 @@
 //! The profiling overhead: the times of the same load in three modes.
 
+use super::against::{Doubt, MOST_NOISE, is_busy};
 use crate::core::median::median;
 use crate::core::{CacheState, Engine};
 
@@ -40,6 +41,8 @@ pub struct ProfilingOverhead {
     pub bytes: u64,
     /// The times in nanoseconds by mode, in the order of [`ProfilingMode::ALL`].
     pub walls: [Vec<u64>; 3],
+    /// The share of the time in which at least one task waited for a CPU, 0 to 1, for each session with meters.
+    pub pressures: Vec<f64>,
 }
 
 impl ProfilingOverhead {
@@ -65,6 +68,22 @@ impl ProfilingOverhead {
         (self.walls[0].len() > 1).then(|| apart.fold(0.0, f64::max))
     }
 
+    /// The median share of the time in which at least one task waited for a CPU.
+    #[must_use]
+    pub fn pressure(&self) -> f64 {
+        median(&self.pressures).unwrap_or(0.0)
+    }
+
+    /// The reason why the ratios show nothing.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Doubt> {
+        match self.noise() {
+            _ if is_busy(self.pressure()) => Some(Doubt::BusyCpus),
+            Some(noise) if noise > MOST_NOISE => Some(Doubt::Spread),
+            _ => None,
+        }
+    }
+
     /// The modes whose ratio differs from 1 by more than the noise. `None` if the noise is unknown.
     #[must_use]
     pub fn beyond_noise(&self) -> Option<Vec<ProfilingMode>> {
@@ -81,10 +100,15 @@ mod tests {
     fn ratios_are_of_medians_and_noise_is_the_spread_of_the_bare_loads() {
         use ProfilingMode::{Headless, Screens};
         let walls = [vec![100, 90, 110], vec![101, 400, 99], vec![120, 120, 120]];
-        let overhead = ProfilingOverhead { engine: Engine::Pread, cache: CacheState::Hot, bytes: 1000, walls };
+        let (engine, cache, pressures) = (Engine::Pread, CacheState::Hot, vec![0.1, 0.9, 0.2]);
+        let overhead = ProfilingOverhead { engine, cache, bytes: 1000, walls, pressures };
         assert!((overhead.ratio(Headless) - 1.01).abs() < 1e-9 && (overhead.ratio(Screens) - 1.2).abs() < 1e-9);
         assert!(overhead.noise().is_some_and(|noise| (noise - 0.1).abs() < 1e-9));
-        assert_eq!(overhead.beyond_noise(), Some(vec![Screens]));
+        assert_eq!((overhead.beyond_noise(), overhead.doubt()), (Some(vec![Screens]), None));
+        let busy = ProfilingOverhead { pressures: vec![0.9, 0.6, 0.1], ..overhead.clone() };
+        assert_eq!(busy.doubt(), Some(Doubt::BusyCpus));
+        let wide = ProfilingOverhead { walls: [vec![100, 160, 100], vec![100], vec![100]], ..overhead.clone() };
+        assert_eq!(wide.doubt(), Some(Doubt::Spread));
         // All runs are within the noise, even if all are on one side of the median.
         let skewed = ProfilingOverhead { walls: [vec![100, 95, 140], vec![100], vec![100]], ..overhead };
         assert!(skewed.noise().is_some_and(|noise| (noise - 0.4).abs() < 1e-9));

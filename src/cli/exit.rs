@@ -23,7 +23,7 @@ const TABLE: [(u8, &str); 5] = [
     (BAD_CALL, "wrong usage or input"),
     (
         COULD_NOT_RUN,
-        "a requested run was not possible: the GPU does not exist, the model does not fit, an engine is not available, no call of the watched program could be recorded; or a run process died; or the comparison with a baseline was not possible",
+        "a requested run was not possible: the GPU does not exist, the model does not fit, an engine is not available, no call of the watched program could be recorded; or a run process died; or a comparison was not possible, or not decided",
     ),
     (INTERRUPTED, "interrupted"),
 ];

@@ -5,7 +5,7 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::bar::Bar;
 use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
-use super::{race, settings, terminal};
+use super::{baseline, race, settings, terminal};
 use crate::analysis::{ProfilingMode as Mode, ProfilingOverhead};
 use crate::core::{CacheState, Engine, units};
 use crate::present::profiling;
@@ -64,12 +64,14 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
             Err((status, sentence)) => return Ok(fail(status, &sentence)),
         }
     }
-    Ok(if output.json {
+    let printed = if output.json {
         print_json(&json!({ "overheads": measured.iter().map(to_json).collect::<Vec<_>>() }))
     } else {
         let sections: Vec<_> = measured.iter().map(|overhead| profiling::table(overhead).into()).collect();
         print(report::lines(&[], &sections, terminal::columns(), false).as_bytes())
-    })
+    };
+    let is_decided = measured.iter().all(|overhead| overhead.doubt().is_none());
+    Ok(printed.max(if is_decided { FINE } else { COULD_NOT_RUN }))
 }
 
 /// Why a race option cannot be used here. It must not be ignored silently.
@@ -94,7 +96,8 @@ fn measure(
 ) -> Result<ProfilingOverhead, Failed> {
     let folder = Scratch::new("gds-top-overhead-")
         .map_err(|e| (BAD_ANSWER, format!("making a temporary folder failed: {e}")))?;
-    let mut overhead = ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default() };
+    let mut overhead =
+        ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default(), pressures: Vec::new() };
     let mut bar = Bar::new(output);
     let (sessions, mut done) = ((u64::from(rounds) + 1) * Mode::ALL.len() as u64, 0);
     // Round 0 is discarded, because the first load has different caches and clock rates.
@@ -114,9 +117,11 @@ fn measure(
                 return Err((status, reason.unwrap_or(sentence)));
             }
             done += 1;
-            let (wall_ns, bytes) = result(&recording, mode).map_err(|sentence| (BAD_ANSWER, sentence))?;
+            let (wall_ns, bytes, pressure) = result(&recording, mode).map_err(|sentence| (BAD_ANSWER, sentence))?;
             overhead.bytes = bytes;
             if round > 0 {
+                // A bare session has no meters.
+                overhead.pressures.extend(Some(pressure).filter(|_| mode != Mode::Bare));
                 overhead.walls[at].push(wall_ns);
             }
             if !output.quiet {
@@ -239,8 +244,8 @@ fn wait(child: &mut Child, ended: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// The time and the bytes of the load in a recording. For parts on several targets, they are those of the group.
-fn result(path: &Path, mode: Mode) -> Result<(u64, u64), String> {
+/// The time, the bytes and the CPU pressure of the load in a recording. For parts on several targets, they are those of the group.
+fn result(path: &Path, mode: Mode) -> Result<(u64, u64, f64), String> {
     let mut state = State::default();
     for event in recording::read(path).map_err(|e| e.to_string())? {
         state.reduce(&event.map_err(|e| e.to_string())?);
@@ -254,7 +259,7 @@ fn result(path: &Path, mode: Mode) -> Result<(u64, u64), String> {
     let run = together.as_ref().unwrap_or(run);
     match &run.error {
         Some(error) => Err(format!("the load ({}) failed: {error}", mode.name())),
-        None => Ok((run.wall_ns, run.bytes)),
+        None => Ok((run.wall_ns, run.bytes, baseline::pressure(&state))),
     }
 }
 
@@ -266,7 +271,7 @@ fn to_json(overhead: &ProfilingOverhead) -> serde_json::Value {
         })
     });
     let ProfilingOverhead { engine, cache, bytes, .. } = overhead;
-    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "ways": modes.collect::<Vec<_>>()})
+    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "cpu_pressure": overhead.pressure(), "decided": overhead.doubt().is_none(), "ways": modes.collect::<Vec<_>>()})
 }
 
 /// Runs the race on the screens and ends after it. The terminal on standard input becomes the controlling terminal of

@@ -6,7 +6,7 @@ use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
-use crate::analysis::{LEAST_NOISE, LEAST_RUNS, Measured, Tolerance};
+use crate::analysis::{LEAST_RUNS, Measured, is_busy};
 use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
@@ -197,7 +197,7 @@ pub(super) fn follow(
     let feed = live::start(config).map_err(|error| error.to_string())?;
     let outcome = follow_asked(&feed, output, export, asked);
     let pressure = baseline::pressure(&outcome.state);
-    if is_recorded && (Tolerance { threshold: LEAST_NOISE, pressure }).is_busy() {
+    if is_recorded && !output.quiet && is_busy(pressure) {
         note(&crate::present::baseline::poor_baseline(pressure));
     }
     // Sessions that were interrupted or could not run are not compared.

@@ -2,7 +2,7 @@
 
 use super::labels::plural;
 use super::view::{Table, number, text};
-use crate::analysis::{ProfilingMode, ProfilingOverhead};
+use crate::analysis::{Doubt, ProfilingMode, ProfilingOverhead};
 use crate::core::units;
 
 const fn meaning(mode: ProfilingMode) -> &'static str {
@@ -46,9 +46,21 @@ pub fn table(overhead: &ProfilingOverhead) -> Table {
 
 /// The explanation of the ratios.
 fn explanation(overhead: &ProfilingOverhead) -> String {
+    if overhead.doubt() == Some(Doubt::BusyCpus) {
+        return format!(
+            "Not decided: tasks of this machine waited for a CPU in {} of the time. Run again on an idle machine.",
+            units::percent(overhead.pressure())
+        );
+    }
     let (Some(noise), Some(beyond)) = (overhead.noise(), overhead.beyond_noise()) else {
         return "Ratio: time divided by that of the bare load. One round does not show the noise.".to_owned();
     };
+    if overhead.doubt().is_some() {
+        return format!(
+            "Not decided: the bare loads differ by up to {} from their median. Run again on an idle machine with more rounds (--repeat).",
+            units::exact_percent(noise)
+        );
+    }
     let result = match beyond.as_slice() {
         [] => "both ratios are within this noise".to_owned(),
         [one] => format!("the ratio of {} is outside this noise", one.name()),

@@ -75,7 +75,7 @@ fn a_race_that_was_left_with_q_is_recorded_whole() {
 }
 
 #[test]
-fn the_cost_of_looking_is_told_for_the_three_ways() {
+fn overhead_compares_three_modes_and_its_status_shows_whether_it_decided() {
     let folder = folder();
     let model = model(folder.path());
     let home = folder.path().display().to_string();
@@ -85,8 +85,10 @@ fn the_cost_of_looking_is_told_for_the_three_ways() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{said}");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let is_decided = told["overheads"][0]["decided"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(if is_decided { 0 } else { 3 }), "{said}");
+    assert!(!said.contains("baseline"), "no session is a baseline: {said}");
     let ways = told["overheads"][0]["ways"].as_array().unwrap();
     assert_eq!(ways.iter().map(|w| w["mode"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
     assert!(ways.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
