@@ -252,7 +252,7 @@ pub(super) enum Sub {
         /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
         #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,
-        /// Print the lesson as HTML on standard output instead of opening the screens
+        /// Print the lesson as HTML on standard output, or write it to the file of --html, instead of opening the screens
         #[arg(long)]
         headless: bool,
         /// Write more than 1 GiB (a synthetic model) without asking

@@ -9,7 +9,7 @@ use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
-use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage};
+use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,11 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
         Ok(both) => both,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
+    if order.mode == Mode::Undo
+        && let Some(sentence) = order.ids.iter().find_map(|id| cannot_undo(id))
+    {
+        return fail(BAD_CALL, &sentence);
+    }
     let mut taken_back = Vec::new();
     // With `--json`, the checklist is only printed.
     if order.only_looks() || (output.json && order.names_guide()) {
@@ -84,16 +89,7 @@ impl Work<'_> {
         let ids: Vec<FixId> = if self.order.ids.is_empty() {
             applied.iter().take(own).map(|entry| entry.id).collect()
         } else {
-            let mut ids = Vec::new();
-            for text in self.order.ids {
-                let Ok(id) = text.parse() else {
-                    return fail(
-                        BAD_CALL,
-                        &format!("'{text}' is not a fix; 'gds-top fix --list' shows those that are applied"),
-                    );
-                };
-                ids.push(id);
-            }
+            let mut ids: Vec<FixId> = self.order.ids.iter().filter_map(|text| text.parse().ok()).collect();
             ids.retain(|id| !taken_back.contains(id) || applied.iter().any(|entry| entry.id == *id));
             ids
         };
@@ -143,7 +139,10 @@ impl Work<'_> {
             return guided::run(self, report, open);
         }
         if order.mode == Mode::List {
-            let (applied, _) = self.applied();
+            let (plans, applied, open) = match self.listed(plans, open) {
+                Ok(listed) => listed,
+                Err(sentence) => return fail(BAD_CALL, &sentence),
+            };
             if output.json {
                 let ids: Vec<_> = applied.iter().map(|e| &e.id).collect();
                 return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));
@@ -174,6 +173,25 @@ impl Work<'_> {
             }
         }
         status
+    }
+
+    /// The planned, applied and open fixes with these ids, or for these checks. Without names, all are returned.
+    fn listed(&self, mut plans: Vec<FixPlan>, mut open: Vec<OpenPlan>) -> Result<Listed, String> {
+        let ids = self.order.ids;
+        let (mut applied, _) = self.applied();
+        if ids.is_empty() {
+            return Ok((plans, applied, open));
+        }
+        let is = |plan: &FixPlan, id: &String| plan.id == id.as_str() || plan.check == id.as_str();
+        if let Some(unknown_id) = ids.iter().find(|id| id.parse::<FixId>().is_err() && !plans.iter().any(|p| is(p, id)))
+        {
+            return Err(unknown(unknown_id, &plans));
+        }
+        plans.retain(|plan| ids.iter().any(|id| is(plan, id)));
+        let named = |fix: FixId| ids.iter().any(|id| fix == id.as_str()) || plans.iter().any(|plan| plan.id == fix);
+        applied.retain(|entry| named(entry.id));
+        open.retain(|plan| named(plan.id));
+        Ok((plans, applied, open))
     }
 
     /// The plans with these ids, or for these checks. Without names, all plans are returned. A fix can be named even
@@ -261,6 +279,22 @@ impl Work<'_> {
     }
 }
 
+/// Planned, applied and open fixes.
+type Listed = (Vec<FixPlan>, Vec<Entry>, Vec<OpenPlan>);
+
+/// A sentence if this is not the id of a fix.
+fn cannot_undo(id: &str) -> Option<String> {
+    if id == guide::ID {
+        return Some(format!(
+            "{id} is a set-up of several fixes; undo each by its id, or all with 'gds-top fix --undo'"
+        ));
+    }
+    id.parse::<FixId>().is_err().then(|| match nearest(id, FixId::ALL.iter().map(|id| id.as_str())) {
+        Some(near) => format!("'{id}' is not a fix; did you mean '{near}'?"),
+        None => format!("'{id}' is not a fix; 'gds-top fix --list' shows those that are applied"),
+    })
+}
+
 /// The named fixes, the newest first. In `applied`, the oldest is first.
 fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
     let age = |id: FixId| applied.iter().rev().position(|entry| entry.id == id).unwrap_or(usize::MAX);
@@ -274,7 +308,7 @@ fn unknown(id: &str, plans: &[FixPlan]) -> String {
     if id.parse::<FixId>().is_ok() {
         return format!("'{id}' cannot be planned here: a fact that it needs is unknown for this machine or path");
     }
-    if let Some(near) = nearest(id, FixId::ALL.iter().map(|id| id.as_str())) {
+    if let Some(near) = nearest(id, FixId::ALL.iter().map(|id| id.as_str()).chain([guide::ID])) {
         return format!("'{id}' is not a fix; did you mean '{near}'?");
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();

@@ -19,10 +19,11 @@ pub(super) fn run(
     race: &RaceArgs,
     output: &OutputArgs,
 ) -> Ran {
-    if headless || html == Some(Path::new("-")) {
+    let file = html.filter(|path| *path != Path::new("-"));
+    if file.is_none() && (headless || html.is_some()) {
         return Ok(print(page()?.as_bytes()));
     }
-    if let Some(path) = html {
+    if let Some(path) = file {
         report::write_page(path, &page()?).map_err(|error| error.to_string())?;
         note(&format!("wrote {}", path.display()));
         return Ok(FINE);

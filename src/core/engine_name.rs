@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, LOADERS};
 use super::engine_spec::ENGINES;
-use super::nearest::nearest;
+use super::nearest::{hint, nearest};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ pub enum EngineError {
     #[error("'command:' needs a command line after the colon")]
     EmptyCommand,
     /// `loader:` with an unknown name.
-    #[error("'{0}' is not a loader with a script; known loaders: {known}; run any other as command:LINE", known = LOADERS.join(", "))]
+    #[error("'{0}' is not a loader with a script; run any other loader as command:LINE{near}", near = hint(.0, &LOADERS))]
     UnknownLoader(String),
     /// No engine has this name.
     #[error("'{0}' is not an engine{near}; known engines: {known}, loader:NAME and command:LINE", near = similar(.0), known = all_names())]
