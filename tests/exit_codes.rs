@@ -58,6 +58,9 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["check", "/nowhere"], 2),
         (vec!["check", "--root", "/nowhere"], 2),
         (vec!["fix", "--list", "--root", &healthy], 0),
+        (vec!["fix", "udev-record", "--list", "--root", &healthy], 0),
+        (vec!["fix", "nonsense", "--list", "--root", &healthy], 2),
+        (vec!["fix", "--undo", "nonsense"], 2),
         (vec!["fix", "nonsense", "--dry-run", "--root", &healthy], 2),
         (vec!["explain", "5030"], 0),
         (vec!["explain", "-5027"], 0),
@@ -153,6 +156,11 @@ fn a_bad_call_says_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in [
         (&["chek"][..], "did you mean 'gds-top check'?"),
+        (&["fix", "udev-recrod", "--list", "--root", &root("nvfs-healthy")], "did you mean 'udev-record'?"),
+        (&["fix", "nothing-alike", "--list", "--root", &root("nvfs-healthy")], "'nothing-alike' is not a fix"),
+        (&["fix", "--undo", "udev-recrod"], "did you mean 'udev-record'?"),
+        (&["fix", "nvidia-gsd", "--dry-run", "--root", &root("nvfs-healthy")], "did you mean 'nvidia-gds'?"),
+        (&["bench", "m", "--engine", "loader:fastsafetensor"], "did you mean 'fastsafetensors'?"),
         (&["help", "chek"], "did you mean 'gds-top help check'?"),
         (&["hlep"], "did you mean 'gds-top help'?"),
         (&["chekc", "/data"], "did you mean 'gds-top check'?"),
@@ -172,6 +180,34 @@ fn a_bad_call_says_what_was_meant() {
         assert!(output.status.code() == Some(2) && said.contains(part), "{words:?}: {said}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn the_reason_is_printed_once_if_the_gpu_is_missing_and_also_if_quiet() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(&["make-model", "odd-sizes", "m"], folder.path()).status.success());
+    let grid = ["bench-io", ".", "--size", "64K", "--file-size", "1M", "--seconds", "0.01"];
+    for words in [&["bench", "m"][..], &["bench", "m", "-q"], &["selftest"], &["overhead", "m"], &grid] {
+        let output = run(&[words, &["--gpu", "77"]].concat(), folder.path());
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        let reasons = said.matches("no GPU can be used").count() + said.matches("there is no GPU").count();
+        assert_eq!((output.status.code(), reasons), (Some(3), 1), "{words:?}: {said}");
+    }
+    // On standard output, the reason is in the report.
+    let quiet = ["bench", "m", "--target", "host", "--engine", "command:exit 9", "--cache", "as-is", "-q"];
+    let output = run(&quiet, folder.path());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(3) && said.contains("Runs that failed") && said.contains('9'), "{said}");
+}
+
+#[test]
+fn the_lesson_is_written_to_the_named_file_without_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&["learn", "--html", "lesson.html", "--headless"], folder.path());
+    let page = std::fs::read_to_string(folder.path().join("lesson.html")).unwrap();
+    assert!(output.status.success() && output.stdout.is_empty() && page.contains("</html>"));
+    let printed = run(&["learn", "--html", "--headless"], folder.path());
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().trim_end(), page.trim_end());
 }
 
 #[test]

@@ -53,7 +53,7 @@ use crate::trust;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
-use outcome::{BAD_CALL, Ran, fail};
+use outcome::{BAD_CALL, COULD_NOT_RUN, Ran, fail};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -90,6 +90,9 @@ pub fn main() -> ExitCode {
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {
         return ExitCode::from(fail(BAD_CALL, &sentence));
+    }
+    if let Some(sentence) = targets::missing(&call) {
+        return ExitCode::from(fail(COULD_NOT_RUN, &sentence));
     }
     let status = run(cli).unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
     // Other output was flushed before. A closed pipe is not an error.

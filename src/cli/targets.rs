@@ -1,6 +1,16 @@
 //! Parses the argument of `--gpu`.
 
-use crate::session::live::GpuChoice;
+use super::settings;
+use crate::session::live::{self, GpuChoice};
+use clap::ArgMatches;
+
+/// The reason why a GPU that the user named for a command cannot be used. Without a command, the screens or the report
+/// show it among the checks.
+pub(super) fn missing(call: &ArgMatches) -> Option<String> {
+    let (_, call) = call.subcommand().filter(|(name, _)| !name.starts_with("__"))?;
+    let named = call.try_get_one::<String>("gpu").ok()?.cloned().or_else(|| settings::current().gpu.clone())?;
+    live::missing_gpu(&std::env::current_exe().ok()?, &parse(&named).ok()?)
+}
 
 /// The targets in the argument.
 pub(super) fn parse(text: &str) -> Result<GpuChoice, String> {

@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use crate::core::{Engine, Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
-use crate::present::engine_rows::cannot_run;
+use crate::present::engine_rows::{SAME_OBSTACLE, cannot_run};
 use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
 use crate::report::paint;
@@ -139,12 +139,18 @@ impl Progress {
                 .collect(),
             EventBody::EngineUnavailable { engine, why } => {
                 let name = labels::engine(engine);
-                // The write and the read of a variant have the same name. One line is enough.
-                let same = |(other, reason): &&(Engine, String)| reason == why && labels::engine(other) == name;
-                if state.unavailable.iter().filter(same).count() > 1 {
+                // A reason is printed once. The write and the read of a variant have the same name.
+                let earlier = state.unavailable.split_last().map_or(&[][..], |(_, earlier)| earlier);
+                let same = |(_, reason): &&(Engine, String)| reason == why;
+                let is_said = state.messages.iter().any(|(_, level, text)| *level == LogLevel::Error && text == why);
+                if is_said || earlier.iter().filter(same).any(|(other, _)| labels::engine(other) == name) {
                     return vec![];
                 }
-                vec![marked(Status::Na, &format!("{name} {}", cannot_run(why)))]
+                let reason = match earlier.iter().any(|one| same(&one)) {
+                    true => SAME_OBSTACLE.to_owned(),
+                    false => cannot_run(why),
+                };
+                vec![marked(Status::Na, &format!("{name} {reason}"))]
             }
             // The bar already shows the runs that have started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {

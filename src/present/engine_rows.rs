@@ -338,6 +338,16 @@ pub fn unavailable(state: &State) -> Vec<(Vec<String>, String)> {
     reasons.into_iter().map(|(names, why)| (names, cannot_run(why))).collect()
 }
 
+/// The reason why no engine of the session can run, if it is the same for all.
+#[must_use]
+pub fn common_obstacle(state: &State) -> Option<&str> {
+    let (_, why) = state.unavailable.first().filter(|_| state.lanes.is_empty())?;
+    state.unavailable.iter().all(|(_, other)| other == why).then_some(why.as_str())
+}
+
+/// The text that follows the name of an engine if an earlier line has its reason.
+pub const SAME_OBSTACLE: &str = "cannot run here for the same reason";
+
 /// The text that follows the name of an engine that cannot run.
 #[must_use]
 pub fn cannot_run(why: &str) -> String {

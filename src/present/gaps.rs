@@ -1,7 +1,7 @@
 //! Missing measurements, and the notes of the runs.
 
 use super::labels::engine_in;
-use super::progress;
+use super::{engine_rows, progress};
 use crate::core::{LogLevel, Status};
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
@@ -16,7 +16,12 @@ pub fn gaps(state: &State) -> Vec<String> {
             said.push(sentence);
         }
     };
-    for (engines, why) in super::engine_rows::unavailable(state) {
+    // The headline has the reason why nothing can run.
+    let unavailable = match engine_rows::common_obstacle(state) {
+        Some(_) => Vec::new(),
+        None => engine_rows::unavailable(state),
+    };
+    for (engines, why) in unavailable {
         let engines = engines.join(", ");
         say(format!("{engines} {why}"));
     }
@@ -60,7 +65,8 @@ pub fn gaps(state: &State) -> Vec<String> {
         say("No meters were read during the runs.".to_owned());
     }
     for (_, level, text) in &state.messages {
-        if *level != LogLevel::Info {
+        let is_listed = state.unavailable.iter().any(|(_, why)| why == text);
+        if *level != LogLevel::Info && !is_listed {
             say(text.clone());
         }
     }

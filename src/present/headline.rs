@@ -1,7 +1,7 @@
 //! The answers of a session: verdicts, winners and problems.
 
 use super::comparisons::{Comparison, comparisons, naming};
-use super::engine_rows::{EngineRow, RowGroup, row_groups};
+use super::engine_rows::{self, EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
 use super::{grid, progress, verdict, watch, winner};
@@ -33,6 +33,7 @@ pub fn answers(state: &State) -> Vec<Answer> {
         };
         answers.push(Answer::new(Status::Fail, text, ""));
     }
+    answers.extend(none_can_run(state));
     answers.extend(state.grid.iter().flat_map(grid::answers));
     answers
         .extend(state.watch.iter().flat_map(|report| std::iter::once(watch::answer(report)).chain(watch::end(report))));
@@ -91,13 +92,20 @@ pub fn worst(answers: &[Answer]) -> Status {
 }
 
 fn no_runs(state: &State) -> Answer {
-    match (&state.model, state.unavailable.first()) {
-        (_, Some((engine, why))) => {
-            Answer::new(Status::Fail, format!("No engine can run here. {}: {why}", labels::engine(engine)), "")
-        }
-        (Some(_), None) => Answer::new(Status::Info, "The model is open; the runs are being planned …", ""),
-        (None, None) => Answer::new(Status::Info, "No runs yet: no model is open.", ""),
-    }
+    none_can_run(state).unwrap_or_else(|| match &state.model {
+        Some(_) => Answer::new(Status::Info, "The model is open; the runs are being planned …", ""),
+        None => Answer::new(Status::Info, "No runs yet: no model is open.", ""),
+    })
+}
+
+/// The reason why there are no runs, if engines were planned and none of them can run.
+fn none_can_run(state: &State) -> Option<Answer> {
+    let (engine, why) = state.unavailable.first().filter(|_| state.lanes.is_empty())?;
+    let text = match engine_rows::common_obstacle(state) {
+        Some(why) => format!("No engine can run here: {why}"),
+        None => format!("No engine can run here; {}: {why}", labels::engine(engine)),
+    };
+    Some(Answer::new(Status::Fail, text, ""))
 }
 
 fn runs(count: usize) -> String {

@@ -28,7 +28,7 @@ pub(super) use earlier::folder_name;
 /// Selects the sections of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Only the tables and the advice.
+    /// Only the tables, the reasons of failed runs and the advice.
     Brief,
     /// The answers, figures and advice, for a terminal at the end of a session.
     Terminal,
@@ -45,6 +45,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     let mut all = Vec::new();
     if extent == Extent::Brief {
         all.extend(results::sections(analysis, false));
+        all.extend(failures::section(state));
         all.extend(together::sections(state));
         all.extend(workload::sections(state, true, false));
         all.extend(grid::section(state));

@@ -34,4 +34,5 @@ pub use prove::prove;
 pub use race::goes_first;
 pub use run::{SessionError, start};
 pub use started::started;
+pub use targets::missing_gpu;
 pub use watch::{WatchSessionError, WatchTarget, watch};

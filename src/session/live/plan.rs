@@ -33,6 +33,14 @@ impl GpuChoice {
         }
     }
 
+    /// Each choice of several.
+    pub(super) fn each(&self) -> &[Self] {
+        match self {
+            Self::Several(choices) if !choices.is_empty() => choices.as_slice(),
+            one => std::slice::from_ref(one),
+        }
+    }
+
     /// Whether no GPU is requested.
     #[must_use]
     pub fn is_host(&self) -> bool {

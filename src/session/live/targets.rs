@@ -6,6 +6,13 @@ use super::plan::GpuChoice;
 use crate::core::{Engine, EventBody, LogLevel, Target};
 use crate::device::CudaInfo;
 use std::path::Path;
+use std::sync::OnceLock;
+
+/// The reason why a GPU that the user named cannot be used. `None` if it can be used, or if no GPU was named.
+#[must_use]
+pub fn missing_gpu(exe: &Path, choice: &GpuChoice) -> Option<String> {
+    if choice.names_a_gpu() { on_gpus(devices(exe), choice.each()).err() } else { None }
+}
 
 /// The targets of the bytes, from CUDA in a child process. There is at least one. Without a GPU it is host memory,
 /// which is reported.
@@ -14,27 +21,22 @@ use std::path::Path;
 /// Returns a sentence if the user named a GPU that does not exist or cannot be used. Host memory is not used as a
 /// substitute in this case.
 pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
-    let choices = match choice {
-        GpuChoice::Several(choices) if !choices.is_empty() => choices.as_slice(),
-        one => std::slice::from_ref(one),
-    };
+    let choices = choice.each();
     if choice.is_host() {
         return Ok(choices.iter().map(|_| Target::Host).collect());
     }
-    let devices = match devices(exe) {
-        Ok(devices) if devices.is_empty() => Err("CUDA offers none".to_owned()),
-        other => other,
-    };
-    let devices = match devices {
-        Ok(devices) => devices,
-        Err(error) if choices.iter().any(GpuChoice::names_a_gpu) => {
-            return Err(format!("no GPU can be used: {error}; pass --gpu host to use host memory"));
-        }
-        Err(error) => {
-            bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
-            return Ok(choices.iter().map(|_| Target::Host).collect());
-        }
-    };
+    let devices = devices(exe);
+    if let Some(error) = devices.as_ref().err().filter(|_| !choice.names_a_gpu()) {
+        bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+        return Ok(choices.iter().map(|_| Target::Host).collect());
+    }
+    on_gpus(devices, choices)
+}
+
+/// The targets among these devices.
+fn on_gpus(devices: Result<Vec<CudaInfo>, String>, choices: &[GpuChoice]) -> Result<Vec<Target>, String> {
+    let devices =
+        devices.map_err(|error| format!("no GPU can be used: {error}; pass --gpu host to use host memory"))?;
     let chosen = choices.iter().map(|choice| chosen(choice, &devices)).collect::<Result<Vec<_>, _>>()?;
     Ok(chosen.into_iter().flatten().collect())
 }
@@ -78,10 +80,19 @@ fn chosen(choice: &GpuChoice, devices: &[CudaInfo]) -> Result<Vec<Target>, Strin
     Ok(found.iter().map(target).collect())
 }
 
+/// The GPUs that CUDA lists. CUDA takes seconds to start on a machine with many GPUs, so it is asked once.
 fn devices(exe: &Path) -> Result<Vec<CudaInfo>, String> {
-    let answer = probe_child(exe, &["__probe-cuda"], PROBE_LIMIT)?;
-    match answer.get("devices") {
-        Some(devices) => serde_json::from_value(devices.clone()).map_err(|e| e.to_string()),
-        None => Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA did not respond").to_owned()),
+    static KNOWN: OnceLock<Vec<CudaInfo>> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known.clone());
     }
+    let answer = probe_child(exe, &["__probe-cuda"], PROBE_LIMIT)?;
+    let devices: Vec<CudaInfo> = match answer.get("devices") {
+        Some(devices) => serde_json::from_value(devices.clone()).map_err(|e| e.to_string())?,
+        None => return Err(answer.get("error").and_then(|e| e.as_str()).unwrap_or("CUDA did not respond").to_owned()),
+    };
+    if devices.is_empty() {
+        return Err("CUDA offers none".to_owned());
+    }
+    Ok(KNOWN.get_or_init(|| devices).clone())
 }
