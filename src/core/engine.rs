@@ -39,8 +39,15 @@ pub enum Engine {
 }
 
 /// The names of the loaders with a script. They are the published packages that load safetensors files.
-pub const LOADERS: [&str; 6] =
-    ["safetensors", "fastsafetensors", "runai-model-streamer", "instanttensor", "kvikio", "torch-cuda-gds"];
+pub const LOADERS: [&str; 7] = [
+    "safetensors",
+    "fastsafetensors",
+    "runai-model-streamer",
+    "instanttensor",
+    "kvikio",
+    "torch-cuda-gds",
+    "transformers",
+];
 
 impl Engine {
     /// Whether it is the process of another program, which is measured from outside.

@@ -91,11 +91,13 @@ pub(crate) fn nixl(lesson: &Lesson) -> Vec<String> {
             1.0 / factor(&LARGE)
         ),
         format!(
-            "Recorded here, hot, in compat mode: {}; for the large model {}.",
+            "Recorded here, hot, compat mode: {}; large model {}.",
             pair(&lesson.small, &engine, "NIXL"),
             pair(&lesson.large_usual, &engine, "NIXL")
         ),
-        "The large model was faster with NIXL, because each overhead is paid for ten times the bytes, and mmap copies in one thread. On other machines of this kind mmap was faster: 2.01 s, NIXL 2.52 s."
+        "mmap represents the study's Hugging Face loader, without Python and building the model."
+            .to_owned(),
+        "The large model was faster with NIXL: each overhead is for ten times the bytes, and mmap copies in one thread. Elsewhere mmap won: 2.01 s, NIXL 2.52 s."
             .to_owned(),
         "--set one_transfer=1 registers once, which the study tried. In compat mode it makes several transfers.".to_owned(),
     ]

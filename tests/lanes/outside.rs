@@ -399,6 +399,7 @@ fn every_script_loads_verifies_and_tells_its_phases_with_the_interface_of_its_pa
     }
     let Some(built) = standins::build() else { return };
     let (folder, model) = model();
+    std::fs::write(folder.path().join("config.json"), r#"{"architectures": ["StandInForCausalLM"]}"#).unwrap();
     let engines: Vec<String> = gds_top::core::LOADERS.iter().map(|name| format!("loader:{name}")).collect();
     let all = engines.join(",");
     let sets: [&[&str]; 3] = [
@@ -447,6 +448,14 @@ fn a_script_without_a_gpu_or_with_a_wrong_setting_ends_with_a_sentence() {
         let run = &on_gpu(&built, folder.path(), &["--engine", engine], &[told])[0];
         assert!(run["error"].as_str().unwrap_or_default().contains(part), "{run:#}");
     }
+    // Transformers builds the model from its configuration.
+    let of_transformers = || {
+        let run = &on_gpu(&built, folder.path(), &["--engine", "loader:transformers"], &[])[0];
+        run["error"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(of_transformers().contains("there is no config.json"));
+    std::fs::write(folder.path().join("config.json"), r#"{"architectures": ["OtherForCausalLM"]}"#).unwrap();
+    assert!(of_transformers().contains("OtherForCausalLM"));
     // For an error in a package, the first line is reported and not the following advice.
     let run = &on_gpu(&built, folder.path(), &["--engine", "loader:fastsafetensors", "--set", "threads=0"], &[])[0];
     assert!(run["error"].as_str().unwrap_or_default().contains("AssertionError"), "{run:#}");

@@ -63,6 +63,12 @@ pub fn all() -> [Loader; LOADERS.len()] {
             "torch",
             "the cuFile wrapper of PyTorch, one read per file",
         ),
+        loader(
+            LOADERS[6],
+            include_str!("../../../../profiles/loaders/transformers.py"),
+            "transformers",
+            "Hugging Face with Accelerate: builds the model and copies each weight from a mapping; needs config.json",
+        ),
     ]
 }
 

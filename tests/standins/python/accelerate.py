@@ -1,0 +1,1 @@
+"""Stand-in for accelerate, which transformers needs for device_map."""
