@@ -65,6 +65,10 @@ pub struct WorkloadResult {
     /// The transfers with a fallback, by reason. Staged transfers are part of `operations`; dropped and ignored ones
     /// are not.
     pub fallbacks: Vec<Fallback>,
+    /// The number of transfers that were requested, if some of them were dropped or ignored. A file with a failed transfer
+    /// is abandoned, so the transfers after it were not made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<u64>,
     /// The layers of a layer-wise read in order. It is empty for other reads.
     pub layers: Vec<LayerTimes>,
     /// The simulated computing time of each layer in nanoseconds.
@@ -319,6 +323,10 @@ pub struct Fallback {
     pub provoked: bool,
     /// The number of transfers.
     pub operations: u64,
+    /// The number of files that cuFile could not open or register, or for which it was not available. All transfers of
+    /// these files are in `operations`.
+    #[serde(default)]
+    pub files: u64,
     /// The first case, in a sentence.
     pub detail: String,
 }
@@ -342,6 +350,9 @@ impl WorkloadResult {
     /// The number of transfers, including those that were dropped or ignored.
     #[must_use]
     pub fn requested_operations(&self) -> u64 {
+        if let Some(all) = self.requested {
+            return all;
+        }
         let all = self.fallbacks.iter().fold(0, |sum: u64, fallback| sum.saturating_add(fallback.operations));
         self.operations.saturating_add(all - Fallback::staged(&self.fallbacks))
     }
@@ -390,6 +401,7 @@ mod tests {
             action,
             provoked: false,
             operations,
+            files: 0,
             detail: String::new(),
         };
         let of = |operations, fallbacks| WorkloadResult { operations, fallbacks, ..WorkloadResult::default() };
@@ -398,6 +410,9 @@ mod tests {
         // Half of the transfers were dropped, so they are not among the transfers that were made.
         let dropped = of(4, vec![fallback(FallbackAction::Dropped, 3), fallback(FallbackAction::Staged, 1)]);
         assert_eq!((dropped.requested_operations(), dropped.is_all_staged()), (7, false));
+        // The transfers of a file after its failed one were not made either.
+        let counted = WorkloadResult { requested: Some(24), ..dropped };
+        assert_eq!(counted.requested_operations(), 24);
         assert!(!of(0, Vec::new()).is_all_staged());
     }
 

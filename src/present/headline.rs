@@ -152,6 +152,7 @@ fn fallbacks(state: &State) -> Vec<Answer> {
         action: FallbackAction,
         transfers: u64,
         of: u64,
+        files: u64,
         reasons: String,
     }
     let mut most: Vec<Most> = Vec::new();
@@ -169,6 +170,7 @@ fn fallbacks(state: &State) -> Vec<Answer> {
                 action,
                 transfers,
                 of: w.requested_operations(),
+                files: those().fold(0_u64, |sum, fallback| sum.saturating_add(fallback.files)),
                 reasons: reasons.join(", "),
             };
             match most.iter_mut().find(|known| known.engine == found.engine && known.action == action) {
@@ -179,12 +181,16 @@ fn fallbacks(state: &State) -> Vec<Answer> {
         }
     }
     most.into_iter()
-        .map(|found| fallback(&found.engine, found.action, [found.transfers, found.of], &found.reasons))
+        .map(|found| fallback(&found.engine, found.action, [found.transfers, found.of, found.files], &found.reasons))
         .collect()
 }
 
-fn fallback(engine: &str, action: FallbackAction, [transfers, of]: [u64; 2], reasons: &str) -> Answer {
+fn fallback(engine: &str, action: FallbackAction, [transfers, of, files]: [u64; 3], reasons: &str) -> Answer {
     let of_all = format!("{engine}: {} of {} transfers", units::count(transfers), units::count(of));
+    let without = match files {
+        0 => String::new(),
+        files => format!(" cuFile was not used for {}.", units::plural(files, "file")),
+    };
     let (headline, effect) = match action {
         FallbackAction::Staged => (format!("{of_all} fell back to staging."), ""),
         FallbackAction::Dropped => {
@@ -195,7 +201,7 @@ fn fallback(engine: &str, action: FallbackAction, [transfers, of]: [u64; 2], rea
             " Only the files that were read were compared.",
         ),
     };
-    Answer::new(Status::Warn, headline, format!("Reason: {reasons}.{effect}"))
+    Answer::new(Status::Warn, headline, format!("Reason: {reasons}.{without}{effect}"))
 }
 
 /// The summary of a plan that ran before the last plan of a session: `load Qwen3-0.6B: 9 of 9 runs finished, all

@@ -179,6 +179,7 @@ fn any_workload(d: &mut Dice) -> WorkloadResult {
             action: d.pick(&[FallbackAction::Staged, FallbackAction::Dropped, FallbackAction::Ignored]),
             provoked: d.coin(),
             operations: d.size(),
+            files: d.size(),
             detail: d.text(),
         })
         .collect();

@@ -55,6 +55,30 @@ fn every_reason_to_fall_back_is_reported_and_the_bytes_are_right() {
 }
 
 #[test]
+fn a_file_that_cannot_be_registered_is_counted_as_a_file_with_all_its_transfers() {
+    let Some(place) = Place::gpu() else { return };
+    let set = ["--variants", "gds", "--cufile-json", "none", "--set", "block_size=64", "--set", "threads_per_gpu=1"];
+    // 4 files, each of 24 transfers. The registration of the second file fails.
+    let fails = [("STANDIN_CUFILE_FAIL", "cuFileHandleRegister:5027:2")];
+    let counts = |report: &Value, direction: &str| {
+        let w = &run(report, &format!("llmd/gds/{direction}"))["workload"];
+        let fall = &w["fallbacks"][0];
+        ["operations", "files"].map(|name| fall[name].as_u64()).into_iter().chain([w["requested"].as_u64()]).collect()
+    };
+    let dropped: Vec<Option<u64>> = counts(&place.report("llmd", &set, &fails).0, "write");
+    assert_eq!(dropped, [Some(24), Some(1), Some(96)]);
+    // Staging makes the transfers of a file at once.
+    let staged: Vec<Option<u64>> =
+        counts(&place.report("llmd", &[&set[..], &["--set", "on_failure=1"]].concat(), &fails).0, "write");
+    assert_eq!(staged, [Some(1), Some(1), None]);
+    // A transfer that fails is not a file. The transfers after it are part of the request.
+    let transfer = [("STANDIN_CUFILE_FAIL", "cuFileWrite:5:30")];
+    let (report, _) = place.report("llmd", &set, &transfer);
+    let failed: Vec<Option<u64>> = counts(&report, "write");
+    assert_eq!(failed, [Some(1), Some(0), Some(96)]);
+}
+
+#[test]
 fn files_that_are_staged_at_once_count_as_one_transfer_and_a_missed_fault_is_named() {
     let Some(place) = Place::gpu() else { return };
     let set = ["--variants", "gds", "--cufile-json", "none", "--provoke", "operation-failed"];

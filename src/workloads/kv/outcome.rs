@@ -5,7 +5,7 @@ use super::order::{KvOrder, LaneName, Method};
 use super::params::KvSetting;
 use super::pipeline::{hidden_fraction, layer_times, union_ns};
 use super::shared::Shared;
-use super::work::Done;
+use super::work::{Done, stored};
 use crate::core::{
     ConcurrentWrites, Fallback, FallbackAction, Histogram, KvSystem, LaneOrder, Note, Percentiles, Recompute,
     RouteCounts, Span, Unchecked, WorkloadResult, units,
@@ -76,6 +76,7 @@ pub(super) fn measured(shared: &Shared<'_>, done: &Done, wall_ns: u64, fallbacks
         buffer_registrations: shared.registered.len() as u64,
         evicted_chunks: (shared.lane.write && shared.order.kind == KvSystem::Lmcache && shared.method != Method::Ram)
             .then(|| shared.limit.evicted()),
+        requested: fallbacks.iter().any(|fall| fall.action != FallbackAction::Staged).then(|| requested(shared, done)),
         fallbacks,
         simulated_compute_ns: (!layers.is_empty()).then(|| shared.settings.get(KvSetting::ComputeUs) * 1000),
         computed_ns: done.computing.last().map(|(_, end, _)| *end),
@@ -92,6 +93,11 @@ pub(super) fn measured(shared: &Shared<'_>, done: &Done, wall_ns: u64, fallbacks
         }),
         ..named(shared.order, shared.lane)
     }
+}
+
+/// The number of transfers of the files that are written, or that were found.
+fn requested(shared: &Shared<'_>, done: &Done) -> u64 {
+    shared.layout.tasks.iter().filter(|task| stored(done.found.as_ref(), task)).count() as u64
 }
 
 /// Whether writes end in the page cache, before the disk has the bytes. In compat mode libcufile writes buffered

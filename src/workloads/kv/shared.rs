@@ -34,16 +34,20 @@ impl Fallbacks {
         &self,
         reason: FallbackReason,
         action: FallbackAction,
-        operations: u64,
+        (operations, files): (u64, u64),
         order: &KvOrder,
         detail: &str,
     ) {
         let mut fallbacks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match fallbacks.iter_mut().find(|fall| (fall.reason, fall.action) == (reason, action)) {
-            Some(fall) => fall.operations += operations,
+            Some(fall) => {
+                fall.operations += operations;
+                fall.files += files;
+            }
             None => {
                 let provoked = order.provoke == Some(reason);
-                fallbacks.push(Fallback { reason, action, provoked, operations, detail: detail.to_owned() });
+                let detail = detail.to_owned();
+                fallbacks.push(Fallback { reason, action, provoked, operations, files, detail });
             }
         }
     }

@@ -57,8 +57,8 @@ impl Worker<'_, '_> {
             Method::Ram => self.each(tasks, start, |worker, task| worker.in_memory(task).map(|()| true)),
             Method::Plain => {
                 if let Some((reason, detail)) = &shared.without {
-                    let transfers = self.staged_transfers(tasks);
-                    shared.fallbacks.add(*reason, FallbackAction::Staged, transfers, shared.order, detail);
+                    let counts = (self.transfers_of_file(FallbackAction::Staged, tasks), 1);
+                    shared.fallbacks.add(*reason, FallbackAction::Staged, counts, shared.order, detail);
                 }
                 self.plain_unit(file, tasks, start)
             }
@@ -69,7 +69,7 @@ impl Worker<'_, '_> {
                     self.close(file, true);
                     done
                 }
-                Err(refused) => match self.after(&refused, self.staged_transfers(tasks))? {
+                Err(refused) => match self.after(&refused, Some(tasks))? {
                     FallbackAction::Staged => self.plain_unit(file, tasks, start),
                     FallbackAction::Dropped | FallbackAction::Ignored => Ok(false),
                 },
@@ -105,9 +105,10 @@ impl Worker<'_, '_> {
         Ok(true)
     }
 
-    /// The number of transfers with which staging moves a file: one if it moves the complete file at once.
-    fn staged_transfers(&self, tasks: &[Task]) -> u64 {
-        if self.staged_together(tasks) { 1 } else { tasks.len() as u64 }
+    /// The number of transfers of a file for which cuFile is not used: one if staging moves the complete file at once.
+    fn transfers_of_file(&self, action: FallbackAction, tasks: &[Task]) -> u64 {
+        let at_once = action == FallbackAction::Staged && self.staged_together(tasks);
+        if at_once { 1 } else { tasks.len() as u64 }
     }
 
     /// Makes the transfers of a file with plain reads or writes.
@@ -132,7 +133,7 @@ impl Worker<'_, '_> {
                 Err(refused) => refused,
             },
         };
-        match self.after(&refused, 1)? {
+        match self.after(&refused, None)? {
             FallbackAction::Staged => {
                 let plain = self.open(task.file, false).map_err(|refused| refused.error)?;
                 let done = self.plainly(&plain, task);
@@ -159,9 +160,9 @@ impl Worker<'_, '_> {
         })
     }
 
-    /// The system's behaviour after a rejection. Each rejected transfer is counted. If the system would fail, the run
-    /// ends.
-    fn after(&self, refused: &Refused, transfers: u64) -> Result<FallbackAction, LoadError> {
+    /// The system's behaviour after the rejection of a transfer, or of a file with all its transfers. Each rejected
+    /// transfer is counted. If the system would fail, the run ends.
+    fn after(&self, refused: &Refused, file: Option<&[Task]>) -> Result<FallbackAction, LoadError> {
         let shared = self.shared;
         let said = refused.error.to_string();
         let action = match shared.order.kind {
@@ -171,7 +172,8 @@ impl Worker<'_, '_> {
             KvSystem::Llmd => FallbackAction::Ignored,
             _ => return Err(LoadError::CuFile(said)),
         };
-        shared.fallbacks.add(refused.reason, action, transfers, shared.order, &said);
+        let counts = file.map_or((1, 0), |tasks| (self.transfers_of_file(action, tasks), 1));
+        shared.fallbacks.add(refused.reason, action, counts, shared.order, &said);
         Ok(action)
     }
 
