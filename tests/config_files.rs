@@ -420,3 +420,45 @@ fn tune_is_for_the_captured_machine_that_is_named_as_folder_and_as_archive() {
     let refused = desk.config(&["tune", "qwen3-0.6b", "--root", "/no/such"], &[]);
     assert_eq!(refused.status.code(), Some(2));
 }
+
+/// The answer of `check --for llmd` with this argument, and its standard input.
+fn check_for(desk: &Desk, argument: &str, input: &str) -> (i32, String, String) {
+    use std::io::Write;
+    let mut child = gds_top()
+        .args(["check", "--no-probe", "--json", "--root", &machine("h200-vm-no-udev"), "--for", "llmd", argument])
+        .current_dir(desk.folder.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A program that does not read its input has ended by now, perhaps.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_serving_configuration_is_read_from_a_pipe_of_the_caller_and_from_nothing_else_that_waits() {
+    let desk = Desk::new();
+    let config = r#"{"shared_storage_path": "/data/kv", "gds_mode": "read_only", "read_preferring_ratio": 0.5}"#;
+    for argument in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let (_, answer, said) = check_for(&desk, argument, config);
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{argument}: {e}: {said}"));
+        assert_eq!(answer["bench"], json!("gds-top bench-kv llmd /data/kv --gds-mode read_only"));
+        assert_eq!(answer["bench_left_out"][0]["option"], json!("read_preferring_ratio"));
+    }
+    let fifo = desk.folder.path().join("fifo");
+    let owner = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, owner, 0).unwrap();
+    let folder = desk.folder.path().display().to_string();
+    for (argument, part) in [
+        (fifo.display().to_string(), "not a regular file"),
+        (folder, "directory"),
+        ("/dev/fd/777".to_owned(), "there is no configuration file"),
+    ] {
+        let (status, _, said) = check_for(&desk, &argument, config);
+        assert!(status == 2 && said.contains(part) && said.lines().count() == 1, "{argument}: {status} {said}");
+    }
+}

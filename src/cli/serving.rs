@@ -9,8 +9,8 @@ use crate::machine::{self, Root};
 use crate::present::serving::{self as present, StorePath};
 use crate::session;
 use crate::text::quoted_line;
-use crate::trust::read_regular;
-use crate::workloads::kv;
+use crate::trust::{read_descriptor, read_regular};
+use crate::workloads::kv::{self, Suggested};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
             std::env::vars().filter(|(name, _)| name.starts_with("LMCACHE_") || name == checks::serving::ENABLE_GDS),
         );
     }
-    let configs = checks::serving::read(serving, &text, &environment, &|file| text_of(file))
+    let configs = checks::serving::read(serving, &text, &environment, &|file| text_of_file(file))
         .map_err(|error| format!("the configuration {config} cannot be used: {error}"))?;
     let (count, is_stored) = (configs.len(), configs.iter().any(|config| config.store != StoreKind::None));
     let mut parts = Vec::new();
@@ -73,14 +73,20 @@ struct Part {
     verdict: Option<Verdict>,
     lines: Vec<present::Line>,
     /// The command that measures the store.
-    bench: Option<String>,
+    bench: Option<Suggested>,
 }
 
 impl Part {
     fn json(&self) -> Value {
         let lines: Vec<_> =
             self.lines.iter().map(|line| json!({"status": line.status.word(), "text": line.text})).collect();
-        json!({"config": self.config, "verdict": self.verdict, "lines": lines, "bench": self.bench})
+        let bench = self.bench.as_ref().map(|bench| quoted_line(&bench.words));
+        let left_out: Vec<_> = self.bench.iter().flat_map(|bench| &bench.left_out).collect();
+        let left_out: Vec<_> =
+            left_out.iter().map(|(option, reason)| json!({"option": option, "reason": reason})).collect();
+        json!({
+            "config": self.config, "verdict": self.verdict, "lines": lines, "bench": bench, "bench_left_out": left_out,
+        })
     }
 }
 
@@ -116,7 +122,7 @@ fn examine(config: ServingConfig, text: &str, view: &Root, probe: bool, test_fil
         };
     }
     let lines = present::lines(&config, verdict.as_ref(), &place);
-    let bench = kv::suggested(&config, text).map(|words| quoted_line(&words));
+    let bench = kv::suggested(&config, text);
     Ok(Part { config, verdict, lines, bench })
 }
 
@@ -131,20 +137,37 @@ fn rendered(part: &Part) -> String {
         let _ = writeln!(text, "      gds-top check {path} lists each check with its fix.");
     }
     if let Some(bench) = &part.bench {
-        let _ = writeln!(text, "      {} measures it with these parameters.", crate::text::sanitise_line(bench));
+        let line = quoted_line(&bench.words);
+        let _ = writeln!(text, "      {} measures it with these parameters.", crate::text::sanitise_line(&line));
+        for (option, reason) in &bench.left_out {
+            let line = format!("not in this command: {option} ({reason})");
+            let _ = writeln!(text, "      {}", crate::text::sanitise_line(&line));
+        }
     }
     text
 }
 
-/// The text of the configuration: the content of a file, or the argument itself if it is JSON or a command line.
+/// The text of the configuration: the content of a file, or the argument itself if it is JSON or a command line. The
+/// argument can be a pipe of the caller, as bash passes it for `<(…)`.
 fn text_of(config: &str) -> Result<String, String> {
+    match read_descriptor(Path::new(config), checks::serving::MOST_BYTES) {
+        Some(read) => utf8(config, read),
+        None => text_of_file(config),
+    }
+}
+
+/// The same without pipes, for a file that a configuration names.
+fn text_of_file(config: &str) -> Result<String, String> {
     let path = Path::new(config);
-    if !path.is_file() {
+    if !path.exists() {
         let is_text = config.trim_start().starts_with('{') || config.contains("--") || config.contains('\n');
         return if is_text { Ok(config.to_owned()) } else { Err(format!("there is no configuration file {config}")) };
     }
-    let bytes =
-        read_regular(path, checks::serving::MOST_BYTES).map_err(|error| format!("cannot read {config}: {error}"))?;
+    utf8(config, read_regular(path, checks::serving::MOST_BYTES))
+}
+
+fn utf8(config: &str, read: std::io::Result<Vec<u8>>) -> Result<String, String> {
+    let bytes = read.map_err(|error| format!("cannot read {config}: {error}"))?;
     String::from_utf8(bytes).map_err(|error| {
         format!("cannot read {config}: it is not UTF-8 text, at byte {}", error.utf8_error().valid_up_to())
     })

@@ -16,7 +16,7 @@ pub use environment::{examine_named_libraries, leave_out_foreign_folders};
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, shown};
 pub use maker::Maker;
-pub use regular::{open_regular, read_regular};
+pub use regular::{open_regular, read_descriptor, read_regular};
 pub use scratch::{Scratch, remove_leftovers};
 pub use walk::Owners;
 

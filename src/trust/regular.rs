@@ -44,8 +44,27 @@ fn not_regular() -> io::Error {
 /// # Errors
 /// The errors of [`open_regular`]. It also fails if the file has more bytes.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_at_most(open_regular(path)?, most)
+}
+
+/// Reads a pipe that the caller of this program opened for it, at most `most` bytes: `/dev/stdin`, or `/dev/fd/N` as bash
+/// passes for `<(…)`. `None` if the path is not one of these names or the descriptor is not a pipe without a name. Only
+/// the argument itself may name one, because reading waits for the writer.
+pub fn read_descriptor(path: &Path, most: u64) -> Option<io::Result<Vec<u8>>> {
+    let number = match path.to_str()? {
+        "/dev/stdin" => "0",
+        name => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| name.strip_prefix(folder))?,
+    };
+    let number = number.parse::<u16>().ok()?;
+    // The link of a pipe without a name is `pipe:[INODE]`. Opening it does not wait for a writer.
+    let opened = format!("/proc/self/fd/{number}");
+    let is_pipe = std::fs::read_link(&opened).ok()?.to_str()?.starts_with("pipe:[");
+    is_pipe.then(|| read_at_most(File::open(&opened)?, most))
+}
+
+fn read_at_most(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it is longer than {most} bytes")));
     }
@@ -75,6 +94,21 @@ mod tests {
         for name in ["fifo", "to-fifo", "to-zero", "", "missing"] {
             assert!(open_regular(&at(name)).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn only_descriptors_that_are_pipes_without_a_name_are_read() {
+        let (reads, mut writes) = io::pipe().unwrap();
+        io::Write::write_all(&mut writes, b"text").unwrap();
+        drop(writes);
+        let of = |name: String| read_descriptor(Path::new(&name), 4);
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("file")).unwrap();
+        assert!(of(format!("/dev/fd/{}", file.as_raw_fd())).is_none());
+        for name in ["/dev/fd/x", "/dev/fd/60000", "/dev/zero", "/dev/fd/../fd/0"] {
+            assert!(of(name.to_owned()).is_none(), "{name}");
+        }
+        assert_eq!(of(format!("/dev/fd/{}", reads.as_raw_fd())).unwrap().unwrap(), b"text");
     }
 
     #[test]

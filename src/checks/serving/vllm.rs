@@ -55,8 +55,17 @@ pub(super) fn llmd(source: &Source, extra: &Value, serving: Serving) -> ServingC
     config.unknown = unknown(extra, &NAMES, &IGNORED);
     let path = extra.get("shared_storage_path").map_or_else(|| USUAL_PATH.to_owned(), text_of);
     config.paths = paths(&path);
-    for name in ["shared_storage_path", "gds_mode", "block_size", "threads_per_gpu", "max_staging_memory_gb", "backend"]
-    {
+    let relevant = [
+        "shared_storage_path",
+        "gds_mode",
+        "block_size",
+        "threads_per_gpu",
+        "max_staging_memory_gb",
+        "read_preferring_ratio",
+        "max_write_queued_seconds",
+        "backend",
+    ];
+    for name in relevant {
         config.options.extend(extra.get(name).map(|value| (name.to_owned(), text_of(value))));
     }
     check_numbers(&mut config, &["block_size", "threads_per_gpu"], |name| extra.get(name).cloned());

@@ -57,4 +57,4 @@ pub use plan::{Demand, Plan, plan};
 pub use recognise::recognise;
 pub use request::Request;
 pub use shape::Shape;
-pub use suggest::suggested;
+pub use suggest::{Suggested, suggested};

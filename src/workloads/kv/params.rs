@@ -371,7 +371,7 @@ pub const fn elsewhere(kind: KvSystem) -> &'static str {
         }
         KvSystem::VllmFs => "root_dir is DIR; cpu_bytes_to_use, enable_kv_events and locality are not used here",
         KvSystem::Lmcache => {
-            "use_gds is the choice of variants, gds_path DIR (several, separated by commas: the GPU's number selects one, as gds_path_sharding=by_gpu),              use_mla the shape's; save_decode_cache is not used here"
+            "use_gds is the choice of variants, gds_path DIR (several, separated by commas: the GPU's number selects one, as gds_path_sharding=by_gpu), use_mla the shape's; save_decode_cache is not used here"
         }
         KvSystem::LmcacheMp => {
             "--gds-l1-path is DIR, --l1-size-gb follows from --tokens and --batch, --gds-l1-use-direct-io is odirect"
