@@ -81,6 +81,24 @@ fn heads(titles: &[&'static str]) -> Vec<Head> {
     titles.iter().enumerate().map(|(i, title)| if i == 0 { text(title) } else { number(title) }).collect()
 }
 
+/// The size of the store compared with host memory, which can hold it in the page cache. `None` if no run used files.
+fn store_and_memory(state: &State) -> Option<String> {
+    let on_disk = runs(state).any(|(run, _)| !run.engine.is_in_memory());
+    let store = state.model.as_ref().map(|model| model.file_bytes()).filter(|bytes| on_disk && *bytes > 0)?;
+    let memory = state.machine.as_ref().map(|machine| machine.memory_bytes).filter(|bytes| *bytes > 0)?;
+    Some(against_memory(store, memory))
+}
+
+fn against_memory(store: u64, memory: u64) -> String {
+    let sizes = format!("The store has {}, the host {} of memory", units::bytes(store), units::bytes(memory));
+    match store < memory {
+        true => format!(
+            "{sizes}: the page cache can hold it, so a repeated read reaches the disk only with O_DIRECT or after the files were dropped from the page cache (cold)."
+        ),
+        false => format!("{sizes}: the page cache cannot hold it."),
+    }
+}
+
 fn transfers(state: &State) -> Table {
     let rows = shown(state).map(|(run, w)| {
         let latency = |of: fn(&Percentiles) -> u64| or_gap(w.latency_ns.as_ref().map(|l| units::duration(of(l))));
@@ -95,11 +113,10 @@ fn transfers(state: &State) -> Table {
             units::bytes(w.operation_bytes),
         ]
     });
+    let rows_are = "Each row is the run with the median time. The rate is that while transfers were in flight. A latency is that of one transfer, including opening and registering if needed.";
     Table {
         title: "KV-cache transfers".to_owned(),
-        note:
-            "Each row is the run with the median time. The rate is that while transfers were in flight. A latency is that of one transfer, including opening and registering if needed."
-                .to_owned(),
+        note: store_and_memory(state).map_or_else(|| rows_are.to_owned(), |store| format!("{store} {rows_are}")),
         heads: heads(&["run", "rate", "p50", "p90", "p99", "max", "transfers", "largest"]),
         rows: rows.collect(),
     }
@@ -172,14 +189,15 @@ fn fallbacks(state: &State) -> Option<Table> {
             shown.push(&fallback.detail);
             let detail = if before { "as above".to_owned() } else { fallback.detail.clone() };
             let action = fallback.action.name().to_owned();
-            vec![name(run), fallback.reason.to_string(), action, units::count(fallback.operations), detail]
+            let (transfers, files) = (units::count(fallback.operations), units::count(fallback.files));
+            vec![name(run), fallback.reason.to_string(), action, transfers, files, detail]
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
         title: "Transfers that cuFile did not make".to_owned(),
-        note: "Staged: made by plain reads or writes through pinned buffers. Dropped: the file was not stored. Ignored: the target keeps its old bytes."
+        note: "Staged: made by plain reads or writes through pinned buffers, if possible a complete file at once. Dropped: the file was not stored. Ignored: the target keeps its old bytes. Files: those that cuFile could not open or register, with all their transfers."
             .to_owned(),
-        heads: vec![text("run"), text("reason"), text("result"), number("transfers"), text("first case")],
+        heads: vec![text("run"), text("reason"), text("result"), number("transfers"), number("files"), text("first case")],
         rows,
     })
 }
@@ -333,5 +351,26 @@ fn conditions(state: &State) -> Table {
             .to_owned(),
         heads: vec![text("condition"), text("met"), text("found")],
         rows: rows.into_iter().map(|(what, (mark, found))| vec![what.to_owned(), mark.to_owned(), found]).collect(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::core::units::GIB;
+    use crate::session::recording;
+    use std::path::Path;
+
+    #[test]
+    fn the_store_is_compared_with_host_memory() {
+        assert!(against_memory(GIB, 8 * GIB).contains("1 GiB") && against_memory(GIB, 8 * GIB).contains("can hold"));
+        assert!(against_memory(8 * GIB, 8 * GIB).contains("cannot hold"));
+        let mut state = State::default();
+        for event in recording::read(Path::new("assets/recordings/h200-kv-lmcache.gdsrec")).unwrap() {
+            state.reduce(&event.unwrap());
+        }
+        let transfers = tables(&state, true).remove(0);
+        assert!(transfers.note.starts_with("The store has 640 MiB"), "{}", transfers.note);
     }
 }
