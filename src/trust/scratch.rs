@@ -43,10 +43,13 @@ impl Scratch {
     pub fn for_code(prefix: &str) -> io::Result<Self> {
         let shared = PathBuf::from("/tmp");
         match closed_folders().into_iter().find(|folder| can_load_from(folder)) {
-            Some(folder) => Self::new_in(&folder, prefix),
+            Some(folder) => Self::new_in(&folder, prefix).map_err(|why| about(&folder, &why)),
             None => match cufile_ffi::distrust(&shared) {
                 Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
-                None => Self::new_in(&own_folder(&shared)?, prefix),
+                None => {
+                    let own = own_folder(&shared)?;
+                    Self::new_in(&own, prefix).map_err(|why| about(&own, &why))
+                }
             },
         }
     }
@@ -132,6 +135,11 @@ fn can_load_from(folder: &Path) -> bool {
     let may = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
     let flags = rustix::fs::statvfs(folder).map(|system| system.f_flag);
     may.is_ok() && flags.is_ok_and(|flags| !flags.intersects(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::RDONLY))
+}
+
+/// The error with the folder that it is about.
+fn about(folder: &Path, why: &io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("{}: {why}", folder.display()))
 }
 
 /// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name.

@@ -43,7 +43,7 @@ impl Library {
             return Err(WatchError::Unsupported);
         }
         // Containers mount /dev/shm with noexec, so the library cannot be loaded from there.
-        let code = Scratch::for_code("gds-top-watch-").map_err(|e| WatchError::File(std::env::temp_dir(), e))?;
+        let code = Scratch::for_code("gds-top-watch-").map_err(WatchError::Folder)?;
         let path = code.path().join(NAME);
         let for_all = rustix::process::geteuid().is_root();
         let failed = |path: &Path| {

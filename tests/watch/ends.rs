@@ -1,6 +1,8 @@
 //! Tests the ends of watched programs, and that no files remain.
 
 use crate::harness::{Place, Seen, UNDER_TEST};
+use crate::program::gds_top;
+use crate::standins;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -189,4 +191,31 @@ fn a_watched_program_that_overwrites_the_file_of_its_calls_gives_no_numbers() {
     assert_eq!((seen.status(), &facts["not_loaded"]), (Some(3), &"overwritten".into()), "{facts}");
     assert_eq!((&seen.report["watch"]["lost_events"], seen.calls().len()), (&0.into(), 0));
     assert_eq!((&facts["uncounted"], facts["ended"]["status"].as_i64()), (&0.into(), Some(0)));
+}
+
+#[test]
+fn a_folder_of_another_user_with_the_name_of_the_own_one_is_named() {
+    use std::os::unix::process::CommandExt;
+    // No user has this number, so no other session has this folder.
+    const USER: u32 = 54_377;
+    let folder = Path::new("/tmp").join(format!("gds-top-of-{USER}"));
+    if !rustix::process::geteuid().is_root() || std::fs::create_dir(&folder).is_err() {
+        standins::skipped("only root can create a folder of another user");
+        return;
+    }
+    let mut command = gds_top();
+    command.args(["watch", "--", "true"]).env("TMPDIR", "/tmp").env_remove("XDG_RUNTIME_DIR").uid(USER).gid(USER);
+    let output = command.output();
+    std::fs::remove_dir(&folder).unwrap();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => {
+            standins::skipped(&format!("another user cannot start the program: {error}"));
+            return;
+        }
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&format!("{}: it belongs to another user (uid 0)", folder.display())), "{said}");
+    assert!(!said.contains("cannot be written"), "{said}");
 }
