@@ -156,10 +156,22 @@ pub fn plural(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// The verb that follows a number: the first form for 1, otherwise the second.
+#[must_use]
+pub const fn verb(value: u64, one: &'static str, many: &'static str) -> &'static str {
+    if value == 1 { one } else { many }
+}
+
 /// Like [`plural`], for a noun like 'process': `1 process`, `3 processes`.
 #[must_use]
 pub fn plural_es(value: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(value), if value == 1 { "" } else { "es" })
+}
+
+/// Like [`plural`], for a noun like 'entry', of which `stem` is the part before 'y': `1 entry`, `3 entries`.
+#[must_use]
+pub fn plural_ies(value: u64, stem: &str) -> String {
+    format!("{} {stem}{}", count(value), if value == 1 { "y" } else { "ies" })
 }
 
 /// A share of 1 in percent, without decimals: `93 %`.

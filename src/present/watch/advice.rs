@@ -1,7 +1,7 @@
 //! The advice for a watched program, each with the calls that prove it.
 
 use crate::analysis::{WatchAdvice, watch_advice};
-use crate::core::units::{bytes, count, duration, plural};
+use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{WatchReport, WatchedFailure};
 
 /// The advice, each with the calls that are the evidence for it.
@@ -37,22 +37,24 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             ),
         ),
         WatchAdvice::NotReturned { function, process, count } => (
-            "Check the storage and the threads of the program: these calls did not return while it was watched."
-                .to_owned(),
+            format!(
+                "Check the storage and the threads of the program: {} did not return while it was watched.",
+                verb(*count, "this call", "these calls")
+            ),
             format!("{} not finished, first {function} in process {process}", plural(*count, "call")),
         ),
         WatchAdvice::Unregistered { count, of: all } => (
             "Register the buffers: unregistered memory goes through a bounce buffer.".to_owned(),
-            format!("{} use unregistered memory", of(*count, *all)),
+            format!("{} {} unregistered memory", of(*count, *all), verb(*count, "uses", "use")),
         ),
         WatchAdvice::Unaligned { count, of: all } => (
             "Align offsets, sizes and addresses to 4 KiB: other transfers need a bounce buffer or a second read."
                 .to_owned(),
-            format!("{} are not aligned", of(*count, *all)),
+            format!("{} {} not aligned", of(*count, *all), verb(*count, "is", "are")),
         ),
         WatchAdvice::SmallReads { count: small, of } => (
             "Read at least 1 MiB at a time: small reads are dominated by the time of the call.".to_owned(),
-            format!("{} of {} are below 1 MiB", plural(*small, "read"), count(*of)),
+            format!("{} of {} {} below 1 MiB", plural(*small, "read"), count(*of), verb(*small, "is", "are")),
         ),
         WatchAdvice::OneThread { reads, bytes: read } => (
             "Read with several threads, or in batches: one synchronous reader rarely fills the device.".to_owned(),
@@ -60,7 +62,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
         ),
         WatchAdvice::NoODirect { files, of } => (
             "Open the files with O_DIRECT: without it, libcufile may read through the page cache.".to_owned(),
-            format!("{} of {of} registered without O_DIRECT", plural(*files, "file")),
+            format!("{} of {} registered without O_DIRECT", plural(*files, "file"), count(*of)),
         ),
         WatchAdvice::Compat { files, proven } => (
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
@@ -105,16 +107,14 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
         WatchAdvice::StillRunning(count) => (
             "Watch a command that waits for its child processes: calls after its end are not recorded.".to_owned(),
             format!(
-                "{} still running when the program ended",
-                if *count == 1 { "1 process was".to_owned() } else { format!("{count} processes were") }
+                "{} {} still running when the program ended",
+                plural_es(*count, "process"),
+                verb(*count, "was", "were")
             ),
         ),
         WatchAdvice::LibrariesLeftOut(count) => (
             "Use one libcufile per process: only the first four copies are recorded.".to_owned(),
-            format!(
-                "{} not recorded",
-                if *count == 1 { "1 copy is".to_owned() } else { format!("{count} copies are") }
-            ),
+            format!("{} {} not recorded", plural_ies(*count, "cop"), verb(*count, "is", "are")),
         ),
     }
 }
@@ -157,7 +157,7 @@ fn explained(failure: &WatchedFailure) -> Option<i64> {
 fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
     let name = failure.name.as_deref().map_or_else(String::new, |name| format!(" {name}"));
     let file = failure.file.as_deref().map_or_else(String::new, |file| format!(", first on {file}"));
-    let times = if failure.count == 1 { "once".to_owned() } else { format!("{} times", failure.count) };
+    let times = if failure.count == 1 { "once".to_owned() } else { format!("{} times", count(failure.count)) };
     let end = if ignored { "; the program ended with status 0" } else { "" };
     let code = match explained(failure) {
         Some(code) if failure.code == -1 => format!("-1, errno {}", code.abs()),

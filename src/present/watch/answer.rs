@@ -1,7 +1,7 @@
 //! The answer about a watched program, and its facts.
 
 use crate::analysis::{is_proven_direct, not_returned};
-use crate::core::units::{self, bytes, count, duration, plural, plural_es};
+use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
     AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, WatchReport,
 };
@@ -64,7 +64,8 @@ fn of_route(report: &WatchReport) -> Answer {
     if reads + writes == 0 {
         let stuck = not_returned(report);
         if let Some(first) = stuck.first() {
-            let calls = if stuck.len() == 1 { "1 call has".to_owned() } else { format!("{} calls have", stuck.len()) };
+            let calls = stuck.len() as u64;
+            let calls = format!("{} {}", plural(calls, "call"), verb(calls, "has", "have"));
             let conditions = format!("{} of process {}.{read}", first.function, first.process);
             return Answer::new(
                 Status::Warn,
@@ -214,7 +215,10 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         Some(process) => facts.push(("processes", count(process.processes))),
         None => facts.push(("programs", count(report.programs))),
     }
-    facts.push(("threads", format!("{} called cuFile, {} read", count(report.threads), count(report.reading_threads))));
+    facts.push((
+        "threads",
+        format!("{} called cuFile, {} read with it", count(report.threads), count(report.reading_threads)),
+    ));
     for library in &report.libraries {
         let version = library.version.map_or_else(String::new, |v| format!(", version {}.{}", v / 1000, v % 1000 / 10));
         let processes = plural_es(library.processes, "process");
@@ -231,7 +235,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     if let Some(io) = &report.process_io {
         let requests = match io.io_uring_requests {
             0 => String::new(),
-            requests => format!(", at least {}", plural(requests, "request of io_uring")),
+            requests => format!(", at least {}", plural(requests, "io_uring request")),
         };
         facts.push((
             "input",
@@ -321,11 +325,6 @@ fn driver(properties: &DriverProperties) -> String {
     parts.extend(set(properties.control_flags, &control));
     parts.extend(set(properties.features, &features));
     parts.join(", ")
-}
-
-/// `1 entry`, `3 entries`.
-fn plural_ies(value: u64, stem: &str) -> String {
-    format!("{} {stem}{}", count(value), if value == 1 { "y" } else { "ies" })
 }
 
 #[cfg(test)]

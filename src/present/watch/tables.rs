@@ -1,7 +1,7 @@
 //! The tables of a watched program.
 
 use super::file::{is_large, is_of_cufile, name, proof, route};
-use crate::core::units::{self, bytes, count, duration, plural};
+use crate::core::units::{self, bytes, count, duration, plural, verb};
 use crate::core::{AttachedFile, AttachedProcess, WatchReport};
 use crate::present::view::{Table, number, text};
 
@@ -68,7 +68,7 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
 fn calls_note(report: &WatchReport) -> String {
     let open = match report.open_calls.len() as u64 {
         0 => String::new(),
-        calls => format!(" {} without a return are not counted.", plural(calls, "call")),
+        calls => format!(" {} without a return {} not counted.", plural(calls, "call"), verb(calls, "is", "are")),
     };
     let counted = match &report.attached {
         Some(process) => format!(
@@ -76,8 +76,8 @@ fn calls_note(report: &WatchReport) -> String {
             process.pid
         ),
         None if report.uncounted > 0 => {
-            let uncounted = plural(report.uncounted, "call");
-            format!("{uncounted} more are not counted: no memory was left for their threads.")
+            let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
+            format!("{calls} {are} not counted: no memory was left for the thread.")
         }
         None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
@@ -223,7 +223,8 @@ pub fn tensor_summary(report: &WatchReport) -> String {
     match (tensor_count(report) as u64, of) {
         (0, 0) => "The program used no safetensors file.".to_owned(),
         (read, of) => {
-            format!("{} of {} were read, {} of them completely.", count(read), plural(of, "tensor"), count(complete))
+            let were = verb(read, "was", "were");
+            format!("{} of {} {were} read, {} of them completely.", count(read), plural(of, "tensor"), count(complete))
         }
     }
 }
@@ -232,4 +233,70 @@ pub fn tensor_summary(report: &WatchReport) -> String {
 pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iterator<Item = [String; 4]> {
     let all = report.files.iter().flat_map(|file| &file.tensors).skip(first).take(most);
     all.map(|tensor| [tensor.name.clone(), bytes(tensor.size), count(tensor.reads), bytes(tensor.bytes)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{OpenCall, ProgramEnd, WatchedLibrary, WatchedTensor};
+    use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
+
+    /// All sentences about a program in which everything happened `many` times.
+    fn sentences(many: u64) -> Vec<String> {
+        let some = |name: &str| vec![name.to_owned(); many as usize];
+        let mut file = file_without_route();
+        let tensor = WatchedTensor { name: "a".to_owned(), size: 2, reads: many, bytes: 2 };
+        (file.tensors, file.tensors_of_file) = (vec![tensor; many as usize], many);
+        let open = OpenCall { function: "cuFileRead".to_owned(), ..OpenCall::default() };
+        let call = |function: &str| crate::core::CallTotal { function: function.to_owned(), ..Default::default() };
+        let mut report = WatchReport {
+            programs: many,
+            ended: Some(ProgramEnd::Status(0)),
+            libraries: vec![WatchedLibrary::default()],
+            open_calls: vec![open; many as usize],
+            lost_events: many,
+            uncounted: many,
+            libraries_left_out: many,
+            still_running: many,
+            unfinished: many,
+            unrecorded: some("su"),
+            in_other_session: some("sh"),
+            calls: vec![call("cuFileRead")],
+            files: vec![file],
+            ..WatchReport::default()
+        };
+        let mut all = vec![report.clone()];
+        // The number of calls without a memory replaces other notes.
+        report.uncounted = 0;
+        all.push(report);
+        all.iter()
+            .flat_map(|report| {
+                let notes = tables(report, true).into_iter().map(|table| table.note);
+                let advice = advice(report).into_iter().flat_map(|(_, text, proof)| [text, proof]);
+                let answer = answer(report);
+                let facts = facts(report).into_iter().map(|(_, text)| text);
+                notes.chain(advice).chain(facts).chain([answer.headline, answer.conditions]).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_verb_after_a_count_agrees_with_it() {
+        let parts = |many: u64| -> Vec<String> {
+            let all = sentences(many);
+            all.iter()
+                .flat_map(|text| text.split(['.', ':', ';', ',']))
+                .map(|part| format!(" {} ", part.trim()))
+                .collect()
+        };
+        let wrong = |many: u64, verbs: [&str; 4]| -> Vec<String> {
+            let starts = format!(" {many} ");
+            let is_wrong = |part: &String| part.starts_with(&starts) && verbs.iter().any(|verb| part.contains(verb));
+            parts(many).into_iter().filter(is_wrong).collect()
+        };
+        assert_eq!(wrong(1, [" are ", " were ", " have ", "these"]), Vec::<String>::new());
+        assert_eq!(wrong(3, [" is ", " was ", " has ", "this "]), Vec::<String>::new());
+        let counted = |many: u64| parts(many).iter().filter(|part| part.starts_with(&format!(" {many} "))).count();
+        assert!(counted(1) >= 5 && counted(3) >= 5, "{:?}", parts(1));
+    }
 }
