@@ -279,6 +279,11 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         object: u64::MAX,
         // Successful reads and writes, batch entries (counted separately in compat mode), bytes read and written.
         extra: [words[0], words[2], words[36].max(words[38]), words[12], words[13], words[1], words[3]],
+        // Submitted batches and the bytes that they read, registrations of files and of buffers.
+        offset: words[22],
+        base_offset: words[52],
+        size: words[4],
+        base: words[8],
         ..Record::default()
     });
     for gpu in 0..gpus {

@@ -14,7 +14,8 @@ use super::run::{LaneId, RunResult};
 use super::sample::Sample;
 use super::share::LaneShare;
 use super::system::SystemSample;
-use super::watch::{WatchReport, WatchedCall};
+use super::watch::WatchReport;
+use super::watched_call::WatchedCall;
 use serde::{Deserialize, Serialize};
 
 /// An event of a session.
@@ -254,7 +255,7 @@ pub enum EventBody {
     },
     /// Calls of a watched program, for timelines.
     CallsSeen {
-        /// The calls in the order of their start.
+        /// The calls and submitted transfers, in the order in which they became known.
         calls: Vec<WatchedCall>,
         /// The number of calls since the last such event that are not in `calls`.
         left_out: u64,

@@ -41,6 +41,7 @@ pub mod spec;
 pub mod system;
 pub mod units;
 pub mod watch;
+pub mod watched_call;
 pub mod workload;
 mod workload_lane;
 
@@ -81,8 +82,9 @@ pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute
 pub use watch::{
     AttachedFile, AttachedProcess, BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded,
     OpenCall, PlainReads, ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport,
-    WatchedCall, WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
+pub use watched_call::{BATCH_ENTRY, STREAM_TRANSFER, WatchedCall};
 pub use workload::{
     ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,

@@ -169,27 +169,6 @@ pub struct LatencyClass {
     pub count: u64,
 }
 
-/// One call, for timelines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatchedCall {
-    /// The process id.
-    pub process: u32,
-    /// The thread id.
-    pub thread: u32,
-    /// The function.
-    pub function: String,
-    /// The start in nanoseconds since the program started.
-    pub start_ns: u64,
-    /// The duration in nanoseconds.
-    pub duration_ns: u64,
-    /// The number of bytes that it requested.
-    pub bytes: u64,
-    /// The file. `None` for calls without a file.
-    pub file: Option<String>,
-    /// The error that it returned. 0 if it succeeded.
-    pub error: i64,
-}
-
 /// A running process, according to procfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -469,6 +448,24 @@ pub struct RouteStatistics {
     /// The bytes of the reads that were counted by route. Some versions do not include batch entries.
     #[serde(default)]
     pub read_bytes: u64,
+    /// The bytes of all reads, without batches and streams. The fields from here on are 0 in earlier recordings.
+    #[serde(default)]
+    pub all_read_bytes: u64,
+    /// The bytes of all writes, without batches and streams.
+    #[serde(default)]
+    pub all_written_bytes: u64,
+    /// The bytes that batches read.
+    #[serde(default)]
+    pub batch_read_bytes: u64,
+    /// The batches that were submitted.
+    #[serde(default)]
+    pub batch_submissions: u64,
+    /// The successful registrations of files.
+    #[serde(default)]
+    pub handle_registrations: u64,
+    /// The successful registrations of buffers.
+    #[serde(default)]
+    pub buffer_registrations: u64,
 }
 
 impl WatchReport {

@@ -83,12 +83,14 @@ const WINDOW_NS: u64 = 30_000_000_000;
 /// The time window in seconds and the threads in it, with the busiest thread first.
 #[must_use]
 pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
-    let end = state.calls.iter().map(|call| call.start_ns.saturating_add(call.duration_ns)).max().unwrap_or(0);
-    let first = state.calls.iter().map(|call| call.start_ns).min().unwrap_or(0);
+    // A submitted transfer takes no time of its thread.
+    let calls = || state.calls.iter().filter(|call| !call.is_submitted());
+    let end = calls().map(|call| call.start_ns.saturating_add(call.duration_ns)).max().unwrap_or(0);
+    let first = calls().map(|call| call.start_ns).min().unwrap_or(0);
     let start = first.max(end.saturating_sub(WINDOW_NS));
     let step = ((end - start) / parts.max(1) as u64).max(1);
     let mut threads: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
-    for call in &state.calls {
+    for call in calls() {
         let (from, to) = (call.start_ns.max(start), call.start_ns.saturating_add(call.duration_ns).min(end));
         if to <= from {
             continue;
@@ -155,7 +157,7 @@ pub fn summary(state: &State, report: &WatchReport) -> String {
     let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
     let left_out = match state.calls_left_out {
         0 => String::new(),
-        n => format!(", {} of them not in the timeline", count(n)),
+        n => format!("; not in the timeline: {}", count(n)),
     };
     format!("{} in {}{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
 }

@@ -1,6 +1,8 @@
 //! The report as a Chrome trace (JSON, for Perfetto). Each run is a process, each slot a track, each span a complete
-//! event, and each meter a counter. For a watched program, each process is a process with one track per thread.
+//! event, and each meter a counter. For a watched program, each process is a process with one track per thread,
+//! and the transfers that they submitted.
 
+use crate::core::WatchedCall;
 use crate::present::SessionAnalysis;
 use crate::session::State;
 use serde_json::{Value, json};
@@ -76,13 +78,39 @@ fn calls(state: &State, put: &mut impl FnMut(Value) -> io::Result<()>) -> io::Re
         let name = format!("thread {tid}");
         put(json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}))?;
     }
-    for call in &state.calls {
-        let error = (call.error != 0).then_some(call.error);
-        put(json!({
-            "ph": "X", "name": call.function, "cat": "call", "pid": call.process, "tid": call.thread,
-            "ts": microseconds(call.start_ns), "dur": microseconds(call.duration_ns),
-            "args": {"bytes": call.bytes, "file": call.file, "error": error},
-        }))?;
+    for (number, call) in state.calls.iter().enumerate() {
+        let args = arguments(call);
+        let (name, pid, tid, from) = (&call.function, call.process, call.thread, microseconds(call.start_ns));
+        if !call.is_submitted() {
+            let dur = microseconds(call.duration_ns);
+            put(json!({
+                "ph": "X", "name": name, "cat": "call", "pid": pid, "tid": tid, "ts": from, "dur": dur, "args": args,
+            }))?;
+            continue;
+        }
+        // Transfers of one thread overlap, so they are asynchronous events, which a viewer shows on other tracks.
+        let to = microseconds(call.start_ns.saturating_add(call.duration_ns));
+        let event = |phase: &str, at: Value, args: Value| {
+            json!({
+                "ph": phase, "name": name, "cat": "transfer", "id": number, "pid": pid, "tid": tid, "ts": at,
+                "args": args,
+            })
+        };
+        put(event("b", from, args))?;
+        put(event("e", to, json!({})))?;
     }
     Ok(())
+}
+
+/// The facts about a call that are not in other fields of its event. Unknown facts are left out.
+fn arguments(call: &WatchedCall) -> Value {
+    let mut all = json!(call);
+    if let Some(all) = all.as_object_mut() {
+        let elsewhere = ["process", "thread", "function", "start_ns", "duration_ns"];
+        all.retain(|name, value| !elsewhere.contains(&name.as_str()) && !value.is_null());
+        if call.error == 0 {
+            all.remove("error");
+        }
+    }
+    all
 }

@@ -38,9 +38,14 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
+    /// The largest power of two, at most [`ALIGNED`], that divides the offset, the size and the address.
+    pub(super) const fn alignment(&self) -> u64 {
+        1 << (self.offset | self.size | self.address | ALIGNED).trailing_zeros()
+    }
+
     /// Changes the count of each property that can make transfers slow, if the transfer has it.
     fn habits(&self, counts: &mut Transfers, change: impl Fn(&mut u64)) {
-        let aligned = [self.offset, self.size, self.address].iter().all(|number| number.is_multiple_of(ALIGNED));
+        let aligned = self.alignment() == ALIGNED;
         for (has, count) in [
             (self.size < MIB, &mut counts.below_mib),
             (!aligned, &mut counts.unaligned),

@@ -200,6 +200,7 @@ impl Watched {
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
+        self.tally.put_unfinished(now_ns());
         self.reader.check(&self.library.words, self.started_ns);
         if self.library.words.load(header::PROGRAMS) == 0 {
             let is_cut = self.library.words.is_cut();

@@ -6,6 +6,7 @@
 mod attach;
 mod classes;
 mod descriptors;
+mod entry;
 mod error;
 mod files;
 mod group;

@@ -1,6 +1,7 @@
 //! Processes the audit library's records of reads and mappings by libc, and of copies by libcuda.
 
 use super::group::Group;
+use super::recent::Details;
 use super::tally::Tally;
 use cufile_audit::layout::Function;
 
@@ -44,7 +45,8 @@ impl Tally {
     pub(super) fn plain(&mut self, function: Function, group: &Group) {
         let record = &group.record;
         if function.is_cuda() {
-            self.recent.put(function, group, None, i64::from(record.result as u32));
+            let error = i64::from(record.result as u32);
+            self.recent.put(function, group, &Details { error, ..Details::default() });
             return;
         }
         let [device, inode, ..] = record.extra;
@@ -64,6 +66,6 @@ impl Tally {
             error = result.min(0);
         }
         let path = self.files[file].path.as_str();
-        self.recent.put(function, group, Some(path), error);
+        self.recent.put(function, group, &Details { file: Some(path), error, ..Details::default() });
     }
 }

@@ -243,7 +243,7 @@ impl Recorder {
     fn count(&mut self, function: Function, group: &Group) {
         let record = &group.record;
         let (failed, bytes) = match FUNCTIONS[function as usize].answer {
-            Answer::Status => (record.result as u32 != 0, 0),
+            Answer::Status => (record.result as u32 != 0, ended_bytes(group)),
             // A result above the requested size is not believed, because a program can pretend to be libcufile.
             Answer::Bytes if record.size > 0 => (record.result.cast_signed() < 0, record.result.min(record.size)),
             Answer::Bytes => (record.result.cast_signed() < 0, record.result),
@@ -321,6 +321,12 @@ fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
     Some(bytes == BREAKPOINT)
 }
 
+/// The bytes of the batch entries that ended. No entry has more than the address space of a program.
+fn ended_bytes(group: &Group) -> u64 {
+    let ended = group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT).map(|part| part.result);
+    ended.filter(|bytes| *bytes <= 1 << 48).fold(0, u64::saturating_add)
+}
+
 fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
     let [_, b, c, d, e, f] = arguments;
     let process = memory.process;
@@ -359,6 +365,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
         Function::Readv | Function::Writev => {
             (record.base, record.offset) = (word(0), d);
             record.size = begun.words.iter().skip(1).step_by(2).fold(0, |sum, length| sum.wrapping_add(*length));
+            (record.extra[0], record.extra[1]) = (c, e);
         }
         Function::ReadAsync | Function::WriteAsync => {
             record.base = b;
@@ -369,6 +376,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
         Function::BufDeregister => (record.object, record.base) = (0, a),
         Function::BatchSetUp => (record.object, record.size) = (if worked { memory.word(a) } else { 0 }, b),
         Function::BatchSubmit => {
+            (record.extra[0], record.extra[1]) = (b, d);
             for entry in begun.words.chunks_exact(PARAMS_WORDS) {
                 parts.push(Record {
                     head: Record::head(kind::BATCH_ENTRY, begun.library, 0),

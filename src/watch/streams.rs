@@ -1,6 +1,7 @@
 //! Tracks transfers on a stream. Their result is written to the program's memory after the call.
 
 use super::files::Transfer;
+use super::rings::now_ns;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,6 +12,11 @@ const MOST_PENDING: usize = 16_384;
 /// A transfer that is not known to have ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
+    /// The process and the thread that submitted it.
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    /// The time of the submission in nanoseconds.
+    pub(super) submitted_ns: u64,
     pub(super) file: usize,
     pub(super) transfer: Transfer,
     /// The address in the program at which the result is written.
@@ -27,32 +33,38 @@ pub(super) struct Streams {
     pending: HashMap<u32, Vec<Pending>>,
 }
 
-/// A transfer with its result.
-pub(super) type Ended = (Pending, i64);
+/// A transfer with its result and the time in nanoseconds at which the result was seen.
+pub(super) type Ended = (Pending, i64, u64);
 
 impl Streams {
     pub(super) fn unfinished(&self) -> u64 {
         self.pending.values().map(|pending| pending.len() as u64).sum()
     }
 
-    /// Adds a submitted transfer. `after` is the value at the result's address after the call. If the program reuses
-    /// the address of an earlier result, the earlier transfer has ended and is returned.
-    pub(super) fn submit(&mut self, process: u32, new: Pending, after: i64) -> Vec<Ended> {
-        let pending = self.pending.entry(process).or_default();
+    /// Adds a submitted transfer. `after` is the value at the result's address when the call returned, at
+    /// `returned_ns`. If the program reuses the address of an earlier result, the earlier transfer has ended and is
+    /// returned.
+    pub(super) fn submit(&mut self, new: Pending, after: i64, returned_ns: u64) -> Vec<Ended> {
+        let pending = self.pending.entry(new.process).or_default();
         let mut ended = Vec::new();
         pending.retain(|old| {
             let is_used_again = old.result_at == new.result_at;
             if is_used_again && is_result(old, new.before) {
-                ended.push((*old, new.before));
+                ended.push((*old, new.before, new.submitted_ns));
             }
             !(is_used_again && is_result(old, new.before))
         });
         if is_result(&new, after) {
-            ended.push((new, after));
+            ended.push((new, after, returned_ns));
         } else if pending.len() < MOST_PENDING {
             pending.push(new);
         }
         ended
+    }
+
+    /// The transfers that have not ended.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Pending> {
+        self.pending.values().flatten()
     }
 
     /// Looks for results in the memory of the processes.
@@ -72,7 +84,7 @@ impl Streams {
                 let found = memory.read_exact_at(&mut word, transfer.result_at).map(|()| i64::from_ne_bytes(word));
                 match found {
                     Ok(result) if is_result(transfer, result) => {
-                        ended.push((*transfer, result));
+                        ended.push((*transfer, result, now_ns()));
                         false
                     }
                     _ => true,
@@ -98,20 +110,23 @@ mod tests {
     fn pending(result_at: u64, before: i64) -> Pending {
         let transfer =
             Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: Some(true) };
-        Pending { file: 0, transfer, result_at, before, is_visible: true }
+        let (process, thread, submitted_ns) = (1, 2, 100);
+        Pending { process, thread, submitted_ns, file: 0, transfer, result_at, before, is_visible: true }
     }
 
     #[test]
     fn a_result_is_seen_after_the_call_in_memory_or_when_its_place_is_used_again() {
         let mut streams = Streams::default();
-        assert_eq!(streams.submit(1, pending(8, 0), 4096).len(), 1);
-        assert!(streams.submit(1, pending(8, 0), 0).is_empty());
-        let ended = streams.submit(1, pending(8, -5), -5);
-        assert_eq!((ended.len(), ended[0].1, streams.unfinished()), (1, -5, 1));
+        let ended = streams.submit(pending(8, 0), 4096, 150);
+        assert_eq!((ended.len(), ended[0].2), (1, 150));
+        assert!(streams.submit(pending(8, 0), 0, 160).is_empty());
+        let ended = streams.submit(Pending { submitted_ns: 170, ..pending(8, -5) }, -5, 180);
+        assert_eq!((ended.len(), ended[0].1, ended[0].2, streams.unfinished()), (1, -5, 170, 1));
 
         let own = std::process::id();
         let place = std::sync::atomic::AtomicI64::new(-1);
-        assert!(streams.submit(own, pending(place.as_ptr().addr() as u64, -1), -1).is_empty());
+        let here = Pending { process: own, ..pending(place.as_ptr().addr() as u64, -1) };
+        assert!(streams.submit(here, -1, 0).is_empty());
         assert!(streams.look().is_empty());
         place.store(77, std::sync::atomic::Ordering::SeqCst);
         let ended = streams.look();

@@ -1,24 +1,21 @@
 //! Counts the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
 mod report;
+mod submitted;
 
 use super::classes::{CLASSES, class_of};
+use super::entry::Entry;
 use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::paces::Paces;
-use super::recent::Recent;
-use super::streams::{Ended, Pending, Streams};
+use super::recent::{Details, Recent};
+use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind};
-use cufile_ffi::values::BATCH_COMPLETE;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Number of duration classes. The classes are powers of four from 1 µs. The last one contains all longer reads.
 const DURATIONS: usize = 12;
-/// The operation code of a read in a batch entry.
-const OPCODE_READ: u64 = 0;
-/// Maximum number of batch events that are kept until their submission arrives. Others belong to lost submissions.
-const ORPHANS: usize = 4096;
 /// Maximum number of files, libraries and kinds of failures. The limit is needed because the program can write any
 /// number of them into the shared file.
 const MOST_FILES: usize = 65_536;
@@ -27,8 +24,6 @@ const MOST_FAILURES: usize = 4096;
 /// Maximum number of handles, buffers and batches that are kept of all processes. A program can register any number of
 /// them and never end one.
 const MOST_REGISTERED: usize = 1 << 20;
-/// Maximum number of entries that are kept per batch. libcufile allows 256.
-const MOST_ENTRIES: usize = 65_536;
 
 /// The registrations and submissions of a process.
 #[derive(Debug, Default)]
@@ -41,14 +36,6 @@ struct Process {
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    cookie: u64,
-    file: usize,
-    transfer: Transfer,
-    submitted_ns: u64,
 }
 
 /// Identifies a copy of libcufile in a process.
@@ -141,8 +128,21 @@ impl Tally {
     }
 
     fn statistics(&mut self, group: &Group) {
-        let [reads, writes, batch_entries, ..] = group.record.extra;
-        let mut counted = RouteStatistics { processes: 1, reads, writes, batch_entries, ..RouteStatistics::default() };
+        let Record { offset, size, base, base_offset, extra, .. } = group.record;
+        let [reads, writes, batch_entries, all_read_bytes, all_written_bytes, ..] = extra;
+        let mut counted = RouteStatistics {
+            processes: 1,
+            reads,
+            writes,
+            batch_entries,
+            all_read_bytes,
+            all_written_bytes,
+            batch_submissions: offset,
+            batch_read_bytes: base_offset,
+            handle_registrations: size,
+            buffer_registrations: base,
+            ..RouteStatistics::default()
+        };
         for gpu in &group.parts {
             let [p2p_reads, nvfs_reads, posix_reads, _, p2p_writes, nvfs_writes, posix_writes] = gpu.extra;
             // The program can write any number into the shared file.
@@ -165,7 +165,7 @@ impl Tally {
             Answer::Bytes => record.result.cast_signed() < 0,
             Answer::Plain => false,
         };
-        let mut concerned = None;
+        let (mut concerned, mut moved) = (None, None);
         let size = FUNCTIONS[function as usize].answer == Answer::Bytes;
         self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
@@ -180,24 +180,25 @@ impl Tally {
                 concerned = Some(file);
             }
             Function::HandleDeregister => {
-                let ended = self.of(process).handles.remove(&(library, record.object));
-                self.registered -= usize::from(ended.is_some());
+                concerned = self.of(process).handles.remove(&(library, record.object));
+                self.registered -= usize::from(concerned.is_some());
             }
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
-                concerned = Some(self.single(function, group));
+                let (file, transfer) = self.single(function, group);
+                (concerned, moved) = (Some(file), Some(transfer));
             }
-            Function::ReadAsync | Function::WriteAsync => concerned = Some(self.stream(function, group, failed)),
-            Function::BatchSubmit if !failed => self.submit_batch(group),
+            Function::ReadAsync | Function::WriteAsync => {
+                let (file, transfer) = self.stream(function, group, failed);
+                (concerned, moved) = (Some(file), Some(transfer));
+            }
+            Function::BatchSubmit if !failed => concerned = self.submit_batch(group),
             Function::BatchGetStatus => {
                 for event in group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT) {
                     self.end_entry(process, library, event);
                 }
             }
-            Function::BatchDestroy => {
-                let ended = self.of(process).batches.remove(&(library, record.object));
-                self.registered -= usize::from(ended.is_some());
-            }
+            Function::BatchDestroy => self.destroy_batch(process, library, record),
             Function::DriverGetProperties if !failed => {
                 let [versions, flags, features, ..] = record.extra;
                 self.properties = Some(DriverProperties {
@@ -226,7 +227,7 @@ impl Tally {
             self.failure(FUNCTIONS[function as usize].name, code, errno.cast_signed(), concerned, false);
         }
         let file = concerned.map(|file| self.files[file].path.as_str());
-        self.recent.put(function, group, file, code);
+        self.recent.put(function, group, &Details { file, transfer: moved, error: code });
     }
 
     /// Whether a handle, buffer or batch can be kept. Those above the limit are counted as lost.
@@ -327,7 +328,7 @@ impl Tally {
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
 
-    fn single(&mut self, function: Function, group: &Group) -> usize {
+    fn single(&mut self, function: Function, group: &Group) -> (usize, Transfer) {
         let record = &group.record;
         let write = matches!(function, Function::Write | Function::Writev);
         let file = self.file_of(group.process, record.library(), record.object);
@@ -340,7 +341,7 @@ impl Tally {
             }
             self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
         }
-        file
+        (file, transfer)
     }
 
     /// Counts a read with its size and duration.
@@ -352,94 +353,6 @@ impl Tally {
         seen.longest_ns = seen.longest_ns.max(took_ns);
         let duration = (0..DURATIONS - 1).find(|at| took_ns <= 1000 << (2 * at)).unwrap_or(DURATIONS - 1);
         self.durations[class][duration] += 1;
-    }
-
-    fn stream(&mut self, function: Function, group: &Group, failed: bool) -> usize {
-        let record = &group.record;
-        let write = function == Function::WriteAsync;
-        let file = self.file_of(group.process, record.library(), record.object);
-        let transfer = self.transfer(group.process, record, write, How::Stream);
-        self.files[file].submit(&transfer);
-        if failed {
-            self.files[file].finish(&transfer, -1);
-            return file;
-        }
-        if !write {
-            self.reading_threads.insert((group.process, group.thread));
-        }
-        let [result_at, before, after, ..] = record.extra;
-        let is_visible = group.is_visible;
-        let pending = Pending { file, transfer, result_at, before: before.cast_signed(), is_visible };
-        let ended = self.streams.submit(group.process, pending, after.cast_signed());
-        self.end_streams(&ended);
-        file
-    }
-
-    /// Processes stream transfers that have ended.
-    pub(super) fn end_streams(&mut self, ended: &[Ended]) {
-        for (pending, result) in ended {
-            self.files[pending.file].finish(&pending.transfer, *result);
-            if *result < 0 {
-                self.failure("stream transfer", *result, 0, Some(pending.file), true);
-            }
-        }
-    }
-
-    fn submit_batch(&mut self, group: &Group) {
-        let (process, library) = (group.process, group.record.library());
-        for part in group.parts.iter().filter(|part| part.kind() == kind::BATCH_ENTRY) {
-            let [cookie, opcode, handle, ..] = part.extra;
-            let write = opcode != OPCODE_READ;
-            let file = self.file_of(process, library, handle);
-            let transfer = self.transfer(process, part, write, How::Batch);
-            self.files[file].submit(&transfer);
-            if !write {
-                self.reading_threads.insert((process, group.thread));
-            }
-            let submitted_ns = group.record.start_ns;
-            let entry = Entry { cookie, file, transfer, submitted_ns };
-            let is_new = !self.of(process).batches.contains_key(&(library, part.object));
-            if !self.may_keep(is_new) {
-                continue;
-            }
-            let entries = self.of(process).batches.entry((library, part.object)).or_default();
-            if entries.len() < MOST_ENTRIES {
-                entries.push(entry);
-            }
-        }
-        let orphans = std::mem::take(&mut self.of(process).orphans);
-        for (library, event) in orphans {
-            self.end_entry(process, library, &event);
-        }
-    }
-
-    /// Processes an event of a batch: the entry with its cookie has ended. If several entries have this cookie, the
-    /// oldest one has ended.
-    fn end_entry(&mut self, process: u32, library: u8, event: &Record) {
-        let [cookie, status, ..] = event.extra;
-        let known = self.of(process);
-        let entries = known.batches.get_mut(&(library, event.object));
-        let at = entries.as_ref().and_then(|entries| entries.iter().position(|entry| entry.cookie == cookie));
-        let Some((entries, at)) = entries.zip(at) else {
-            if known.orphans.len() < ORPHANS {
-                known.orphans.push((library, *event));
-            }
-            return;
-        };
-        let entry = entries.remove(at);
-        let result = event.result.cast_signed();
-        let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
-        let result = if failed { result.min(-1) } else { result };
-        let Transfer { write, size, .. } = entry.transfer;
-        self.files[entry.file].finish(&entry.transfer, result);
-        if !write {
-            // The program sees the end of an entry when it asks for the status of the batch.
-            self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
-        }
-        self.paces.add("batch entry", Some(size), entry.submitted_ns, event.end_ns);
-        if failed {
-            self.failure("batch entry", result, 0, Some(entry.file), true);
-        }
     }
 }
 

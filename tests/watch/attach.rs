@@ -68,6 +68,13 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         let (count, bytes) = (transfers["count"].as_u64().unwrap(), transfers["bytes"].as_u64().unwrap());
         assert!(count >= 8 * batches && near(transfers["batched"].as_u64().unwrap(), 4), "{file}");
         assert!(bytes.abs_diff(count * 4096) <= 16 * 4096, "{file}");
+        let calls = seen.report["watch"]["calls"].as_array().unwrap();
+        let ended = calls.iter().find(|call| call["function"] == "cuFileBatchIOGetStatus").unwrap();
+        assert!(ended["bytes"].as_u64().unwrap().abs_diff(batches * 4 * 4096) <= 16 * 4096, "{ended} {batches}");
+        let timeline = seen.report["program"]["timeline"].as_array().unwrap();
+        let of = |function: &str| timeline.iter().find(|call| call["function"] == function).unwrap();
+        let (submission, entry) = (of("cuFileBatchIOSubmit"), of("batch entry"));
+        assert_eq!((&submission["flags"], &entry["result"]), (&0.into(), &4096.into()), "{submission} {entry}");
         assert_eq!((&transfers["errors"], &transfers["unaligned"]), (&0.into(), &0.into()));
         assert_eq!(transfers["unregistered"], 0, "{file}");
         assert!(seen.advice().contains(&"began-late"), "{:?}", seen.advice());

@@ -112,6 +112,35 @@ impl Seen {
         self.calls().get(function).map_or(0, |(count, _)| *count)
     }
 
+    /// Compares the counts of `watch --statistics` with those of libcufile.
+    pub(crate) fn assert_counts_of_libcufile(&self, about: &str) {
+        let counted = &self.report["program"]["statistics"];
+        let succeeded = |function: &str| {
+            let (count, errors) = self.calls().get(function).copied().unwrap_or_default();
+            count - errors
+        };
+        let bytes = |function: &str| {
+            let calls = self.report["watch"]["calls"].as_array().unwrap().iter();
+            calls.filter(|call| call["function"] == function).map(|call| call["bytes"].as_u64().unwrap()).sum::<u64>()
+        };
+        let files = self.report["program"]["transfers"].as_array().unwrap().iter();
+        let entries = files.map(|file| &file["reads"]["batched"]).map(|count| count.as_u64().unwrap()).sum();
+        let ours = [
+            ("reads", succeeded("cuFileRead")),
+            ("all_read_bytes", bytes("cuFileRead")),
+            ("writes", succeeded("cuFileWrite")),
+            ("all_written_bytes", bytes("cuFileWrite")),
+            ("batch_submissions", succeeded("cuFileBatchIOSubmit")),
+            ("batch_entries", entries),
+            ("batch_read_bytes", bytes("cuFileBatchIOGetStatus")),
+            ("handle_registrations", succeeded("cuFileHandleRegister")),
+            ("buffer_registrations", succeeded("cuFileBufRegister")),
+        ];
+        let theirs = ours.map(|(name, _)| (name, counted[name].as_u64().unwrap()));
+        assert_eq!(ours, theirs, "{about}: ours and those of libcufile");
+        assert_eq!(self.report["watch"]["lost_events"], 0, "{about}");
+    }
+
     /// The transfers of the file.
     pub(crate) fn file(&self, path: &Path) -> &Value {
         let path = path.canonicalize().unwrap();

@@ -16,4 +16,5 @@ mod plain;
 mod programs;
 mod real;
 mod routes;
+mod timeline;
 mod wheels;

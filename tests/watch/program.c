@@ -185,20 +185,31 @@ static void start(const char *how, char *program, char *file, char *count)
         exit(65);
 }
 
-static void batch(unsigned count)
+/* The second file of a batch over two files. */
+static const char *other;
+
+/* A batch. Without waiting, the program never looks at the end of its entries. */
+static void batch(unsigned count, int waits)
 {
     int fd;
-    void *handle = open_file(&fd), *id = NULL;
+    void *handle = open_file(&fd), *second = handle, *id = NULL;
     CUfileIOParams_t params[32] = {0};
     CUfileIOEvents_t events[32];
+    int second_fd = -1;
+    if (other) {
+        const char *first = path;
+        path = other;
+        second = open_file(&second_fd);
+        path = first;
+    }
     if (cuFileBatchIOSetUp(&id, 32).err)
         exit(93);
     /* All have the same cookie, as in programs that do not use it. */
     for (unsigned i = 0; i < count; i++)
-        params[i] = (CUfileIOParams_t){1, memory, i * BLOCK, i * BLOCK, BLOCK, handle, 0, NULL};
+        params[i] = (CUfileIOParams_t){1, memory, i * BLOCK, i * BLOCK, BLOCK, i % 2 ? second : handle, 0, NULL};
     if (cuFileBatchIOSubmit(id, count, params, 0).err)
         exit(94);
-    for (unsigned done = 0; done < count;) {
+    for (unsigned done = 0; waits && done < count;) {
         unsigned nr = 32;
         struct timespec limit = {5, 0};
         if (cuFileBatchIOGetStatus(id, 1, &nr, events, &limit).err)
@@ -206,6 +217,10 @@ static void batch(unsigned count)
         done += nr;
     }
     cuFileBatchIODestroy(id);
+    if (other) {
+        cuFileHandleDeregister(second);
+        close(second_fd);
+    }
     cuFileHandleDeregister(handle);
     usleep(linger);
     close(fd);
@@ -426,7 +441,15 @@ int main(int count, char **words)
             copies_of_library(number);
 #endif
         else if (!strcmp(words[i], "batch"))
-            batch((unsigned)number);
+            batch((unsigned)number, 1);
+        else if (!strcmp(words[i], "abandon"))
+            batch((unsigned)number, 0);
+        else if (!strcmp(words[i], "pair")) {
+            other = words[i + 1];
+            batch((unsigned)atol(words[i + 2]), 1);
+            other = NULL;
+            i += 2;
+        }
         else if (!strcmp(words[i], "stream"))
             stream(number);
         else if (!strcmp(words[i], "loop"))
@@ -435,7 +458,7 @@ int main(int count, char **words)
                 linger = 50000;
                 cuFileBufRegister(memory, 32 * BLOCK, 0);
                 reads(3);
-                batch(4);
+                batch(4, 1);
                 threads(1, 2);
                 pid_t child = fork();
                 if (!child) {

@@ -62,7 +62,7 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     watch: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    program: Option<Value>,
+    program: Option<watch::Program<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     earlier: Vec<Value>,
     messages: Vec<Value>,
@@ -123,7 +123,7 @@ impl<'a> Report<'a> {
             analysis: figures(analysis),
             grid: state.grid.as_ref().map(grid::json),
             watch: state.watch.as_deref().map(watch::watch),
-            program: state.watch.as_deref().map(watch::program),
+            program: state.watch.as_deref().map(|report| watch::program(state, report)),
             earlier: earlier(state),
             messages: state
                 .messages

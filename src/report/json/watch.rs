@@ -1,8 +1,20 @@
 //! A watched program as JSON. Scripts read the fields of `watch`; `program` contains the details.
 
-use crate::core::WatchReport;
+use crate::core::{WatchReport, WatchedCall};
 use crate::present::watch;
+use crate::session::State;
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+/// The details of the program. Its calls are written one by one, because there can be many.
+#[derive(Serialize)]
+pub(super) struct Program<'a> {
+    #[serde(flatten)]
+    facts: Value,
+    timeline: &'a VecDeque<WatchedCall>,
+    timeline_left_out: u64,
+}
 
 pub(super) fn watch(report: &WatchReport) -> Value {
     let files = report.files.iter().filter(|file| watch::is_of_cufile(file)).map(|file| {
@@ -27,7 +39,11 @@ pub(super) fn watch(report: &WatchReport) -> Value {
     })
 }
 
-pub(super) fn program(report: &WatchReport) -> Value {
+pub(super) fn program<'a>(state: &'a State, report: &WatchReport) -> Program<'a> {
+    Program { facts: facts(report), timeline: &state.calls, timeline_left_out: state.calls_left_out }
+}
+
+fn facts(report: &WatchReport) -> Value {
     json!({
         "command": report.command,
         "ended": report.ended,

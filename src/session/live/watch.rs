@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// Minimum time between two reports. In a long session the time grows to a twentieth of the elapsed time.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Maximum number of calls in one event, because lines of recordings have a limit.
+const CALLS_OF_EVENT: usize = 1000;
 /// Time that the program has to end after Ctrl-C, which it also receives. Then it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -101,9 +103,9 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
 }
 
 fn seen(bus: &Bus, watched: &mut Source) {
-    let (calls, left_out) = watched.take_calls();
-    if !calls.is_empty() {
-        bus.emit(EventBody::CallsSeen { calls, left_out });
+    let (calls, mut left_out) = watched.take_calls();
+    for calls in calls.chunks(CALLS_OF_EVENT) {
+        bus.emit(EventBody::CallsSeen { calls: calls.to_vec(), left_out: std::mem::take(&mut left_out) });
     }
     bus.emit(EventBody::ProgramSeen { report: Box::new(watched.report()) });
 }

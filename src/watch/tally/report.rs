@@ -89,6 +89,12 @@ impl Tally {
             nvfs: a.nvfs.saturating_add(b.nvfs),
             posix: a.posix.saturating_add(b.posix),
             read_bytes: a.read_bytes.saturating_add(b.read_bytes),
+            all_read_bytes: a.all_read_bytes.saturating_add(b.all_read_bytes),
+            all_written_bytes: a.all_written_bytes.saturating_add(b.all_written_bytes),
+            batch_read_bytes: a.batch_read_bytes.saturating_add(b.batch_read_bytes),
+            batch_submissions: a.batch_submissions.saturating_add(b.batch_submissions),
+            handle_registrations: a.handle_registrations.saturating_add(b.handle_registrations),
+            buffer_registrations: a.buffer_registrations.saturating_add(b.buffer_registrations),
         });
         all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }

@@ -1,0 +1,71 @@
+//! A single call of a watched program, or a transfer that a call submitted.
+
+use serde::{Deserialize, Serialize};
+
+/// The function of a [`WatchedCall`] that is an entry of a batch.
+pub const BATCH_ENTRY: &str = "batch entry";
+/// The function of a [`WatchedCall`] that is a transfer on a stream.
+pub const STREAM_TRANSFER: &str = "stream transfer";
+
+/// One call, for timelines. Entries of batches and transfers on streams are also such calls, from their submission until
+/// their end was seen. The fields from `offset` on are missing in recordings of earlier versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedCall {
+    /// The process id.
+    pub process: u32,
+    /// The thread id. For a submitted transfer, the thread that submitted it.
+    pub thread: u32,
+    /// The function, [`BATCH_ENTRY`] or [`STREAM_TRANSFER`].
+    pub function: String,
+    /// The start in nanoseconds since the program started.
+    pub start_ns: u64,
+    /// The duration in nanoseconds.
+    pub duration_ns: u64,
+    /// The number of bytes that it requested.
+    pub bytes: u64,
+    /// The file. `None` for calls without a file and for batches with several files.
+    pub file: Option<String>,
+    /// The error that it returned. 0 if it succeeded.
+    pub error: i64,
+    /// The offset in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// The largest power of two, at most 4096, that divides the offset, the size and the address of a transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<u64>,
+    /// Whether the memory of a transfer is registered. `None` if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<bool>,
+    /// The flags argument of the call. For the registration of a file, the status flags of its descriptor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flags: Option<u64>,
+    /// The number of transferred bytes, or a negative error code. `None` for functions that transfer nothing, and if it is
+    /// unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<i64>,
+    /// Whether it is a transfer that writes to the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub write: bool,
+}
+
+impl WatchedCall {
+    /// Whether it is a submitted transfer and no call. Transfers of one thread can overlap.
+    #[must_use]
+    pub fn is_submitted(&self) -> bool {
+        [BATCH_ENTRY, STREAM_TRANSFER].contains(&self.function.as_str())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_earlier_recordings_are_read_and_unknown_values_take_no_space() {
+        let earlier = r#"{"process":1,"thread":2,"function":"cuFileRead","start_ns":3,"duration_ns":4,"bytes":5,"file":"/f","error":0}"#;
+        let call: WatchedCall = serde_json::from_str(earlier).unwrap();
+        assert_eq!((call.bytes, call.offset, call.registered, call.result, call.write), (5, None, None, None, false));
+        assert_eq!(serde_json::to_string(&call).unwrap(), earlier);
+    }
+}

@@ -1,0 +1,15 @@
+//! An entry of a batch that has not ended.
+
+use super::files::Transfer;
+
+/// A submitted entry of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// The value by which the program and libcufile identify it.
+    pub(super) cookie: u64,
+    pub(super) file: usize,
+    pub(super) transfer: Transfer,
+    /// The thread that submitted it.
+    pub(super) thread: u32,
+    pub(super) submitted_ns: u64,
+}
