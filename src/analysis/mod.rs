@@ -35,7 +35,8 @@ pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried
 pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, is_proven_direct, not_returned, watch_advice};
 pub use watch_compare::{
-    CallChange, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression, compare_watched,
+    CallChange, ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression,
+    compare_watched,
 };
 pub use winner::{LEAST_RUNS, Outcome};
 

@@ -6,6 +6,8 @@ use std::collections::HashSet;
 
 /// With fewer parts of the time there is no noise to compare a difference with.
 const LEAST_PARTS: usize = 5;
+/// With fewer calls, a function is after those with enough calls, and the answer does not name it.
+pub const ENOUGH_CALLS: u64 = 5;
 /// A difference of ranks beyond this many standard deviations is not noise: 0.5 percent of equal programs exceed it.
 const CLEAR: f64 = 2.576;
 /// The default share by which calls may be slower. Single programs vary more than repeated loads.
@@ -167,11 +169,11 @@ fn paces(before: &WatchReport, now: &WatchReport, threshold: f64) -> Vec<PaceCha
         }
     };
     let mut paces: Vec<PaceChange> = kinds.into_iter().map(change).collect();
-    // A single call shows little, so functions with several calls are first. Of these, the one with the most time is.
+    // A few calls show little, so functions with enough calls are first. Of these, the one with the most time is.
     let weight = |pace: &PaceChange| {
         let calls = pace.before.count.max(pace.now.count);
         let time = |side: &PaceSide| side.mean_ns.saturating_mul(side.count);
-        (calls > 1, time(&pace.before).max(time(&pace.now)))
+        (calls >= ENOUGH_CALLS, time(&pace.before).max(time(&pace.now)))
     };
     paces.sort_by_key(|pace| std::cmp::Reverse(weight(pace)));
     paces

@@ -1,9 +1,9 @@
 //! Compares a watched program with an earlier recording, as sentences and as tables.
 
 use super::view::{Answer, GAP, Table, number, text};
-use crate::analysis::{PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression};
-use crate::core::Status;
+use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression};
 use crate::core::units::{bytes, count, duration, plural};
+use crate::core::{BATCH_ENTRY, Status};
 
 /// The answer: the values that are worse, that no value is worse, or that this cannot be decided.
 #[must_use]
@@ -17,30 +17,42 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
             sentences.join(" "),
         );
     }
-    let unclear = |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
-    let unclear: Vec<&PaceChange> = comparison.paces.iter().filter(unclear).collect();
-    let mut sentences: Vec<String> = unclear
-        .iter()
-        .take(NAMED)
-        .map(|pace| {
-            let side = |side: &PaceSide| (side.mean_ns, side.count == 1);
-            slower(&name(&pace.function, pace.up_to_bytes), side(&pace.before), side(&pace.now))
-        })
-        .collect();
+    let not_proven = |conditions: String| {
+        Answer::new(Status::Info, format!("No regression is proven against {baseline}."), conditions)
+    };
+    let slower_or_unclear =
+        |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
+    // A few calls show little, so only the table has their functions.
+    let (enough, few): (Vec<&PaceChange>, _) =
+        comparison.paces.iter().filter(|pace| pace.result != PaceResult::OnlyOnce).partition(|pace| has_enough(pace));
+    let unclear: Vec<&PaceChange> = enough.iter().copied().filter(slower_or_unclear).collect();
     if unclear.is_empty() {
-        return Answer::new(Status::Pass, format!("No regression against {baseline}."), "");
+        return match enough.is_empty() && few.iter().any(slower_or_unclear) {
+            true => not_proven(format!("No function has {ENOUGH_CALLS} calls or more in both recordings.")),
+            false => Answer::new(Status::Pass, format!("No regression against {baseline}."), ""),
+        };
     }
+    let mut sentences: Vec<String> = (unclear.iter().take(NAMED))
+        .map(|pace| slower(&name(&pace.function, pace.up_to_bytes), pace.before.mean_ns, pace.now.mean_ns))
+        .collect();
     if let Some(more) = unclear.len().checked_sub(NAMED).filter(|more| *more > 0) {
         sentences.push(format!("{} more in the table.", plural(more as u64, "difference")));
     }
     sentences.push("The recordings are too short or vary too much to decide.".to_owned());
-    Answer::new(Status::Info, format!("No regression is proven against {baseline}."), sentences.join(" "))
+    not_proven(sentences.join(" "))
+}
+
+/// Whether both recordings have enough calls for a sentence about them.
+const fn has_enough(pace: &PaceChange) -> bool {
+    pace.before.count >= ENOUGH_CALLS && pace.now.count >= ENOUGH_CALLS
 }
 
 /// Maximum number of differences in the answer that are not decided.
 const NAMED: usize = 3;
 
 fn name(function: &str, up_to_bytes: u64) -> String {
+    // A sentence begins with this name.
+    let function = if function == BATCH_ENTRY { "A batch entry" } else { function };
     match up_to_bytes {
         0 => function.to_owned(),
         u64::MAX => format!("{function} of large sizes"),
@@ -48,18 +60,15 @@ fn name(function: &str, up_to_bytes: u64) -> String {
     }
 }
 
-/// A difference of durations. A single call has no average.
-fn slower(what: &str, (before_ns, before_is_one): (u64, bool), (now_ns, now_is_one): (u64, bool)) -> String {
-    let of = |is_one: bool| if is_one { " in one call" } else { " on average" };
-    let of_before = if before_is_one == now_is_one { "" } else { of(before_is_one) };
-    format!("{what} takes {}{}, {}{of_before} before.", duration(now_ns), of(now_is_one), duration(before_ns))
+/// A difference of mean durations.
+fn slower(what: &str, before_ns: u64, now_ns: u64) -> String {
+    format!("{what} takes {} on average, {} before.", duration(now_ns), duration(before_ns))
 }
 
 fn sentence(regression: &WatchRegression) -> String {
     match regression {
         WatchRegression::Slower { function, up_to_bytes, before_ns, now_ns } => {
-            // Such a result needs several calls in both recordings.
-            slower(&name(function, *up_to_bytes), (*before_ns, false), (*now_ns, false))
+            slower(&name(function, *up_to_bytes), *before_ns, *now_ns)
         }
         WatchRegression::MoreErrors { function, before, now } => {
             format!("{} of {function} failed, {} before.", plural(*now, "call"), count(*before))
@@ -146,4 +155,36 @@ fn by_size(comparison: &WatchComparison) -> Option<Table> {
         .collect();
     let note = "A result needs a difference above the threshold and above the variation inside both recordings.";
     (!rows.is_empty()).then(|| Table { title: "Calls by size".to_owned(), note: note.to_owned(), heads, rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(function: &str, calls: [u64; 2], means_ns: [u64; 2], result: PaceResult) -> PaceChange {
+        let side = |at: usize| PaceSide { count: calls[at], mean_ns: means_ns[at], ..PaceSide::default() };
+        PaceChange { function: function.to_owned(), up_to_bytes: 0, before: side(0), now: side(1), result }
+    }
+
+    #[test]
+    fn functions_with_few_calls_do_not_decide_the_answer() {
+        use PaceResult::{OnlyOnce, Same, Unclear};
+        let open = pace("cuFileDriverOpen", [1, 1], [200_000_000, 300_000_000], Unclear);
+        let register = pace("cuFileBufRegister", [2, 30], [1000, 2000], Unclear);
+        let read = |result| pace("cuFileRead", [800, 900], [1000, 1500], result);
+        let new = pace("cuFileWrite", [0, 900], [0, 1500], OnlyOnce);
+        for (paces, status, named) in [
+            (vec![read(Same), open.clone()], Status::Pass, ""),
+            (vec![open.clone(), register.clone(), read(Unclear)], Status::Info, "cuFileRead"),
+            (vec![open.clone(), new], Status::Info, "No function"),
+            (vec![pace("cuFileRead", [3, 3], [1000, 1000], Same)], Status::Pass, ""),
+        ] {
+            let comparison = WatchComparison { paces, ..WatchComparison::default() };
+            let answer = answer(&comparison, "a");
+            assert_eq!(answer.status, status, "{answer:?}");
+            assert!(answer.conditions.starts_with(named), "{answer:?}");
+            let is_named = |function: &str| answer.conditions.contains(function);
+            assert!(!is_named("cuFileDriverOpen") && !is_named("cuFileBufRegister"), "{answer:?}");
+        }
+    }
 }
