@@ -227,7 +227,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
     for configuration in report.configurations.iter().filter(|_| !report.libraries.is_empty()) {
         let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
         let is = if configuration.exists { "" } else { ", does not exist: defaults" };
-        facts.push(("cufile.json", format!("{}{origin}{is}", configuration.path)));
+        facts.push(("settings", format!("{}{origin}{is}", configuration.path)));
     }
     if let Some(properties) = &report.properties {
         facts.push(("driver", driver(properties)));

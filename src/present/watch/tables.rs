@@ -115,8 +115,10 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
         number("touched"),
     ];
     let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
+    // Next to a model, small files are modules of an interpreter, and only complete lists have them.
     let large = all.iter().filter(|file| is_large(file)).count();
-    let most = if most == usize::MAX || large == 0 { most } else { most.min(large) };
+    let has_large = report.files.iter().any(is_large);
+    let most = if most == usize::MAX || !has_large { most } else { most.min(large) };
     let rows: Vec<_> = (all.iter().take(most))
         .map(|file| {
             let plain = &file.plain;
@@ -278,6 +280,21 @@ mod tests {
                 notes.chain(advice).chain(facts).chain([answer.headline, answer.conditions]).collect::<Vec<_>>()
             })
             .collect()
+    }
+
+    #[test]
+    fn small_files_without_cufile_are_not_listed_next_to_a_model() {
+        let small = crate::core::PlainReads { count: 1, bytes: 1 << 16, ..Default::default() };
+        let module = crate::core::WatchedFile { plain: small, ..file_without_route() };
+        let mut model = file_without_route();
+        let titles = |files: Vec<crate::core::WatchedFile>, full| -> Vec<String> {
+            let report = WatchReport { files, ..WatchReport::default() };
+            tables(&report, full).into_iter().map(|table| table.title).collect()
+        };
+        assert_eq!(titles(vec![model.clone(), module.clone()], false), ["Files", "Files without cuFile"]);
+        model.reads.bytes = 1 << 20;
+        assert_eq!(titles(vec![model.clone(), module.clone()], false), ["Files"]);
+        assert_eq!(titles(vec![model, module], true), ["Files", "Files without cuFile"]);
     }
 
     #[test]
