@@ -89,6 +89,17 @@ static void reads(long count)
     close(fd);
 }
 
+static void writes(long count)
+{
+    int fd;
+    void *handle = open_file(&fd);
+    for (long i = 0; i < count; i++)
+        if (cuFileWrite(handle, memory, BLOCK, i % 16 * BLOCK, 0) != BLOCK)
+            exit(63);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
 static void *reader(void *count)
 {
     reads((long)count);
@@ -426,6 +437,8 @@ int main(int count, char **words)
         long number = i + 1 < count ? atol(words[i + 1]) : 0;
         if (!strcmp(words[i], "read"))
             reads(number);
+        else if (!strcmp(words[i], "write"))
+            writes(number);
         else if (!strcmp(words[i], "threads"))
             threads(number, i + 2 < count ? atol(words[i + 2]) : 0);
         else if (!strcmp(words[i], "storm"))

@@ -92,11 +92,13 @@ fn calls_of_the_real_library_are_counted_as_it_counts_them() {
                 command.env("LIBRARY", &library).arg(place.file("loaded")).arg(place.data());
                 // The registration of the file opens the driver.
                 let seen = Seen::of({
-                    command.args(["implicit", "read", "7", "register", "batch", "4"]);
+                    command
+                        .args(["implicit", "read", "7", "register", "batch", "4", "write", "5", "threads", "3", "2"]);
                     command
                 });
                 assert_eq!((seen.status(), seen.count("cuFileDriverOpen")), (Some(0), 0), "{}", library.display());
-                assert_eq!(seen.report["program"]["statistics"]["reads"], 7, "{}", library.display());
+                let counted = &seen.report["program"]["statistics"];
+                assert_eq!((&counted["reads"], &counted["writes"]), (&13.into(), &5.into()), "{}", library.display());
                 seen.assert_counts_of_libcufile(&library.display().to_string());
             }
         }
