@@ -68,7 +68,9 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     bridges.dedup();
     let named = if bridges.is_empty() { "BRIDGE".to_owned() } else { bridges.join(";") };
     let word = format!("pci=disable_acs_redir={named}");
+    let obstacle = bridges.is_empty().then(|| "no check found a bridge with ACS redirection".to_owned());
     FixPlan {
+        obstacle,
         why: format!(
             "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges can make NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}. In a shell, quote it because of the semicolons.",
             place(root)
@@ -80,17 +82,28 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
 
 /// The plan for the mount option data=ordered.
 pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
-    let point = report
+    let facts = report
         .verdicts
         .iter()
-        .find_map(|verdict| root.path_facts(&verdict.path)?.mount_point)
-        .map(|point| point.display().to_string());
+        .filter_map(|verdict| root.path_facts(&verdict.path))
+        .find(|facts| facts.filesystem.as_deref() == Some("ext4") && facts.mount_point.is_some());
+    let point = facts.as_ref().and_then(|facts| facts.mount_point.as_ref()).map(|point| point.display().to_string());
     let plan = FixPlan {
         why: "libcufile reads the mount options, and the kernel does not print its default.".to_owned(),
         verify: "/proc/mounts shows data=ordered".to_owned(),
         ..empty(FixId::Ext4Ordered, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     };
     if point.as_deref() == Some("/") {
+        let mut plan = with_word(root, "rootflags=data=ordered", plan);
+        // The mode in /etc/fstab is applied to the mounted root file system, which fails if it is another one.
+        let before = root.read_text("/etc/fstab").ok();
+        let is_other = facts.and_then(|facts| facts.option_value("data").map(|mode| mode != "ordered")) == Some(true);
+        if let Some(Fstab::Changed(after)) =
+            before.as_deref().filter(|_| is_other).map(|text| with_data_ordered(text, "/"))
+        {
+            let path = PathBuf::from("/etc/fstab");
+            plan.changes.insert(0, Change::WriteFile { path, before, after, mode: 0o644 });
+        }
         return FixPlan {
             why: format!(
                 "This is the root file system: rootflags=data=ordered is added {}, and takes effect at the next boot.",
@@ -98,80 +111,104 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             ),
             needs: Needs::Reboot,
             policy: FixPolicy::Show,
-            ..with_word(root, "rootflags=data=ordered", plan)
+            ..plan
         };
     }
-    let Some(point) = point else {
+    let (Some(point), Some(mount)) = (point, facts.and_then(|facts| facts.mount_command(&[("data", "ordered")])))
+    else {
         return FixPlan {
-            changes: vec![run("sudo umount MOUNT_POINT"), run("sudo mount MOUNT_POINT")],
             policy: FixPolicy::Show,
-            undo: "remove the option from /etc/fstab, unmount and mount".to_owned(),
+            undo: "restore the mount option, unmount and mount".to_owned(),
             obstacle: Some("the file system is not known: name a path with --path".to_owned()),
             ..plan
         };
     };
+    let run = |argv: Vec<String>| Change::Run { argv };
     // The path is a single argument even if it contains spaces.
-    let mounts: Vec<Vec<String>> =
-        ["umount", "mount"].map(|what| vec!["sudo".to_owned(), what.to_owned(), point.clone()]).into();
+    let unmount = ["sudo", "umount", &point].map(str::to_owned).to_vec();
+    let by_fstab = ["sudo", "mount", &point].map(str::to_owned).to_vec();
+    let why = format!(
+        "{} A remount cannot change the journal mode, so stop all programs that use {point}. If the superblock asks for another mode (sudo tune2fs -l DEVICE shows journal_data), remove it with sudo tune2fs -o ^journal_data DEVICE.",
+        plan.why
+    );
     let before = root.read_text("/etc/fstab").ok();
-    let edited = before.as_deref().and_then(|text| with_option(text, &point, "data=ordered"));
-    match edited {
-        Some(after) => FixPlan {
-            changes: [Change::WriteFile { path: PathBuf::from("/etc/fstab"), before, after, mode: 0o644 }]
-                .into_iter()
-                .chain(mounts.iter().cloned().map(|argv| Change::Run { argv }))
-                .collect(),
-            why: format!(
-                "{} A remount cannot change the journal mode, so stop all programs that use {point}.",
-                plan.why
-            ),
-            undo_commands: mounts,
+    match before.as_deref().map_or(Fstab::NoLine, |text| with_data_ordered(text, &point)) {
+        Fstab::Changed(after) => FixPlan {
+            changes: vec![
+                Change::WriteFile { path: PathBuf::from("/etc/fstab"), before, after, mode: 0o644 },
+                run(unmount.clone()),
+                run(by_fstab.clone()),
+            ],
+            why,
+            undo_commands: vec![unmount, by_fstab],
             ..plan
         },
-        None => FixPlan {
-            changes: mounts.into_iter().map(|argv| Change::Run { argv }).collect(),
+        Fstab::HasIt => FixPlan {
+            changes: vec![run(unmount.clone()), run(by_fstab.clone())],
+            why: format!("{why} /etc/fstab has data=ordered for {point} already."),
+            undo_commands: vec![unmount, by_fstab],
+            ..plan
+        },
+        // Without a line, only the complete command mounts it again.
+        Fstab::NoLine => FixPlan {
+            changes: vec![run(unmount), run(mount)],
             policy: FixPolicy::Show,
             why: format!(
-                "{} /etc/fstab has no line for {point}: add the option to the command that mounts it.",
-                plan.why
+                "{why} /etc/fstab has no line for {point}, so the command has all options of the present mount. Set data=ordered also where {point} is mounted at boot (a mount unit, a script)."
             ),
-            undo: "remove the option, unmount and mount".to_owned(),
+            undo: "unmount, and mount without the option".to_owned(),
             ..plan
         },
     }
 }
 
-/// `/etc/fstab` with an additional mount option for a mount point. `None` if there is no such line, or if it already
-/// has the option.
-fn with_option(fstab: &str, point: &str, option: &str) -> Option<String> {
-    let mut found = false;
-    let lines: Vec<String> = fstab
-        .split_inclusive('\n')
-        .map(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let [_, at, _, options, ..] = fields.as_slice() else { return line.to_owned() };
-            let named = at.replace("\\040", " ");
-            if line.trim_start().starts_with('#')
-                || named != point
-                || options.split(',').any(|o| o.starts_with("data="))
-            {
-                return line.to_owned();
+/// What `/etc/fstab` says about the journal mode of a mount point.
+#[derive(Debug, PartialEq, Eq)]
+enum Fstab {
+    /// The text with data=ordered in the options, in place of another journal mode.
+    Changed(String),
+    /// The line has data=ordered.
+    HasIt,
+    /// No line names the mount point.
+    NoLine,
+}
+
+/// `/etc/fstab` with data=ordered for a mount point. Other options, blanks and lines stay as they are.
+fn with_data_ordered(fstab: &str, point: &str) -> Fstab {
+    let mut out = String::new();
+    let (mut is_named, mut is_changed) = (false, false);
+    for line in fstab.split_inclusive('\n') {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let options = match fields.as_slice() {
+            [device, at, _, options, ..] if !device.starts_with('#') && at.replace("\\040", " ") == point => options,
+            _ => {
+                out.push_str(line);
+                continue;
             }
-            // The options are in the fourth field.
-            let mut rest = line;
-            let mut skipped = 0;
-            for _ in 0..3 {
-                let blank = rest.len() - rest.trim_start().len();
-                let word = rest.trim_start().find(char::is_whitespace).unwrap_or(rest.len() - blank);
-                skipped += blank + word;
-                rest = &line[skipped..];
-            }
-            let start = skipped + rest.len() - rest.trim_start().len();
-            found = true;
-            format!("{}{options},{option}{}", &line[..start], &line[start + options.len()..])
-        })
-        .collect();
-    found.then(|| lines.concat())
+        };
+        is_named = true;
+        let kept: Vec<&str> = options.split(',').filter(|option| !option.starts_with("data=")).collect();
+        if options.split(',').filter(|option| option.starts_with("data=")).eq(["data=ordered"]) {
+            out.push_str(line);
+            continue;
+        }
+        is_changed = true;
+        // The options are in the fourth field.
+        let mut start = 0;
+        for field in &fields[..3] {
+            start += line[start..].find(field).unwrap_or(0) + field.len();
+        }
+        start += line[start..].len() - line[start..].trim_start().len();
+        let changed = kept.into_iter().chain(["data=ordered"]).collect::<Vec<_>>().join(",");
+        out.push_str(&line[..start]);
+        out.push_str(&changed);
+        out.push_str(&line[start + options.len()..]);
+    }
+    match (is_named, is_changed) {
+        (false, _) => Fstab::NoLine,
+        (true, false) => Fstab::HasIt,
+        (true, true) => Fstab::Changed(out),
+    }
 }
 
 #[cfg(test)]
@@ -179,16 +216,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_option_is_added_to_one_line_and_nothing_else_moves() {
+    fn the_journal_mode_of_one_line_is_set_and_nothing_else_moves() {
+        let changed = |text: &str| Fstab::Changed(text.to_owned());
         let fstab = "# /data is ours\nUUID=1\t/\text4 errors=remount-ro 0 1\nUUID=2  /data\text4\tdefaults,noatime\t0 2 # big\n";
         let after = "# /data is ours\nUUID=1\t/\text4 errors=remount-ro 0 1\nUUID=2  /data\text4\tdefaults,noatime,data=ordered\t0 2 # big\n";
-        assert_eq!(with_option(fstab, "/data", "data=ordered").as_deref(), Some(after));
-        assert_eq!(with_option(after, "/data", "data=ordered"), None, "it is there");
-        assert_eq!(with_option(fstab, "/models", "data=ordered"), None);
-        assert_eq!(with_option("x /d ext4 data=writeback", "/d", "data=ordered"), None, "another mode was chosen");
-        assert_eq!(
-            with_option("ext4 /d ext4 ro", "/d", "data=ordered").as_deref(),
-            Some("ext4 /d ext4 ro,data=ordered")
-        );
+        assert_eq!(with_data_ordered(fstab, "/data"), changed(after));
+        assert_eq!(with_data_ordered(after, "/data"), Fstab::HasIt);
+        assert_eq!(with_data_ordered(fstab, "/models"), Fstab::NoLine);
+        for mode in ["journal", "writeback"] {
+            let other = format!("UUID=2 /d ext4 noatime,data={mode},nofail 0 2\nUUID=3 /e ext4 data={mode} 0 2\n");
+            let kept = format!("UUID=2 /d ext4 noatime,nofail,data=ordered 0 2\nUUID=3 /e ext4 data={mode} 0 2\n");
+            assert_eq!(with_data_ordered(&other, "/d"), changed(&kept));
+        }
+        assert_eq!(with_data_ordered("x /d ext4 data=writeback", "/d"), changed("x /d ext4 data=ordered"));
+        assert_eq!(with_data_ordered("ext4 /d ext4 ro", "/d"), changed("ext4 /d ext4 ro,data=ordered"));
     }
 }

@@ -176,7 +176,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NvfsLoad => Spec {
             title: "Load nvidia-fs now and at every boot, after the drivers that it needs",
-            changes: "adds nvidia_fs to modules-load.d and a softdep to modprobe.d, and loads the module",
+            changes: "adds nvidia_fs to modules-load.d and a softdep to modprobe.d (on SLES also the switch for modules without support), and loads the module",
             undo: Undo::Stays("nvidia-fs, loaded until the next boot or 'sudo modprobe -r nvidia-fs'"),
             needs: Needs::Reboot,
             check: CheckId::NvfsAutoload,
@@ -246,7 +246,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::Ext4Ordered => Spec {
             title: "Mount the file system with an explicit data=ordered",
-            changes: "adds data=ordered to the mount options and mounts the file system again",
+            changes: "sets data=ordered in the mount options and mounts the file system again",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::Ext4Ordered,

@@ -33,6 +33,14 @@ impl DkmsRow {
     }
 }
 
+/// The command that builds a module again for a kernel and installs it. `dkms install --force` alone copies an earlier
+/// build (dkms 3.0.10: `do_install` builds only what is not built).
+#[must_use]
+pub fn build_again(name: &str, version: &str, kernel: &str) -> String {
+    let of = |verb: &str| format!("sudo dkms {verb} --force {name}/{version} -k {kernel}");
+    format!("{} && {}", of("build"), of("install"))
+}
+
 /// All modules of DKMS. The command takes about 0.1 s, so it runs only if the directory of DKMS exists.
 #[must_use]
 pub fn dkms_rows(root: &Root) -> Vec<DkmsRow> {

@@ -51,7 +51,7 @@ pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, cufile_wheel, nvidia_driver};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
-pub use dkms::{DkmsRow, build_log, dkms_rows};
+pub use dkms::{DkmsRow, build_again, build_log, dkms_rows};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info};
 pub use excluded::{Excluded, excluded};
 pub use hardware::{numa_node, storage};

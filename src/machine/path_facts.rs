@@ -108,6 +108,25 @@ impl PathFacts {
         self.mount_options.as_deref()?.split(',').find_map(|one| one.strip_prefix(name)?.strip_prefix('='))
     }
 
+    /// The complete command that mounts the file system again with its present options and `changed` ones. It also
+    /// works if /etc/fstab has no line for it. `None` if the mount is not known.
+    #[must_use]
+    pub fn mount_command(&self, changed: &[(&str, &str)]) -> Option<Vec<String>> {
+        // The kernel prints these, but a mount finds them again.
+        const FOUND: [&str; 6] = ["addr", "clientaddr", "mountaddr", "mountport", "seclabel", "namlen"];
+        let (filesystem, source) = (self.filesystem.as_deref()?, self.source.as_deref()?);
+        let point = self.mount_point.as_deref()?.to_str()?;
+        let name = |option: &str| option.split_once('=').map_or(option, |(name, _)| name).to_owned();
+        let present = self.mount_options.as_deref().unwrap_or_default().split(',');
+        let mut options: Vec<String> = present
+            .filter(|option| !option.is_empty() && !FOUND.contains(&name(option).as_str()))
+            .filter(|option| changed.iter().all(|(changed, _)| *changed != name(option)))
+            .map(str::to_owned)
+            .collect();
+        options.extend(changed.iter().map(|(name, value)| format!("{name}={value}")));
+        Some(["sudo", "mount", "-t", filesystem, "-o", &options.join(","), source, point].map(str::to_owned).to_vec())
+    }
+
     /// Major and minor number of the file system's device.
     #[must_use]
     pub fn device_numbers(&self) -> Option<(u32, u32)> {

@@ -9,7 +9,7 @@ use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, DirectRead, PathFacts};
-use crate::text::quoted;
+use crate::text::{quoted, quoted_line};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -211,18 +211,22 @@ fn direct_open(facts: &PathFacts) -> Judged {
     }
 }
 
-/// How to mount a file system again whose server stopped answering. `findmnt` has the options of a mount that is not
-/// in /etc/fstab.
+/// How to mount a file system again whose server stopped answering. The command has all options, because the mount may
+/// not be in /etc/fstab.
 fn mount_again(facts: &PathFacts) -> Advice {
-    match &facts.mount_point {
-        Some(point) => {
-            let point = point.to_string_lossy();
-            let point = quoted(&point);
-            Advice::from("Check the server and its client, then run ")
-                .command(format!("sudo umount -l {point} && sudo mount {point}"))
-        }
-        None => "Check the server and its client, then unmount and mount the file system.".into(),
+    match (&facts.mount_point, facts.mount_command(&[])) {
+        (Some(point), Some(mount)) => Advice::from("Check the server and its client, then run ").command(format!(
+            "sudo umount -l {} && {}",
+            quoted(&point.to_string_lossy()),
+            quoted_line(&mount)
+        )),
+        _ => "Check the server and its client, then unmount and mount the file system.".into(),
     }
+}
+
+/// The command that unmounts the file system.
+fn unmount(facts: &PathFacts) -> Option<String> {
+    Some(format!("sudo umount {}", quoted(&facts.mount_point.as_ref()?.to_string_lossy())))
 }
 
 fn alignment(facts: &PathFacts) -> Option<Judged> {
@@ -285,16 +289,13 @@ fn nfs(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice(match (&facts.source, &facts.mount_point) {
-                (Some(source), Some(folder)) => {
-                    let folder = folder.to_string_lossy();
-                    let (source, folder) = (quoted(source), quoted(&folder));
-                    Advice::run(format!(
-                        "sudo umount {folder} && sudo mount -t nfs -o proto=rdma,port=20049 {source} {folder}"
-                    ))
-                    .text(", with a client that was built for GDS.")
+            .advice(match (unmount(facts), facts.mount_command(&[("proto", "rdma"), ("port", "20049")])) {
+                (Some(unmount), Some(mount)) => {
+                    Advice::from("With a client that is built for GDS, mount it over RDMA: ")
+                        .command(format!("{unmount} && {}", quoted_line(&mount)))
+                        .text(". Change proto and port in /etc/fstab too, or the next boot mounts it as before.")
                 }
-                _ => "Mount it with proto=rdma,port=20049 and a client that was built for GDS.".into(),
+                _ => "Mount it with proto=rdma,port=20049 and a client that is built for GDS.".into(),
             })
     };
     Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))

@@ -154,7 +154,7 @@ fn other_kernel(ctx: &Context<'_>) -> Judged {
     let row = machine::dkms_rows(ctx.root).into_iter().find(|row| row.is_driver());
     match row {
         Some(row) => judged.advice(
-            Advice::run(format!("sudo dkms install --force {}/{} -k {release}", row.name, row.version))
+            Advice::run(machine::build_again(&row.name, &row.version, &release))
                 .text(", then ")
                 .command("sudo modprobe nvidia"),
         ),

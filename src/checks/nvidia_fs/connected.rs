@@ -91,6 +91,11 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// Whether VAST's NFS client is loaded.
+fn is_vast(ctx: &Context<'_>) -> bool {
+    ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
+}
+
 /// The driver nvme_rdma has no hook. It is in the package of DOCA's NVMe driver, and nvidia-fs is built after it.
 fn nvme_rdma_without_hook(symbol: &str) -> Judged {
     Judged::lack(CheckId::NvfsNvmeSymbol, "the driver nvme_rdma is not built for GDS")
@@ -109,8 +114,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
         let filesystem = facts.filesystem.as_deref().unwrap_or("");
-        let remote =
-            client(filesystem).filter(|(name, _)| *name != "rpcrdma" || facts.option_value("proto") == Some("rdma"));
+        let remote = client(filesystem);
         let disks = machine::disks(facts);
         let fabric = machine::nvme_transports(ctx.root, facts).iter().any(|kind| kind == "rdma");
         let local = disks.iter().any(|disk| disk.name.starts_with("nvme"));
@@ -131,10 +135,15 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                         .found("/proc/kallsyms", symbol)
                 }
                 Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(symbol),
+                // A mount over TCP does not load the module. VAST's client names itself in the version of sunrpc.
+                Ok(_) if name == "rpcrdma" && is_vast(ctx) => continue,
                 Ok(_) => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
                     .found("/proc/kallsyms", format!("no {symbol}"))
                     .missing(Cost::System, NVFS)
-                    .advice(format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.")),
+                    .advice(match name {
+                        "rpcrdma" => "Install an NFS client that registers with nvidia-fs: vastnfs for VAST, mlnx-nfsrdma-dkms of DOCA for other servers. Build it after DOCA or MLNX_OFED and nvidia-fs. If `modinfo -n rpcrdma` names a file in updates or extra, it is installed.".to_owned(),
+                        _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage."),
+                    }),
                 Err(why) => {
                     Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
                         .unread("/proc/kallsyms", &why)
@@ -175,16 +184,29 @@ fn peermem_refused(ctx: &Context<'_>) -> Option<Judged> {
     let is_meant = |line: &&str| line.contains("peer_mem") || line.contains("peermem");
     let line = log.lines().find(|line| line.contains(SYMBOL) && is_meant(line))?.trim().to_owned();
     let judged = if line.contains("disagrees about version") || line.contains("(err -22)") {
-        Judged::lack(ID, "nvidia_peermem was built for another InfiniBand stack than the loaded one").advice(
-            Advice::from("Build the driver's modules again, because DOCA or MLNX_OFED was installed after them (")
-                .command("sudo dkms install --force nvidia/VERSION")
-                .text("), or set properties.rdma_peer_type to \"dmabuf\"."),
-        )
+        Judged::lack(ID, "nvidia_peermem was built for another InfiniBand stack than the loaded one")
+            .advice(build_driver_again(ctx))
     } else {
         Judged::lack(ID, "nvidia_peermem does not load: this InfiniBand stack has no interface for it")
             .advice("Set properties.rdma_peer_type to \"dmabuf\". Or install DOCA, and then the NVIDIA driver again.")
     };
     Some(judged.found(machine::KERNEL_LOG, line).missing(Cost::Root, &[Route::Rdma]).only_warn())
+}
+
+/// How to build the modules of the driver again, after the InfiniBand stack changed below them.
+fn build_driver_again(ctx: &Context<'_>) -> Advice {
+    let advice = Advice::from("DOCA or MLNX_OFED was installed after the driver, so build its modules again: ");
+    let row = machine::dkms_rows(ctx.root).into_iter().find(machine::DkmsRow::is_driver);
+    // Without the list of DKMS, the name is that of NVIDIA's packages.
+    let named = row.map(|row| (row.name, row.version));
+    let named = named.or_else(|| Some(("nvidia".to_owned(), machine::nvidia_driver(ctx.root)?)));
+    let advice = match named.zip(machine::kernel_release(ctx.root)) {
+        Some(((name, version), kernel)) => advice
+            .command(format!("{} && sudo modprobe nvidia-peermem", machine::build_again(&name, &version, &kernel)))
+            .text(" (a driver without DKMS: install it again, then load nvidia-peermem)"),
+        None => advice.text("install the driver again, then load nvidia-peermem"),
+    };
+    advice.text(". Or set properties.rdma_peer_type to \"dmabuf\".")
 }
 
 /// Checks the module that user-space RDMA clients need, if a path is on such a file system.

@@ -178,9 +178,8 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "nfs-tcp",
             Route::Compat,
             Route::Nvfs,
-            // nvfs-registered was expected too, but this check only applies to a mount over RDMA.
-            &["nfs-rdma"],
-            &["nfs-rdma", "lim-nofile"],
+            &["nvfs-registered", "nfs-rdma"],
+            &["nvfs-registered", "nfs-rdma", "lim-nofile"],
             vec![put(
                 "files/proc/self/limits",
                 "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         unlimited            unlimited            bytes\nMax open files            256                  256                  files\n",
