@@ -1,6 +1,7 @@
 //! The steps for Secure Boot. The kernel loads only signed modules, so a key is created and enrolled before the
 //! reboot.
 
+use super::distribution;
 use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, run};
 use crate::checks::Report;
@@ -86,11 +87,7 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
     }
     let file = certificate(root, family);
     let name = module.name();
-    let mut before = vec![run(&install(
-        root,
-        family,
-        if is_ubuntu(root, family) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" },
-    ))];
+    let mut before = vec![run(&install(root, family, tools(root, family)))];
     if !root.exists(file) {
         before.push(new_key(root, family));
     }
@@ -116,6 +113,30 @@ fn new_key(root: &Root, family: Family) -> Change {
     Change::Run {
         argv: argv.split(' ').map(str::to_owned).chain(["/CN=DKMS module signing key/".to_owned()]).collect(),
     }
+}
+
+/// The packages with the programs that create, use and enrol a key.
+fn tools(root: &Root, family: Family) -> &'static str {
+    if is_ubuntu(root, family) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" }
+}
+
+/// The folder of an installed module. `None` if it is not known, or if the module is compressed: the signature is part of
+/// the uncompressed file.
+fn module_folder(root: &Root, module: &str) -> Option<String> {
+    let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0))?;
+    let file = output.stdout.lines().find_map(|line| line.strip_prefix("filename:"))?.trim().to_owned();
+    let (folder, name) = file.rsplit_once('/')?;
+    (name.ends_with(".ko") && !folder.contains(['\'', '"', '$', ' '])).then(|| folder.to_owned())
+}
+
+/// Signs the module and those of its package next to it: nvidia-uvm, nvidia-modeset. `sign-file` is in the headers.
+fn sign(root: &Root, family: Family, kernel: &str, start: &str) -> Change {
+    let key = if is_ubuntu(root, family) { "/var/lib/shim-signed/mok/MOK.priv" } else { "/var/lib/dkms/mok.key" };
+    let file = certificate(root, family);
+    let script = format!(
+        "for file in {start}*.ko; do /lib/modules/{kernel}/build/scripts/sign-file sha256 {key} {file} \"$file\" || exit; done"
+    );
+    Change::Run { argv: ["sudo", "sh", "-c", &script].map(str::to_owned).to_vec() }
 }
 
 /// The alternative for machines without a reachable console: modules that the distribution has signed.
@@ -177,6 +198,12 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
                         .map(|verb| dkms(&kernel, &format!("dkms {verb} --force {package}/{version} -k {kernel}"))),
                 );
             }
+            (Some(Signature::None), _, Some(kernel)) if module_folder(root, module).is_some() => {
+                unsigned.push(*name);
+                let folder = module_folder(root, module).unwrap_or_default();
+                changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
+                changes.push(sign(root, family, &kernel, &format!("{folder}/{module}")));
+            }
             (Some(Signature::None), ..) => {
                 obstacle = Some(format!("{name} is not signed, and DKMS does not list it: install its package first"));
             }
@@ -190,6 +217,9 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     if !unsigned.is_empty() && !root.exists(file) {
         changes.insert(0, new_key(root, family));
+    }
+    if !unsigned.is_empty() {
+        changes.insert(0, run(&install(root, family, tools(root, family))));
     }
     // The initramfs contains the NVMe driver.
     if unsigned.contains(&"DOCA's NVMe driver") {
@@ -207,7 +237,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
                 String::new()
             } else {
                 format!(
-                    " DKMS signs modules while it builds them, so it builds what is not signed again: {}.",
+                    " What is not signed is signed first: {}. DKMS signs modules while it builds them; a module that DKMS did not build must be signed again after each update.",
                     unsigned.join(", ")
                 )
             }

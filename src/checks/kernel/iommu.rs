@@ -1,9 +1,11 @@
 //! Checks whether an IOMMU translates the addresses of the GPU.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::core::{CheckId, FixId, Route};
+use crate::machine;
 
 /// Whether the GPUs use the coherent link: the processor is a Neoverse V2 (Grace) or an NVIDIA design. An ARM machine
 /// that does not report its processor counts as one.
@@ -15,6 +17,32 @@ fn is_grace(ctx: &Context<'_>) -> bool {
     let mut said = text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()));
     let ours = |(key, value): (&str, &str)| matches!((key, value), ("CPU part", "0xd4f") | ("CPU implementer", "0x4e"));
     !text.contains("CPU part") || said.any(ours)
+}
+
+/// How to boot Grace with an IOMMU that translates. Only the words on the present command line are removed.
+fn without_words(ctx: &Context<'_>, words: &[&str]) -> Advice {
+    let wrong: Vec<&str> = words
+        .iter()
+        .copied()
+        .filter(|word| matches!(*word, "iommu=pt" | "iommu=off" | "iommu.passthrough=1" | "iommu.passthrough=on"))
+        .collect();
+    if wrong.is_empty() {
+        return "Enable the IOMMU (SMMU) in the firmware. A kernel that was built with pass-through as its default needs iommu.passthrough=0.".into();
+    }
+    let named = wrong.join(" and ");
+    match machine::packages::family(ctx.root) {
+        machine::packages::Family::RedHat => Advice::from(format!("Remove {named} from the kernel command line: "))
+            .command(format!("sudo grubby --update-kernel=ALL --remove-args=\"{}\"", wrong.join(" ")))
+            .text(", then reboot."),
+        machine::packages::Family::Debian => {
+            Advice::from(format!("Remove {named} from /etc/default/grub and /etc/default/grub.d, then run "))
+                .command("sudo update-grub")
+                .text(" and reboot.")
+        }
+        machine::packages::Family::Suse => Advice::from(format!("Remove {named} from /etc/default/grub, then run "))
+            .command("sudo grub2-mkconfig -o /boot/grub2/grub.cfg")
+            .text(" and reboot."),
+    }
 }
 
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
@@ -59,7 +87,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
         (true, true, false) => Judged::pass(ID, "the IOMMU is on; Grace needs it"),
         (true, _, _) => Judged::lack(ID, "the IOMMU does not translate, but Grace needs it")
             .missing(Cost::Reboot, &[Route::C2c])
-            .advice("Remove iommu=pt and iommu.passthrough=1 from the kernel command line, then reboot."),
+            .advice(without_words(ctx, &words)),
         (false, false, _) => Judged::pass(ID, "no IOMMU is active"),
         (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through, which usually works"),
         (false, true, false) => Judged::lack(ID, "the IOMMU translates the GPU's addresses")

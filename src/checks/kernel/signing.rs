@@ -40,15 +40,9 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
             .fix(FixId::SecureBootKey)
             .advice("Build the module again with DKMS, which signs it, and enrol the key during the reboot."),
         (Some(Signature::None), Module::Driver) => judged("it is neither signed nor built by DKMS")
-            .missing(Cost::Install, routes)
-            .advice(match ctx.driver_fix() {
-                Some(fix) => Advice::from("Remove it (")
-                    .command("sudo nvidia-uninstall")
-                    .text("), then run ")
-                    .command(fix)
-                    .text(": DKMS signs the driver of the packages."),
-                None => "Use a newer GPU: no driver with GPUDirect Storage supports this one.".into(),
-            }),
+            .missing(Cost::Reboot, routes)
+            .fixes(ctx.driver_fix().map(|_| FixId::SecureBootKey))
+            .advice(unsigned_driver(ctx)),
         (Some(Signature::None), _) => judged("it is neither signed nor built by DKMS")
             .missing(Cost::Install, routes)
             .fix(FixId::NvfsInstall)
@@ -73,4 +67,29 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
         Some(line) => judged.found(machine::KERNEL_LOG, line),
         None => judged,
     }
+}
+
+/// How to start an unsigned driver that DKMS did not build. On a managed node nobody can enrol a key, because that needs
+/// the console at boot.
+fn unsigned_driver(ctx: &Context<'_>) -> String {
+    if ctx.driver_fix().is_none() {
+        return "Use a newer GPU: no driver with GPUDirect Storage supports this one.".to_owned();
+    }
+    let kernel = machine::kernel_release(ctx.root).unwrap_or_default();
+    if kernel.ends_with("-gke") {
+        return "Create the node pool without Secure Boot (--no-shielded-secure-boot), or sign the driver in the node's image: the key of a machine can be enrolled only at its console.".to_owned();
+    }
+    let signed = match machine::packages::id(ctx.root).as_str() {
+        "ubuntu" => format!(
+            ", or install the driver that Canonical signed (linux-modules-nvidia-BRANCH-server-open-{kernel}) in its place"
+        ),
+        name if name.starts_with("sle") || name.starts_with("opensuse") => {
+            ", or install the driver that SUSE signed (nvidia-open-driver-G06-signed-cuda-kmp-default) in its place"
+                .to_owned()
+        }
+        _ => String::new(),
+    };
+    format!(
+        "Sign it and enrol the key during the reboot, at the console{signed}. Or disable Secure Boot in the firmware or in the settings of the virtual machine."
+    )
 }
