@@ -1,6 +1,7 @@
 //! Fixes that write files and run a few commands. They are applied after consent, and they have a journal and an
 //! undo.
 
+use super::distribution::unsupported_modules;
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
@@ -68,7 +69,7 @@ pub(super) fn load(root: &Root) -> FixPlan {
     FixPlan {
         why: "The module is installed, but not loaded. It must be loaded after nvidia and nvme, because it needs their symbols."
             .to_owned(),
-        changes: [load_at_boot(root), order, (!waits).then(|| run("sudo modprobe nvidia-fs"))]
+        changes: [load_at_boot(root), order, unsupported_modules(root), (!waits).then(|| run("sudo modprobe nvidia-fs"))]
             .into_iter()
             .flatten()
             .collect(),

@@ -29,9 +29,13 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         Needs::Root
     };
     let bad = |id: CheckId| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
+    let is_wanted = report.findings.iter().any(|finding| finding.fix == Some(FixId::NvfsInstall));
+    let installed = crate::machine::nvidia_fs_installed(root).filter(|_| !is_wanted);
     // DKMS needs the driver's sources, and modprobe needs its symbols. A package whose module cannot be built stays
     // partly installed.
-    let obstacle = if !waits && !root.exists("/proc/driver/nvidia/version") {
+    let obstacle = if let Some(version) = installed {
+        Some(format!("nvidia-fs {version} is already installed; gds-top fix nvfs-load loads it"))
+    } else if !waits && !root.exists("/proc/driver/nvidia/version") {
         Some("nvidia-fs needs the sources of an NVIDIA driver: install the driver first".to_owned())
     } else if let Some(finding) = bad(CheckId::GpuOpenCapable) {
         Some(format!(

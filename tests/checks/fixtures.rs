@@ -1,5 +1,6 @@
 //! Complete machines in folders: the correct cause first, the correct verdict, and no alarm on a healthy machine.
 
+use crate::captured;
 use crate::machine::fixture;
 use gds_top::checks::{self, Report};
 use gds_top::core::{CheckId, Finding, FixId, Route, Status};
@@ -21,7 +22,7 @@ pub(crate) fn check(name: &str) -> Report {
 }
 
 /// Machine, current route, best possible route, causes in order, and all failed checks.
-type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
+pub(crate) type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
 
 const TABLE: &[Row] = &[
     ("h200-vm-no-udev", Route::None, Route::Compat, &["vm-type", "udev-database"], &["udev-database"]),
@@ -64,7 +65,7 @@ const TABLE: &[Row] = &[
         &["driver-mismatch", "gpu-static-bar1", "cfg-p2p-both"],
         &["driver-mismatch", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
     ),
-    ("nfs-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma"], &["nfs-rdma"]),
+    ("nfs-tcp", Route::Compat, Route::Nvfs, &["nvfs-registered", "nfs-rdma"], &["nvfs-registered", "nfs-rdma"]),
     ("unreadable-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
     ("denylist", Route::Compat, Route::Nvfs, &["cfg-effective"], &["cfg-effective"]),
     ("reboot-pending", Route::Compat, Route::P2pdma, &["gpu-static-bar1"], &["gpu-static-bar1"]),
@@ -255,13 +256,12 @@ const TABLE: &[Row] = &[
     ("nvfs-no-driver-source", Route::Compat, Route::Nvfs, &["nvfs-dkms"], &["nvfs-dkms", "nvfs-loaded"]),
     ("other-devices-in-d3cold", Route::P2pdma, Route::P2pdma, &[], &[]),
     ("lxc-healthy", Route::P2pdma, Route::P2pdma, &[], &[]),
-    ("rdma-shared", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
 ];
 
 #[test]
 fn every_machine_gets_its_cause_and_its_verdict() {
     let mut wrong = Vec::new();
-    for (name, route, possible, blockers, fails) in TABLE {
+    for (name, route, possible, blockers, fails) in TABLE.iter().chain(captured::TABLE) {
         let report = check(name);
         assert!(!report.verdicts.is_empty(), "{name}");
         let verdict = &report.verdicts[0];

@@ -6,6 +6,7 @@
 mod adversary;
 mod advice;
 mod capture;
+mod captured;
 mod coverage;
 mod expected;
 mod fabric;

@@ -8,6 +8,7 @@ mod machine;
 #[path = "../program/mod.rs"]
 mod program;
 
+mod agree;
 mod commands;
 mod config;
 mod consent;

@@ -146,11 +146,13 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     }
 }
 
-/// The order of the steps: the order of the table of checks, but nvidia-fs follows the NVMe driver, because it is
-/// built against that driver.
+/// The order of the steps: the order of the table of checks, with exceptions. A network card is hardware, so nothing is
+/// installed before it. nvidia-fs is built against the NVMe driver, and a mount over RDMA needs the client.
 fn work_order(id: CheckId) -> (usize, bool) {
     match id {
+        CheckId::RdmaStack => (CheckId::GpuPresent.rank(), true),
         CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
+        CheckId::NfsRdma => (CheckId::NvfsRegistered.rank(), true),
         other => (other.rank(), false),
     }
 }

@@ -3,10 +3,9 @@
 
 mod parts;
 /// Declares the checks and their specifications. The word `needed` after the step means that the step depends on the
-/// check, and `=> Fix` names the fix of the step if the finding names none. `(default)` after the fixes sets
-/// `has_default_fix`.
+/// check. `(default)` after the fixes sets `has_default_fix`.
 macro_rules! checks {
-    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident $($needed:ident)? $(=> $remedy:ident)?, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
+    ($($name:ident = $id:literal, $group:ident, $scope:ident, $step:ident $($needed:ident)?, $blocks:expr, [$($fix:ident),*] $(($default:ident))?
         examines $examines:literal
         why $why:literal
         look $look:literal todo $todo:literal
@@ -33,7 +32,7 @@ macro_rules! checks {
         pub(super) const TABLE: &[CheckSpec] = &[$(CheckSpec {
             group: Group::$group,
             scope: Scope::$scope,
-            step: checks!(@step $step $($needed)? $(=> $remedy)?),
+            step: checks!(@step $step $($needed)?),
             blocks: $blocks,
             examines: $examines,
             why: $why,
@@ -47,17 +46,11 @@ macro_rules! checks {
     (@default default) => { true };
     (@default) => { false };
     (@step NoStep) => { None };
-    (@step $step:ident $($needed:ident)? $(=> $remedy:ident)?) => {
-        Some(CheckStep {
-            step: Step::$step,
-            is_needed: checks!(@needed $($needed)?),
-            fix: checks!(@remedy $($remedy)?),
-        })
+    (@step $step:ident $($needed:ident)?) => {
+        Some(CheckStep { step: Step::$step, is_needed: checks!(@needed $($needed)?) })
     };
     (@needed needed) => { true };
     (@needed) => { false };
-    (@remedy $fix:ident) => { Some(FixId::$fix) };
-    (@remedy) => { None };
 }
 
 mod table;
@@ -153,6 +146,13 @@ pub(super) fn known_cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_check_that_can_block_a_route_has_a_step_in_the_guide() {
+        let without: Vec<&CheckId> =
+            CheckId::ALL.iter().filter(|id| !id.spec().blocks.is_empty() && id.spec().step.is_none()).collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
 
     #[test]
     fn id_is_the_same_text_in_json_and_on_the_command_line() {

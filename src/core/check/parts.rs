@@ -95,15 +95,20 @@ pub struct CheckStep {
     pub step: Step,
     /// Whether the step depends on the check. Without its result, the state of the step is not known.
     pub is_needed: bool,
-    /// The fix if the finding names none.
-    pub fix: Option<FixId>,
 }
 
-/// A step of the guide to a proven direct route, in the order of the guide.
+/// A step of the guide to a proven direct route, in the order of the guide. What needs other hardware or another place
+/// of the model is first, so that nothing is installed in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Use a GPU and a system that support direct transfers from devices. This cannot be changed.
+    /// Use a GPU and a system that support direct transfers from devices.
     Gpu,
+    /// Use a supported disk and file system.
+    Disk,
+    /// Use a network card with RDMA.
+    Network,
+    /// Start the container with its devices and files.
+    Container,
     /// Install the NVIDIA driver.
     Driver,
     /// Install libcufile.
@@ -114,16 +119,22 @@ pub enum Step {
     Module,
     /// Load nvidia-fs now and at every boot.
     Loaded,
+    /// Install a client of the file system that registers with nvidia-fs.
+    Client,
+    /// Mount the share over RDMA.
+    Mount,
+    /// Let network cards reach GPU memory.
+    Rdma,
     /// Boot a kernel with PCI P2PDMA.
     Kernel,
+    /// Make BAR1 large, and keep a part of it free.
+    Bar1Size,
     /// Map BAR1 statically.
     Bar1,
     /// Switch NVMe multipath off.
     Multipath,
-    /// Let IOMMU and bridges pass transfers between GPU and disk.
+    /// Set the IOMMU and the bridges between GPU and disk.
     Iommu,
-    /// Use a supported disk and file system.
-    Disk,
     /// Create the udev record of the disk.
     UdevRecord,
     /// Write a cufile.json that libcufile accepts.
@@ -138,18 +149,24 @@ pub enum Step {
 
 impl Step {
     /// All steps, in the order of the guide.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::Gpu,
+        Self::Disk,
+        Self::Network,
+        Self::Container,
         Self::Driver,
         Self::Libcufile,
         Self::StorageDriver,
         Self::Module,
         Self::Loaded,
+        Self::Client,
+        Self::Mount,
+        Self::Rdma,
         Self::Kernel,
+        Self::Bar1Size,
         Self::Bar1,
         Self::Multipath,
         Self::Iommu,
-        Self::Disk,
         Self::UdevRecord,
         Self::Config,
         Self::InEffect,
@@ -162,16 +179,22 @@ impl Step {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Gpu => "A GPU that supports direct transfers from devices",
-            Self::Driver => "The NVIDIA driver, with the open kernel modules",
+            Self::Disk => "The model's disk and file system",
+            Self::Network => "A network card with RDMA",
+            Self::Container => "The container's devices and files",
+            Self::Driver => "The NVIDIA driver",
             Self::Libcufile => "libcufile",
             Self::StorageDriver => "A storage driver that works with nvidia-fs",
             Self::Module => "The kernel module nvidia-fs, built for this kernel",
             Self::Loaded => "nvidia-fs loaded, now and at every boot",
+            Self::Client => "A storage driver or client registered with nvidia-fs",
+            Self::Mount => "A mount over RDMA",
+            Self::Rdma => "Network cards that reach GPU memory",
             Self::Kernel => "A kernel with PCI P2PDMA",
+            Self::Bar1Size => "The size of the GPU's BAR1",
             Self::Bar1 => "The GPU's BAR1 mapped statically",
             Self::Multipath => "NVMe disks without the multipath head",
-            Self::Iommu => "The IOMMU disabled or in pass-through mode",
-            Self::Disk => "The model's disk and file system",
+            Self::Iommu => "The mode of the IOMMU",
             Self::UdevRecord => "udev's record of the disk",
             Self::Config => "cufile.json",
             Self::InEffect => "The changes in effect",
@@ -184,8 +207,13 @@ impl Step {
     #[must_use]
     pub const fn is_for(self, route: Route) -> bool {
         match self {
-            Self::StorageDriver | Self::Module | Self::Loaded => matches!(route, Route::Nvfs),
+            Self::StorageDriver | Self::Module | Self::Loaded | Self::Client | Self::Mount => {
+                matches!(route, Route::Nvfs)
+            }
+            Self::Network => matches!(route, Route::Nvfs | Route::Rdma),
+            Self::Rdma => matches!(route, Route::Rdma),
             Self::Kernel | Self::Bar1 | Self::Multipath => matches!(route, Route::P2pdma),
+            Self::Bar1Size => matches!(route, Route::Nvfs | Route::P2pdma),
             Self::P2pConfig => matches!(route, Route::P2pdma | Route::C2c),
             Self::Iommu => route.is_direct(),
             _ => true,

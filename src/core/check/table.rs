@@ -37,12 +37,12 @@ checks! {
         why "P2PDMA needs 565.47 or later; nvidia-fs maps memory persistently from 555 on."
         look "cat /proc/driver/nvidia/version" todo ""
         causes ["The driver branch of the distribution is old."];
-    DriverFlavour = "driver-flavour", Gpu, Machine, Driver => NvidiaDriverOpen, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
+    DriverFlavour = "driver-flavour", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
         examines "open or proprietary kernel modules"
         why "nvidia-fs 2.17.5 and later, and P2PDMA, need the open kernel modules."
         look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo ""
         causes ["The proprietary kernel modules were installed; before driver 560 they were the default."];
-    GpuFabric = "gpu-fabric", Gpu, Machine, Driver => NvidiaFabricmanager, EVERY, [NvidiaFabricmanager]
+    GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
         examines "the fabric manager of machines with NVSwitch"
         why "CUDA fails with 802 (system not ready) until it has configured the NVSwitches."
         look "systemctl status nvidia-fabricmanager" todo ""
@@ -78,16 +78,16 @@ checks! {
         why "A vGPU before Ada cannot use GPUDirect Storage; with MIG, CUDA sees only instances."
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization; nvidia-smi -L" todo "Pass the complete GPU through to the virtual machine. With MIG, create an instance: sudo nvidia-smi mig -cgi 0 -C."
         causes ["MIG is on, and no instance exists (CUDA error 100).", "The virtual machine has a vGPU of Ampere or older."];
-    GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, NoStep, &[Route::Nvfs, Route::P2pdma], [Bar1Large] (default)
+    GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, Bar1Size, &[Route::Nvfs, Route::P2pdma], [Bar1Large] (default)
         examines "the size of BAR1 compared with the GPU's memory"
         why "Direct routes map GPU memory through BAR1; registrations above its size fail."
         look "nvidia-smi -q -d MEMORY" todo "Enable Above 4G Decoding and Resizable BAR in the BIOS."
         causes ["Above 4G Decoding or Resizable BAR is off in the firmware.", "The virtual machine has a small MMIO window."];
-    GpuComputeMode = "gpu-compute-mode", Gpu, Gpu, NoStep, EVERY, []
+    GpuComputeMode = "gpu-compute-mode", Gpu, Gpu, Gpu, EVERY, []
         examines "the compute mode"
         why "A GPU in mode Prohibited is excluded by libcufile; in Exclusive_Process a second process fails."
         look "nvidia-smi -q -d COMPUTE" todo "sudo nvidia-smi -i N -c 0";
-    GpuBar1Free = "gpu-bar1-free", Gpu, Gpu, NoStep, &[Route::Nvfs], []
+    GpuBar1Free = "gpu-bar1-free", Gpu, Gpu, Bar1Size, &[Route::Nvfs], []
         examines "the unused part of BAR1"
         why "Registering memory fails with 5016 or 5036 when BAR1 is full."
         look "nvidia-smi -q -d MEMORY" todo "Stop other programs that register memory, or lower max_device_cache_size_kb."
@@ -96,11 +96,11 @@ checks! {
         examines "whether NVIDIA lists the GPU for P2PDMA"
         why "NVIDIA supports P2PDMA on A100, A40, L4, L40S, H100, H200 and the B series."
         look "nvidia-smi --query-gpu=name --format=csv" todo "Use nvidia-fs on GPUs that are not listed.";
-    FsResolve = "fs-resolve", Files, Path, NoStep, EVERY, []
+    FsResolve = "fs-resolve", Files, Path, Disk, EVERY, []
         examines "the mount and the block device behind the path"
         why "All other checks of the path depend on them. Overlay and FUSE have no block device."
         look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that folder (-v /data:/data).";
-    FsSpaceOwner = "fs-space-owner", Files, Path, NoStep, EVERY, []
+    FsSpaceOwner = "fs-space-owner", Files, Path, Disk, EVERY, []
         examines "whether the file can be read"
         why "libcufile accepts regular files and block devices only."
         look "ls -l FILE" todo "Name a regular file that this user may read.";
@@ -113,11 +113,11 @@ checks! {
         examines "whether the file opens with O_DIRECT"
         why "Direct reads bypass the page cache."
         look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "Move the file to ext4 or xfs.";
-    InodeFlags = "inode-flags", Files, Path, NoStep, DIRECT, []
+    InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
         examines "compression, encryption and other inode flags"
         why "libcufile rejects such files with 5008."
         look "lsattr FILE" todo "sudo chattr -a -i FILE, or copy the file without encryption and compression.";
-    Ext4Extents = "ext4-extents", Files, Path, NoStep, DIRECT, []
+    Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
         look "lsattr FILE" todo "Copy the file.";
@@ -136,7 +136,7 @@ checks! {
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
         look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO)."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
-    NvmeTransport = "nvme-transport", Storage, Path, NoStep, DIRECT, []
+    NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, []
         examines "the transport of the NVMe disk"
         why "A disk can write into GPU memory only if it is NVMe on the PCIe bus or over RDMA."
         look "cat /sys/class/nvme/nvme*/transport" todo "Use a local NVMe disk. NVMe over RDMA supports only the route nvfs."
@@ -155,26 +155,26 @@ checks! {
         why "The CPU remaps the requests, so no direct route exists."
         look "lsblk -o NAME,TYPE" todo "Put the model on a partition or disk without LVM or encryption."
         causes ["The installer of the distribution uses LVM by default.", "The disk is encrypted (LUKS)."];
-    NfsRdma = "nfs-rdma", Files, Path, Disk, &[Route::Nvfs], []
+    NfsRdma = "nfs-rdma", Files, Path, Mount, &[Route::Nvfs], []
         examines "the transport of an NFS mount"
         why "NFS has a direct route only over RDMA with a client that registered with nvidia-fs."
         look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049."
         causes ["The share is mounted over TCP."];
-    DfsClientVersion = "dfs-client-version", Files, Path, NoStep, &[Route::Nvfs], []
+    DfsClientVersion = "dfs-client-version", Files, Path, Client, &[Route::Nvfs], []
         examines "the version of a network file system's client"
         why "Older clients have no support for GPUDirect Storage."
         look "lctl get_param version; weka version current" todo "Update the client.";
-    CtrDevices = "ctr-devices", Limits, Machine, NoStep, EVERY, [ContainerDevices] (default)
+    CtrDevices = "ctr-devices", Limits, Machine, Container, EVERY, [ContainerDevices] (default)
         examines "GPU and nvidia-fs devices in the container"
         why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
         look "ls /dev/nvidia*" todo ""
         causes ["The container was started without GPUs."];
-    UdevDatabase = "udev-database", Files, Path, UdevRecord needed => UdevRecord, EVERY, [UdevRecord]
+    UdevDatabase = "udev-database", Files, Path, UdevRecord needed, EVERY, [UdevRecord]
         examines "the udev record of the disk"
         why "libcufile gets the type of the file system from udev; without it every file fails with 5027, even in compat mode."
         look "ls /run/udev/data/; udevadm info --query=property --name=/dev/nvme0n1p1 | grep ID_FS" todo "In a container: start it with -v /run/udev:/run/udev:ro."
         causes ["A container without /run/udev.", "A small image without a udev daemon.", "udev did not probe the device-mapper volume."];
-    CtrProcSys = "ctr-proc-sys", Limits, Machine, NoStep, EVERY, []
+    CtrProcSys = "ctr-proc-sys", Limits, Machine, Container, EVERY, []
         examines "/proc and /sys in the container"
         why "libcufile 1.16 and later never returns if /proc/modules cannot be read."
         look "head -1 /proc/modules" todo "Run on the host, or in a runtime with a complete /proc.";
@@ -183,17 +183,17 @@ checks! {
         why "One wrong comma in /etc/cufile.json makes every program fail with 5002 (-22 up to 1.18)."
         look "gds-top config lint" todo ""
         causes ["A trailing comma, a comment with '#', or a value in quotes.", "The file is not readable for this user."];
-    LogLocation = "log-location", Cufile, Machine, NoStep, EVERY, [CufileLog] (default)
+    LogLocation = "log-location", Cufile, Machine, Config, EVERY, [CufileLog] (default)
         examines "where cufile.log is written"
         why "Without a log the reason for compat mode is lost."
         look "gds-top config show | grep logging" todo ""
         causes ["logging.dir names a folder that does not exist."];
-    LibFound = "lib-found", Cufile, Machine, Libcufile needed => LibcufileInstall, EVERY, [LibcufileInstall]
+    LibFound = "lib-found", Cufile, Machine, Libcufile needed, EVERY, [LibcufileInstall]
         examines "all copies of libcufile"
         why "Without it there are no cuFile reads. With several copies, a program can load another one than the toolkit's."
         look "ldconfig -p | grep cufile; pip list | grep cufile" todo ""
         causes ["Neither the CUDA toolkit nor the Python wheel with libcufile is installed."];
-    LibDeps = "lib-deps", Cufile, Machine, NoStep, EVERY, []
+    LibDeps = "lib-deps", Cufile, Machine, Libcufile, EVERY, []
         examines "libraries that libcufile loads at run time"
         why "libcufile needs libcuda for GPU memory, and libudev and libmount to register files."
         look "ldconfig -p | grep -e libcuda.so.1 -e libudev -e libmount -e libnuma" todo "Debian: apt-get install libmount1 libudev1 libnuma1. RHEL: dnf install libmount systemd-libs numactl-libs."
@@ -208,22 +208,22 @@ checks! {
         why "Patched NVMe drivers exist for certain kernels only; P2PDMA needs 6.2 or later."
         look "uname -r" todo "Use P2PDMA on kernels without a patched NVMe driver."
         causes ["The distribution's kernel is older than 6.2."];
-    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel needed => KernelP2pdma, &[Route::P2pdma], [KernelP2pdma] (default)
+    KernelP2pdma = "kernel-p2pdma", Kernel, Machine, Kernel needed, &[Route::P2pdma], [KernelP2pdma] (default)
         examines "PCI P2PDMA in the kernel"
         why "Without CONFIG_PCI_P2PDMA the route p2pdma does not exist."
         look "grep -e PCI_P2PDMA -e ZONE_DEVICE /boot/config-$(uname -r)" todo ""
         causes ["The distribution built its kernel without CONFIG_PCI_P2PDMA."];
-    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module => SecureBootKey, &[Route::Nvfs], [SecureBootKey] (default)
+    NvfsSecureboot = "nvfs-secureboot", NvidiaFs, Machine, Module, &[Route::Nvfs], [SecureBootKey] (default)
         examines "Secure Boot and the signature of nvidia-fs"
         why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
         look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo ""
         causes ["DKMS built the module, and its signing key was never enrolled."];
-    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module => NvfsDkms, &[Route::Nvfs], [NvfsDkms] (default)
+    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms] (default)
         examines "headers and symbol versions for the build of nvidia-fs"
         why "A build without the driver's symbol versions succeeds, and the module then fails to load."
         look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo ""
         causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
-    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module => NvfsDkms, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
+    NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
@@ -233,12 +233,12 @@ checks! {
         why "The kernel log has the reason why the module is not loaded."
         look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line."
         causes ["The proprietary driver is loaded.", "The module was built for another driver or kernel.", "Secure Boot."];
-    NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded needed => NvfsInstall, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
+    NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded needed, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
         examines "whether nvidia-fs is loaded"
         why "The route nvfs needs the module. P2PDMA does not."
         look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install."
         causes ["nvidia-fs is not installed.", "No file loads it at boot."];
-    NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module => NvfsInstall, &[Route::Nvfs], [NvfsInstall]
+    NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsInstall]
         examines "the version of nvidia-fs"
         why "libcufile rejects modules before 2.12 (5004); 2.25.6 fails every read with -14."
         look "cat /proc/driver/nvidia-fs/version" todo ""
@@ -248,31 +248,31 @@ checks! {
         why "A program that cannot open /dev/nvidia-fs0 gets 5025 or compat mode."
         look "ls -l /dev/nvidia-fs*" todo "On the host, remove the udev rule that changes their mode from 0666."
         causes ["A container without /dev/nvidia-fs*.", "A udev rule changed the mode."];
-    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver => NvmePatch, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
+    NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
         examines "whether the NVMe driver is built for nvidia-fs"
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
         causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "Secure Boot refuses DOCA's driver."];
-    NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Loaded, &[Route::Nvfs], []
+    NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], []
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."
         look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
-    GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1 needed => P2pdmaRegistryKeys, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
+    GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1 needed, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
         look "grep RegistryDwords /proc/driver/nvidia/params" todo ""
         causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
-    NvmeMultipath = "nvme-multipath", Storage, Path, Multipath => NvmeMultipathOff, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
+    NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
         why "P2PDMA needs the disk itself, and the multipath device is not a PCI device."
         look "cat /sys/module/nvme_core/parameters/multipath" todo ""
         causes ["The kernel's default."];
-    IommuState = "iommu-state", Kernel, Machine, Iommu needed => IommuOff, &[Route::Nvfs, Route::C2c], [IommuOff]
+    IommuState = "iommu-state", Kernel, Machine, Iommu needed, &[Route::Nvfs, Route::C2c], [IommuOff]
         examines "the IOMMU"
         why "On x86 a translating IOMMU breaks or slows down direct reads. Grace needs it enabled."
         look "cat /proc/cmdline; ls /sys/class/iommu" todo ""
         causes ["The distribution enables the IOMMU by default.", "A virtualization host."];
-    Ext4Ordered = "ext4-ordered", Files, Path, Disk => Ext4Ordered, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
+    Ext4Ordered = "ext4-ordered", Files, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]
         examines "the journal mode of ext4"
         why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
         look "grep ext4 /proc/mounts" todo ""
@@ -287,7 +287,7 @@ checks! {
         why "A misspelt key has no effect, and a denylist sends files through host memory. libcufile reports neither."
         look "gds-top config show" todo "gds-top config lint --strict lists every key without effect."
         causes ["A misspelt key.", "A denylist of the administrator."];
-    CfgRdmaRouting = "cfg-rdma-routing", Cufile, Path, NoStep, &[Route::Nvfs, Route::Rdma], []
+    CfgRdmaRouting = "cfg-rdma-routing", Cufile, Path, Config, &[Route::Nvfs, Route::Rdma], []
         examines "dynamic routing of RDMA in cufile.json"
         why "With SYS_MEM in rdma_dynamic_routing_order, reads of network file systems go through host memory."
         look "gds-top config show | grep rdma_dynamic_routing" todo "Remove SYS_MEM from rdma_dynamic_routing_order."
@@ -296,7 +296,7 @@ checks! {
         examines "how requests of user-space RDMA are distributed over network cards"
         why "libcufile ignores an unknown policy. With RoundRobinMaxMin, several GPUs share as few network cards as possible."
         look "gds-top config show | grep rdma_load_balancing_policy" todo "Set properties.rdma_load_balancing_policy to RoundRobinMaxMin if several GPUs have the same nearest network card.";
-    CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig needed => CufileP2pdmaKeys, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
+    CfgP2pBoth = "cfg-p2p-both", Cufile, Path, P2pConfig needed, &[Route::P2pdma, Route::C2c], [CufileP2pdmaKeys]
         examines "the two keys that enable P2PDMA"
         why "From 1.16 on libcufile needs use_pci_p2pdma under properties and under block.nvme."
         look "gds-top config show | grep p2pdma" todo ""
@@ -329,7 +329,7 @@ checks! {
         examines "kernel lockdown"
         why "In mode integrity the kernel rejects unsigned modules and raw PCI access."
         look "cat /sys/kernel/security/lockdown" todo "Sign the modules (gds-top fix secure-boot-key), or disable Secure Boot in the firmware.";
-    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded => NvfsLoad, NONE, [NvfsLoad] (default)
+    NvfsAutoload = "nvfs-autoload", NvidiaFs, Machine, Loaded, NONE, [NvfsLoad] (default)
         examines "whether nvidia-fs is loaded at boot, after the driver"
         why "Otherwise reads go through host memory after each reboot."
         look "cat /etc/modules-load.d/*nvidia*fs*.conf" todo "";
@@ -337,7 +337,7 @@ checks! {
         examines "the I/O counters of nvidia-fs"
         why "They are off by default; the module then reports no reads, as if there were no traffic."
         look "cat /sys/module/nvidia_fs/parameters/rw_stats_enabled" todo "";
-    NvfsErrors = "nvfs-errors", NvidiaFs, Machine, NoStep, &[Route::Nvfs, Route::Compat], [NvfsDkms]
+    NvfsErrors = "nvfs-errors", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms]
         examines "error counters of nvidia-fs and errors in the kernel log"
         why "They show why reads failed or went through host memory."
         look "grep -i err /proc/driver/nvidia-fs/stats" todo "Run gds-top explain with the line of the kernel log.";
@@ -349,7 +349,7 @@ checks! {
         examines "the distance of GPU and disk as nvidia-fs ranks it"
         why "libcufile chooses by this ranking."
         look "cat /proc/driver/nvidia-fs/peer_distance" todo "Use the GPU that is nearest to the disk.";
-    NvfsPeermem = "nvfs-peermem", NvidiaFs, Machine, NoStep, &[Route::Rdma], []
+    NvfsPeermem = "nvfs-peermem", NvidiaFs, Machine, Rdma, &[Route::Rdma], []
         examines "nvidia_peermem"
         why "User-space RDMA file systems (WekaFS, Spectrum Scale) need it. Local disks do not."
         look "lsmod | grep peermem" todo "sudo modprobe nvidia-peermem";
@@ -421,7 +421,7 @@ checks! {
         examines "the version of libcufile"
         why "Features depend on it: files without O_DIRECT from 1.7, route counters from 1.15, P2PDMA per transport from 1.16."
         look "ls -l /usr/local/cuda/lib64/libcufile.so*" todo "If a feature is missing, install a newer libcufile: pip install --upgrade nvidia-cufile, or the package of a newer CUDA release.";
-    LibRdma = "lib-rdma", Cufile, Machine, NoStep, &[Route::Rdma], []
+    LibRdma = "lib-rdma", Cufile, Machine, Libcufile, &[Route::Rdma], []
         examines "libraries for RDMA"
         why "Only WekaFS, Spectrum Scale and other RDMA clients need them."
         look "ldconfig -p | grep -e libmlx5 -e librdmacm -e libibverbs" todo "Debian: apt-get install rdma-core ibverbs-providers. RHEL: dnf install rdma-core.";
@@ -485,11 +485,11 @@ checks! {
         examines "the GPU Operator's configuration"
         why "With nvidia-fs 2.17.5 and later, the operator must install the open kernel modules."
         look "kubectl get clusterpolicy -o yaml | grep -A3 -e gds -e kernelModuleType" todo "Set driver.kernelModuleType to open and gds.enabled to true.";
-    RdmaStack = "rdma-stack", Limits, Machine, NoStep, &[Route::Rdma], []
+    RdmaStack = "rdma-stack", Limits, Machine, Network, &[Route::Rdma], []
         examines "DOCA or MLNX_OFED"
         why "They contain the patched NVMe and NFS drivers. Do not install both."
         look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both.";
-    RdmaIps = "rdma-ips", Limits, Machine, NoStep, &[Route::Rdma], []
+    RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."
         look "ip -br addr; rdma link" todo "Correct the list, or leave it empty for local disks.";

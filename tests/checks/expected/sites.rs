@@ -336,7 +336,7 @@ pub(crate) fn reports() -> Vec<Site> {
                 "p2pdma-healthy",
                 Route::Compat,
                 Route::Nvfs,
-                &["nvfs-loaded", "nvfs-registered", "rdma-stack"],
+                &["rdma-stack", "nvfs-loaded", "nvfs-registered"],
                 &["rdma-stack", "nvfs-loaded", "nvfs-registered"],
                 all([
                     unbacked("beegfs"),

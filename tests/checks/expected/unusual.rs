@@ -297,7 +297,7 @@ pub(crate) fn stores() -> Vec<Variant> {
         ]
     };
     vec![
-        // The stock NVMe driver is no cause: no driver reaches a virtual disk.
+        // The stock NVMe driver is not the cause: no driver reaches a virtual disk.
         bad(
             "a virtual NVMe disk of VMware, and a stock driver",
             "nvme-stock",

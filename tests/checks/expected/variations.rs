@@ -138,8 +138,8 @@ pub(crate) fn variations() -> Vec<Variant> {
             "grace",
             Route::Compat,
             Route::Nvfs,
-            &["nfs-rdma", "nvfs-loaded"],
-            &["nfs-rdma", "nvfs-loaded"],
+            &["nvfs-loaded", "nvfs-registered", "nfs-rdma"],
+            &["nvfs-loaded", "nvfs-registered", "nfs-rdma"],
             vec![
                 filesystem("nfs4"),
                 options("rw,vers=4.2,proto=tcp"),
