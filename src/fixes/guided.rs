@@ -5,7 +5,7 @@ use super::place::Place;
 use super::resume::boot_id;
 use super::spec;
 use super::statement;
-use crate::core::{Change, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
+use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
 
 /// The next action of the guided set-up.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,10 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
     // The last step is the proof, which has no fix.
     let steps = guide.steps.split_last().map_or(&[][..], |(_, steps)| steps);
     for step in steps.iter().filter(|step| matches!(step.state, StepState::Open | StepState::Unknown)) {
+        // Nothing below helps without the GPU, the place of the model or the network card.
+        if is_first(step) && waiting.is_empty() {
+            return Next::ByHand(step.title.clone(), step.advice.clone());
+        }
         for plan in &step.plans {
             if waiting.contains(&plan.id) || tried.contains(&plan.id) {
                 continue;
@@ -61,6 +65,16 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
         }
     }
     if waiting.is_empty() { Next::Prove } else { Next::Reboot(waiting.to_vec()) }
+}
+
+/// Whether an open step needs other hardware or another place of the model, and no fix does it.
+fn is_first(step: &GuideStep) -> bool {
+    let is_before_software =
+        |id: &CheckId| id.spec().step.is_some_and(|part| part.step <= crate::core::check::Step::Network);
+    step.state == StepState::Open
+        && step.checks.iter().any(is_before_software)
+        && step.plans.iter().all(|plan| plan.policy == FixPolicy::Never)
+        && !step.advice.is_empty()
 }
 
 /// The open steps without a fix, and their advice.
@@ -163,6 +177,20 @@ mod tests {
         // If no reboot is pending, the user must resolve the obstacle.
         assert!(matches!(next(&guide(vec![all.steps[1].plans[0].clone()]), &[], &[]), Next::ByHand(..)));
         assert_eq!(next(&guide(Vec::new()), &[], &[]), Next::Prove);
+    }
+
+    #[test]
+    fn nothing_is_installed_before_hardware_that_is_missing() {
+        let mut all = guide(vec![plan(DRIVER, &["sudo apt-get install -y nvidia-open"], None)]);
+        let advice = vec!["Use a network card with RDMA.".to_owned()];
+        let card = GuideStep {
+            checks: vec![CheckId::RdmaStack],
+            plans: Vec::new(),
+            advice: advice.clone(),
+            ..all.steps[0].clone()
+        };
+        all.steps.insert(0, card);
+        assert_eq!(next(&all, &[], &[]), Next::ByHand("a step".to_owned(), advice));
     }
 
     #[test]
