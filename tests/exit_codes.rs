@@ -330,7 +330,7 @@ fn completions_offer_engines_cache_states_and_shapes() {
         (&["gds-top", "bench", "model", "--engine", ""], &["gds-slab", "odirect"]),
         (&["gds-top", "bench", "model", "--cache", ""], &["cold", "hot", "as-is"]),
         (&["gds-top", "make-model", ""], &["qwen3-0.6b", "odd-sizes"]),
-        (&["gds-top", "bench", ""], &["qwen3-0.6b", "odd-sizes"]),
+        (&["gds-top", "bench", ""], &["qwen3-0.6b", "odd-sizes", "src"]),
         (&["gds-top", "inspect", "q"], &["qwen3-0.6b"]),
         (&["gds-top", "check", "/data", "--require", ""], &["compat", "direct", "proven"]),
         (&["gds-top", "config", "lint", "--st"], &["--strict"]),

@@ -22,6 +22,14 @@ _gds_top() {
         head=${current%,*},
         current=${current##*,}
     fi
+    # The values of an argument that a command takes once.
+    local once="" given="" files=""
+    case ${line[1]} in
+@once@
+    esac
+    for word in "${line[@]:2:${#line[@]}-3}"; do
+        [[ " $once " == *" $word "* ]] && given=1
+    done
     local -a COMP_WORDS=("${line[@]}")
     local COMP_CWORD=$((${#line[@]} - 1))
     _gds__top "$1" "$current" "$before"
@@ -31,8 +39,15 @@ _gds_top() {
     for word in "${COMPREPLY[@]}"; do
         # Options are offered only after a hyphen.
         [[ $word == -* && $current != -* ]] && continue
+        [[ -n $given && " $once " == *" $word "* ]] && continue
+        [[ ${line[1]} != make-model && " @shapes@ " == *" $word "* ]] && files=1
         word=$option$head$word
         found+=("${word#"$kept"}")
     done
     COMPREPLY=("${found[@]}")
+    # A model can be a file too.
+    if [[ -n $files ]]; then
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
+    fi
 }

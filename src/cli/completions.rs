@@ -39,7 +39,12 @@ fn bash(text: &str, cli: &Command) -> String {
     }
     lists.sort();
     lists.dedup();
-    text + &BASH.replace("@lists@", &lists.join(" "))
+    let once = cli.get_subcommands().filter_map(|sub| {
+        let once = sub.get_positionals().filter(|arg| !is_repeated(arg)).flat_map(names).collect::<Vec<_>>().join(" ");
+        (!once.is_empty()).then(|| format!("        {}) once=\"{once}\" ;;", sub.get_name()))
+    });
+    let function = BASH.replace("@lists@", &lists.join(" ")).replace("@shapes@", &profile_words());
+    text + &function.replace("@once@", &once.collect::<Vec<_>>().join("\n"))
 }
 
 /// The script of zsh, in which a model can be a file too, also instead of a command.
@@ -56,6 +61,13 @@ fn zsh(text: &str) -> String {
         None => line.replace(&shapes, &files),
     };
     let text: String = text.lines().map(|one| line(one) + "\n").collect();
+    // If an argument that another one follows can be missing, zsh offers the values of both.
+    let lines: Vec<&str> = text.lines().collect();
+    let needed = |(at, line): (usize, &&str)| match line.strip_prefix("'::") {
+        Some(rest) if lines.get(at + 1).is_some_and(|next| next.starts_with("'::")) => format!("':{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    let text: String = lines.iter().enumerate().map(needed).collect();
     let text = replaced(&text, ":(@", "@)'", |names| format!(":_sequence compadd - {}'", names.replace(LIST, " ")));
     let commands = r#"":: :_gds-top_commands""#;
     let first = format!(r#"': : _alternative "commands:command:_gds-top_commands" {models}'"#);

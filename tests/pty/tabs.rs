@@ -26,7 +26,7 @@ const SHELLS: [Shell; 3] = [
 ];
 
 /// Lines that have one possible end, and this end.
-const COMPLETED: [(&str, &str); 16] = [
+const COMPLETED: [(&str, &str); 18] = [
     ("gds-top ch", "eck"),
     ("gds-top bench-k", "v"),
     ("gds-top check --req", "uire"),
@@ -40,6 +40,8 @@ const COMPLETED: [(&str, &str); 16] = [
     ("gds-top bench m --engine nixl:GDS", "_MT"),
     ("gds-top bench-kv lmcache-m", "p"),
     ("gds-top bench-kv uc", "m"),
+    ("gds-top bench-kv v", "llm-fs"),
+    ("gds-top bench-kv ucm l", "ake"),
     ("gds-top fix udev", "-record"),
     ("gds-top fix --undo nvfs-lo", "ad"),
     ("gds-top config li", "nt"),
@@ -52,7 +54,9 @@ fn lines_of(shell: &Shell) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("weights"), b"").unwrap();
+    for file in ["weights", "lake", "vast"] {
+        std::fs::write(folder.path().join(file), b"").unwrap();
+    }
     let script = gds_top().args(["completions", shell.name]).output().unwrap();
     std::fs::write(folder.path().join("script"), script.stdout).unwrap();
     let mut terminal = Terminal::of(shell.name, shell.arguments, &[], (200, 50));
