@@ -271,7 +271,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
         let judged = if on {
             Judged::pass(CheckId::GpuPersistence, "persistence mode is on")
         } else {
-            let summary = "persistence mode is off: the first start of a GPU program is slow";
+            let summary = "persistence mode is off: the first GPU program starts slowly";
             // NVIDIA's known issues list it as required on Grace Hopper. On other machines, only the first start is
             // slower without it.
             let judged = if gpu.is_grace() {

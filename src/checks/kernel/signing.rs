@@ -77,7 +77,7 @@ fn unsigned_driver(ctx: &Context<'_>) -> String {
     }
     let kernel = machine::kernel_release(ctx.root).unwrap_or_default();
     if kernel.ends_with("-gke") {
-        return "Create the node pool without Secure Boot (--no-shielded-secure-boot), or sign the driver in the node's image: the key of a machine can be enrolled only at its console.".to_owned();
+        return "Create the node pool without Secure Boot (--no-shielded-secure-boot), or sign the driver in the node's image. The key of a machine can be enrolled only at its console.".to_owned();
     }
     let signed = match machine::packages::id(ctx.root).as_str() {
         "ubuntu" => format!(

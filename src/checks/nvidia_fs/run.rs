@@ -84,7 +84,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     let is_sles = machine::packages::id(ctx.root).starts_with("sles");
     if is_sles && installed.is_some() && machine::modprobe::unsupported_modules(ctx.root) == Some(false) {
         const FILE: &str = "/etc/modprobe.d/10-unsupported-modules.conf";
-        judged.finding.summary = format!("{}: SLES loads no module that SUSE does not support", judged.finding.summary);
+        judged.finding.summary = format!("{}: SLES loads only modules that SUSE supports", judged.finding.summary);
         judged = judged.found("modprobe.d", format!("{} 0", machine::modprobe::UNSUPPORTED)).advice(
             Advice::from(format!("Write `{} 1` into {FILE}, then run ", machine::modprobe::UNSUPPORTED))
                 .command("sudo modprobe nvidia-fs"),

@@ -485,9 +485,9 @@ checks! {
         examines "the GPU Operator's configuration"
         why "With nvidia-fs 2.17.5 and later, the operator must install the open kernel modules."
         look "kubectl get clusterpolicy -o yaml | grep -A3 -e gds -e kernelModuleType" todo "Set driver.kernelModuleType to open and gds.enabled to true.";
-    RdmaStack = "rdma-stack", Limits, Machine, Network, &[Route::Rdma], []
+    RdmaStack = "rdma-stack", Limits, Machine, Network, &[Route::Nvfs, Route::Rdma], []
         examines "DOCA or MLNX_OFED"
-        why "They contain the patched NVMe and NFS drivers. Do not install both."
+        why "A network file system reaches GPU memory only over RDMA. DOCA and MLNX_OFED have the drivers, and exclude each other."
         look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both.";
     RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
