@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let environment = gds_top::trust::leave_out_foreign_folders();
+    let environment =
+        gds_top::trust::leave_out_foreign_paths(|line| eprintln!("gds-top: {}", gds_top::text::sanitise_line(line)));
     if let Err(error) = environment.and_then(|()| gds_top::trust::examine_named_libraries()) {
-        eprintln!("gds-top: {error}");
+        eprintln!("gds-top: {}", gds_top::text::sanitise_line(&error));
         return ExitCode::from(2);
     }
     if let Some(reason) = gds_top::device::endings::refusal() {

@@ -5,6 +5,8 @@
 
 #[path = "attacks/destinations.rs"]
 mod destinations;
+#[path = "attacks/environment.rs"]
+mod environment;
 #[path = "program/mod.rs"]
 mod program;
 
@@ -89,7 +91,7 @@ impl Stage {
             .args(words)
             .env_clear()
             .env(name, value)
-            .env("PATH", format!("{}:{path}", self.at("bin").display()))
+            .env("PATH", format!("{}:{}:{path}", self.at("bin").display(), self.at("sbin").display()))
             .env("HOME", self.at("home"))
             .env("TMPDIR", self.at("tmp"))
             .env("XDG_CONFIG_HOME", self.at("home/.config"))
@@ -311,7 +313,10 @@ fn a_library_that_another_user_planted_is_not_loaded_by_root() {
         for words in [&["check", "/usr"][..], &["fix", "--list"], &["top", "--once"]] {
             let output = stage.run_with(words, "LD_LIBRARY_PATH", value);
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(said.contains("LD_LIBRARY_PATH is used only in part"), "{words:?}: {said}");
+            let is_said = ["is used only in part", "is not used"]
+                .iter()
+                .any(|how| said.contains(&format!("LD_LIBRARY_PATH {how}")));
+            assert!(is_said, "{words:?}: {said}");
             assert_eq!(fs::read_to_string(&mark).unwrap_or_default(), "", "{words:?} with {value}");
         }
     }
@@ -324,12 +329,15 @@ fn code_of_another_user_is_not_run_by_root() {
     if !can_attack() {
         return;
     }
-    let Ok(python) = Command::new("python3").args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).output()
+    let Ok(python) = Command::new("python3")
+        .args(["-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"])
+        .output()
     else {
         skipped("modules of Python need python3");
         return;
     };
-    let version = String::from_utf8(python.stdout).unwrap();
+    let printed = String::from_utf8(python.stdout).unwrap();
+    let (version, executable) = printed.trim().split_once(' ').unwrap();
     let stage = Stage::new();
     let mark = stage.at("mark");
     fs::write(&mark, "").unwrap();
@@ -337,12 +345,18 @@ fn code_of_another_user_is_not_run_by_root() {
     for name in ["csv", "json", "email", "os", "sys", "pathlib", "safetensors"] {
         fs::write(stage.at("work").join(format!("{name}.py")), &module).unwrap();
     }
-    let packages = stage.at("home").join(format!(".local/lib/python{}/site-packages", version.trim()));
+    let packages = stage.at("home").join(format!(".local/lib/python{version}/site-packages"));
     fs::create_dir_all(&packages).unwrap();
     fs::write(packages.join("usercustomize.py"), &module).unwrap();
     let program = stage.at("bin/python3");
     fs::write(&program, format!("#!/bin/sh\necho python3 >> {}\n", mark.display())).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    // A python3 of root that is a script, as with pyenv, starts other programs by their names.
+    fs::copy(&program, stage.at("bin/dirname")).unwrap();
+    fs::create_dir(stage.at("sbin")).unwrap();
+    let script = format!("#!/bin/sh\ndirname / > /dev/null\nexec {executable} \"$@\"\n");
+    fs::write(stage.at("sbin/python3"), script).unwrap();
+    fs::set_permissions(stage.at("sbin/python3"), Permissions::from_mode(0o755)).unwrap();
     let settings = stage.at("home/.config/gds-top/config.toml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
     let engine = format!("command:echo settings >> {}", mark.display());

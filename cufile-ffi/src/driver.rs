@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::guard::{Descriptors, refuse_endless_open};
+use crate::guard::{Descriptors, refuse_endless_open, refuse_foreign_settings};
 use crate::library::Library;
 use crate::raw::CUfileDrvProps;
 
@@ -77,12 +77,14 @@ impl Driver {
     /// a CUDA context should exist before the call (rapidsai/cudf#15293). Do not fork after it.
     ///
     /// # Errors
-    /// [`Error::Refused`] if libcufile 1.16 or later would loop forever (no /proc/modules), or if [`ENV_LOGFILE`] is
-    /// not set (see [`set_log_file`]). Otherwise the error of `cuFileDriverOpen`.
+    /// [`Error::Refused`] if libcufile 1.16 or later would loop forever (no /proc/modules), if another
+    /// user could have written the settings that root reads, or if [`ENV_LOGFILE`] is not set (see [`set_log_file`]).
+    /// Otherwise the error of `cuFileDriverOpen`.
     pub fn open(library: &Library, options: &OpenOptions) -> Result<Self, Error> {
         let f = library.need(library.symbols().driver_open, "cuFileDriverOpen")?;
         let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
         refuse_endless_open(library)?;
+        refuse_foreign_settings()?;
         if !options.log_in_working_directory && std::env::var_os(ENV_LOGFILE).is_none() {
             return Err(Error::Refused(format!(
                 "the cuFile driver was not opened: {ENV_LOGFILE} is not set, so libcufile would write cufile.log into the working directory. Set \

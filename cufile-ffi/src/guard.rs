@@ -33,6 +33,14 @@ pub(crate) fn refuse_endless_open(library: &Library) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns an error if another user could have written the settings that the library reads as root.
+pub(crate) fn refuse_foreign_settings() -> Result<(), Error> {
+    match crate::trust::foreign_settings() {
+        None => Ok(()),
+        Some(why) => Err(Error::Refused(format!("the cuFile driver was not opened: {why}"))),
+    }
+}
+
 /// While it exists, descriptor 1 refers to descriptor 2. Dropping it restores descriptors 0 and 1.
 pub(crate) struct Descriptors {
     stdin: Option<Saved>,

@@ -26,6 +26,27 @@ pub fn distrust(path: &Path) -> Option<String> {
     distrust_as(path, &[Some(0), Some(euid), unmapped_owner()])
 }
 
+/// The settings that libcufile reads at every start. No variable replaces all of them.
+const SYSTEM_SETTINGS: &str = "/etc/cufile.json";
+
+/// The reason why root must not start libcufile or a library that starts it: another user could have written the settings
+/// of the system. They name the folder of the log, which libcufile opens for writing. `None` for other users, who use
+/// the settings that they find.
+#[must_use]
+pub fn foreign_settings() -> Option<String> {
+    // SAFETY: the function has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    is_root.then(|| foreign_settings_in(Path::new(SYSTEM_SETTINGS))).flatten()
+}
+
+fn foreign_settings_in(file: &Path) -> Option<String> {
+    let why = file.symlink_metadata().is_ok().then(|| distrust(file)).flatten()?;
+    let file = file.display();
+    Some(format!(
+        "{why}, so another user could choose the settings of {file}; let only root write it: chown root {file}; chmod 644 {file}"
+    ))
+}
+
 /// The owner id of files whose owner is not mapped, if root itself is not mapped. In a container without root
 /// (Apptainer, rootless Podman), everything that the host's root installed has this owner. `None` if root is mapped,
 /// because the id can then belong to an ordinary user.
@@ -148,6 +169,16 @@ mod tests {
         }
         assert_eq!(distrust(&file), None);
         assert!(distrust(&dir.path().join("none")).is_some());
+    }
+
+    #[test]
+    fn settings_that_others_can_write_are_named_with_the_remedy() {
+        let (_dir, file) = file();
+        assert_eq!(foreign_settings_in(&file), None);
+        assert_eq!(foreign_settings_in(Path::new("/nonexistent/cufile.json")), None);
+        mode(&file, 0o666);
+        let why = foreign_settings_in(&file).unwrap();
+        assert!(why.contains("can be written by all users") && why.contains("chmod 644"), "{why}");
     }
 
     #[test]

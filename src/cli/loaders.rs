@@ -4,6 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
 use crate::machine::run_limited;
 use crate::session::live::{Loader, Python, loaders, python};
+use crate::trust::{own_path, without_foreign_home};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
@@ -54,7 +55,12 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
 fn installed(python: &Python, loaders: &[Loader]) -> Result<BTreeMap<String, String>, String> {
     let name = python.program.display();
     let mut command = Command::new(&python.program);
-    command.args(&python.arguments).arg("-c").arg(ASK).args(loaders.iter().map(|loader| loader.package));
+    command.envs(own_path().map(|path| ("PATH", path)));
+    without_foreign_home(&mut command)
+        .args(&python.arguments)
+        .arg("-c")
+        .arg(ASK)
+        .args(loaders.iter().map(|loader| loader.package));
     let ran = run_limited(&mut command, LIMIT).map_err(|e| format!("{name} could not be run: {e}"))?;
     if ran.exit_code != Some(0) {
         let said = ran.stderr.lines().last().unwrap_or("no words");

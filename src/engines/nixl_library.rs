@@ -35,13 +35,17 @@ impl Nixl {
     /// Creates an agent with the library from [`find`] and starts the plugin with named parameters.
     ///
     /// # Errors
-    /// A sentence if NIXL is not installed, if it lacks the plugin, or if the plugin does not start.
+    /// A sentence if NIXL is not installed, if root must not start cuFile, if it lacks the plugin, or if the plugin does not start.
     pub(crate) fn open(
         plugin: NixlPlugin,
         params: &[(&str, String)],
         (library, found_ns): (Library, u64),
     ) -> Result<Self, LoadError> {
         let refused = |e: nixl_ffi::Error| LoadError::Nixl(e.to_string());
+        // The plugin opens cuFile.
+        if let Some(why) = plugin.uses_cufile().then(cufile_ffi::foreign_settings).flatten() {
+            return Err(LoadError::Nixl(format!("{} was not started: {why}", plugin.name())));
+        }
         let start = Instant::now();
         let missing = plugin.uses_cufile().then(|| library.load_cuda_runtime()).flatten();
         let library_ns = found_ns + start.elapsed().as_nanos() as u64;

@@ -25,7 +25,7 @@ const BATCH_STATE: &[Cause] = &[own(
 )];
 const LIBRARY_FAULT: &[Cause] = &[own(
     "The library failed inside.",
-    "CUFILE_LOGGING_LEVEL=DEBUG CUFILE_LOGFILE_PATH=/tmp/cufile.log PROGRAM",
+    "CUFILE_LOGGING_LEVEL=DEBUG CUFILE_LOGFILE_PATH=$HOME/cufile.log PROGRAM",
     "Update libcufile; report the log to NVIDIA if it persists.",
 )];
 const RDMA: &[Cause] =

@@ -69,8 +69,8 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
             ..empty(FixId::CufileLog, Needs::Root, FixRisk::Low, FixPolicy::Ask)
         };
     }
-    let home = std::env::var("HOME").unwrap_or_else(|_| "/var/tmp".to_owned());
-    let home = if root.is_live() { home } else { "/var/tmp".to_owned() };
+    // Other users can create files in the shared folders for temporary files, so none of these is named.
+    let home = std::env::var("HOME").ok().filter(|_| root.is_live()).unwrap_or_else(|| "/home/NAME".to_owned());
     FixPlan {
         why: "Only cufile.log has the reasons for a fallback. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
               directory. gds-top sets it for its child processes. For other programs, set it in the shell that starts them. The library does not expand variables in the name."

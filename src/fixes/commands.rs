@@ -2,7 +2,7 @@
 
 use crate::core::units;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc;
 
 /// Runs a command of a plan, see [`run_streamed`]. As root, `sudo` is omitted. A command that asks for a password
@@ -21,7 +21,7 @@ pub fn run_for_root(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(),
 fn run_attached(argv: &[String]) -> Result<(), String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
     let found = crate::trust::program(program)?;
-    match Command::new(found).args(arguments).env("LC_ALL", "C").status() {
+    match crate::trust::system_command(&found).args(arguments).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(status.to_string()),
         Err(e) => Err(format!("it cannot be started: {e}")),
@@ -35,9 +35,8 @@ fn run_attached(argv: &[String]) -> Result<(), String> {
 pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
     let found = crate::trust::program(program)?;
-    let mut child = Command::new(found)
+    let mut child = crate::trust::system_command(&found)
         .args(arguments)
-        .env("LC_ALL", "C")
         // Without this, Debian's package managers ask questions on the terminal.
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())

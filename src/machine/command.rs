@@ -62,8 +62,8 @@ fn is_smart_log(argv: &[String]) -> bool {
 pub(super) fn run(argv: &[String], limit: Duration) -> Option<CommandOutput> {
     let (program, arguments) = argv.split_first()?;
     let program = crate::trust::program(program).ok()?;
-    let mut command = Command::new(program);
-    command.args(arguments).env("LC_ALL", "C").env("SYSTEMD_PAGER", "").env("SYSTEMD_COLORS", "0");
+    let mut command = crate::trust::system_command(&program);
+    command.args(arguments).env("SYSTEMD_PAGER", "").env("SYSTEMD_COLORS", "0");
     let ran = run_limited(&mut command, limit).ok()?;
     Some(CommandOutput { argv: argv.to_vec(), exit_code: ran.exit_code, stdout: ran.stdout, stderr: ran.stderr })
 }

@@ -1,4 +1,5 @@
-//! Keeps folders of other users out of the variables from which root loads code.
+//! Keeps files and folders of other users out of the variables from which root loads code and settings, and into which
+//! libraries write.
 
 use super::distrust;
 use std::ffi::{OsStr, OsString};
@@ -8,28 +9,60 @@ use std::path::Path;
 use std::process::Command;
 
 /// Lists of folders in which the dynamic linker and Python look for code. An empty part is the working directory.
-const VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "PYTHONUSERBASE"];
+const LISTS: [&str; 2] = ["LD_LIBRARY_PATH", "PYTHONUSERBASE"];
 
-/// Starts the program again without such folders, if root runs it and a variable names any. The dynamic linker reads
-/// its variable only at the start of a process. Returns if there is nothing to leave out.
+/// Files of libcufile. A name without a slash is a file in the working directory. The settings name a folder for logs,
+/// and libcufile opens its log for writing.
+const FILES: [&str; 2] = ["CUFILE_ENV_PATH_JSON", "CUFILE_LOGFILE_PATH"];
+
+/// Variables of libraries begin with these names. Many of them name code, settings, caches or logs, and new versions
+/// have more. So each of them is examined if it contains a path.
+const LIBRARIES: [&str; 12] =
+    ["CUFILE_", "CUDA_", "NVTX_", "NVIDIA_", "__NVML_", "NCCL_", "NIXL_", "UCX_", "MLX5_", "IBV_", "RDMAV_", "KVIKIO_"];
+
+/// Variables of the C library and of Python with the same effect.
+const OTHERS: [&str; 4] = ["GCONV_PATH", "LOCPATH", "PYTHONPYCACHEPREFIX", "SSLKEYLOGFILE"];
+
+/// The variables that commands of the system keep if root runs them, in addition to PATH. None of them names code.
+const KEPT: [&str; 13] = [
+    "LANG",
+    "TERM",
+    // It has no folders of other users, see `leave_out_foreign_paths`.
+    "LD_LIBRARY_PATH",
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "FTP_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
+
+/// Folders that commands of the system keep if no other user can change them.
+const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
+
+/// Starts the program again without such files and folders, if root runs it and a variable names any. The dynamic linker
+/// reads its variable only at the start of a process. Returns if there is nothing to leave out. `say` is called with a
+/// sentence for each of them, which can contain text of other users.
 ///
 /// # Errors
 /// Returns a sentence if the program cannot be started again.
-pub fn leave_out_foreign_folders() -> Result<(), String> {
+pub fn leave_out_foreign_paths(say: fn(&str)) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let changed: Vec<(&str, OsString)> = VARIABLES
-        .into_iter()
-        .filter_map(|name| {
-            let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-            let (kept, left_out) = trusted(&value);
-            for why in &left_out {
-                eprintln!("gds-top: {name} is used only in part, because {why}");
-            }
-            (!left_out.is_empty()).then_some((name, kept))
-        })
-        .collect();
+    let mut changed = Vec::new();
+    for (name, value) in std::env::vars_os().filter(|(_, value)| !value.is_empty()) {
+        let Some((kept, why)) = without_foreign(&name, &value) else { continue };
+        let how = if kept.is_empty() { "is not used" } else { "is used only in part" };
+        for why in why {
+            say(&format!("{} {how}, because {why}", name.display()));
+        }
+        changed.push((name, kept));
+    }
     if changed.is_empty() {
         return Ok(());
     }
@@ -47,6 +80,76 @@ pub fn leave_out_foreign_folders() -> Result<(), String> {
         }
     }
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
+}
+
+/// The part of a variable that names nothing of another user, and the reasons why the rest is left out. `None` if
+/// nothing is left out.
+fn without_foreign(name: &OsStr, value: &OsStr) -> Option<(OsString, Vec<String>)> {
+    let is = |names: &[&str]| names.iter().any(|known| name == OsStr::new(known));
+    if is(&LISTS) {
+        let (kept, left_out) = trusted(value);
+        return (!left_out.is_empty()).then_some((kept, left_out));
+    }
+    let why = if is(&FILES) {
+        foreign(Path::new(value))
+    } else if is(&OTHERS) || LIBRARIES.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes())) {
+        let parts = value.as_bytes().split(|byte| b":;,=".contains(byte)).filter(|part| part.contains(&b'/'));
+        parts.map(|part| Path::new(OsStr::from_bytes(part))).find_map(foreign)
+    } else {
+        None
+    };
+    why.map(|why| (OsString::new(), vec![why]))
+}
+
+/// A command of the system. Such commands start other programs and read settings that variables name. So root gives
+/// them only known variables, a PATH without folders of other users, and / as the working directory.
+#[must_use]
+pub fn system_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    if let Some(path) = own_path() {
+        let own = |name: &&str| std::env::var_os(name).is_some_and(|folder| foreign(Path::new(&folder)).is_none());
+        let kept = KEPT.into_iter().chain(OWN_FOLDERS.into_iter().filter(own));
+        // Interpreters also search the working directory.
+        command.current_dir("/").env_clear().env("PATH", path);
+        command.envs(kept.filter_map(|name| Some((name, std::env::var_os(name)?))));
+    }
+    command.env("LC_ALL", "C");
+    command
+}
+
+/// A PATH without folders of other users. The folders of the system are added, and relative parts are left out.
+fn path_of_root(path: &OsStr) -> OsString {
+    let parts =
+        path.as_bytes().split(|byte| *byte == b':').chain(super::SYSTEM_FOLDERS.as_bytes().split(|b| *b == b':'));
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for part in parts.filter(|part| part.starts_with(b"/")) {
+        if !kept.contains(&part) && foreign(Path::new(OsStr::from_bytes(part))).is_none() {
+            kept.push(part);
+        }
+    }
+    OsString::from_vec(kept.join(&b':'))
+}
+
+/// The PATH for scripts and interpreters that root starts: `python3` can be a script that starts `bash`. `None` if
+/// another user runs the program, who keeps the own PATH.
+#[must_use]
+pub fn own_path() -> Option<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    rustix::process::geteuid().is_root().then(|| path_of_root(&path))
+}
+
+/// Removes HOME from a child of root if another user can change that folder. CUDA and Python packages write caches there
+/// and load code from them. Without HOME, most of them use the home directory of root.
+pub fn without_foreign_home(command: &mut Command) -> &mut Command {
+    if has_foreign_home() { command.env_remove("HOME") } else { command }
+}
+
+/// Whether root runs the program and another user can change the folder in HOME. sudo and containers can keep that
+/// variable.
+#[must_use]
+pub fn has_foreign_home() -> bool {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    rustix::process::geteuid().is_root() && home.is_some_and(|home| foreign(Path::new(&home)).is_some())
 }
 
 /// Examines the libraries that the variables of this program name.
@@ -72,11 +175,7 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     let mut left_out = Vec::new();
     // The dynamic linker also accepts semicolons.
     for part in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
-        let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
-        // A folder that does not exist could be created by a user who can change the nearest one above it.
-        let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        let existing = absolute.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(&absolute);
-        match distrust(existing).or_else(|| (existing != absolute).then(|| open_to_all(existing)).flatten()) {
+        match foreign(if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) }) {
             None => kept.push(part),
             Some(why) => left_out.push(why),
         }
@@ -84,11 +183,20 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     (OsString::from_vec(kept.join(&b':')), left_out)
 }
 
-/// The reason why every user could create a folder in `above`, also if its entries are protected by the sticky bit.
+/// The reason why another user could have written this file or folder, or could create it. `None` if only root and the
+/// effective user can.
+fn foreign(path: &Path) -> Option<String> {
+    // A missing file could be created by a user who can change the nearest folder above it.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let existing = absolute.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(&absolute);
+    distrust(existing).or_else(|| (existing != absolute).then(|| open_to_all(existing)).flatten())
+}
+
+/// The reason why every user could create an entry of `above`, also if its entries are protected by the sticky bit.
 fn open_to_all(above: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let mode = above.metadata().ok()?.mode();
-    (mode & 0o002 != 0).then(|| format!("every user can create folders in {}", above.display()))
+    (mode & 0o002 != 0).then(|| format!("every user can create files in {}", above.display()))
 }
 
 #[cfg(test)]
@@ -113,5 +221,43 @@ mod tests {
         fs::create_dir(open.join("own")).unwrap();
         let list = format!("{0}/own:{0}/later", open.display());
         assert_eq!(trusted(OsStr::new(&list)).0, OsStr::new(&format!("{}/own", open.display())));
+    }
+
+    #[test]
+    fn variables_that_name_files_of_others_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (open, own) = (dir.path().join("open"), dir.path().join("own"));
+        for (folder, mode) in [(&open, 0o1777), (&own, 0o755)] {
+            fs::create_dir(folder).unwrap();
+            fs::set_permissions(folder, Permissions::from_mode(mode)).unwrap();
+            fs::write(folder.join("file"), "").unwrap();
+            fs::set_permissions(folder.join("file"), Permissions::from_mode(0o644)).unwrap();
+        }
+        fs::write(own.join("of-all"), "").unwrap();
+        fs::set_permissions(own.join("of-all"), Permissions::from_mode(0o666)).unwrap();
+        let is_kept = |name: &str, value: String| without_foreign(OsStr::new(name), OsStr::new(&value)).is_none();
+        let (open, own) = (open.display(), own.display());
+        for name in ["CUFILE_ENV_PATH_JSON", "CUFILE_LOGFILE_PATH", "CUDA_CACHE_PATH", "UCX_LOG_FILE", "LOCPATH"] {
+            assert!(is_kept(name, format!("{own}/file")) && is_kept(name, format!("{own}/later")), "{name}");
+            assert!(is_kept(name, format!("{open}/file")), "{name}");
+            // Another user can create a missing file in a folder like /tmp.
+            assert!(!is_kept(name, format!("{open}/later")) && !is_kept(name, format!("{own}/of-all")), "{name}");
+        }
+        assert!(!is_kept("UCX_LOG_FILE", format!("file:{open}/later")));
+        assert!(!is_kept("NIXL_PLUGIN_DIR", format!("{own};{open}/later")));
+        assert!(
+            is_kept("CUFILE_LOGGING_LEVEL", "DEBUG".to_owned()) && is_kept("CUDA_VISIBLE_DEVICES", "0,1".to_owned())
+        );
+        assert!(is_kept("MODEL", format!("{open}/later")), "a variable of a watched program");
+    }
+
+    #[test]
+    fn the_path_of_root_has_only_absolute_folders_that_no_other_user_can_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+        let path = path_of_root(OsStr::new(&format!("{}:.::bin:/usr/bin:{}/later", open.display(), open.display())));
+        assert_eq!(path, "/usr/bin:/usr/sbin:/sbin:/bin");
     }
 }

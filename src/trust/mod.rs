@@ -12,7 +12,9 @@ mod walk;
 
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use destination::{Destination, Unfinished};
-pub use environment::{examine_named_libraries, leave_out_foreign_folders};
+pub use environment::{
+    examine_named_libraries, has_foreign_home, leave_out_foreign_paths, own_path, system_command, without_foreign_home,
+};
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, shown};
 pub use maker::Maker;

@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FindingFact};
+use crate::text::quoted;
 
 /// Whether the directory of the log is missing. Every open then fails.
 pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
@@ -22,7 +23,7 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
         return Judged::info(ID, "each program leaves cufile.log in its working directory")
             .found("cufile.json", "no logging.dir")
             .advice(
-                Advice::run("export CUFILE_LOGFILE_PATH=/var/tmp/cufile.log")
+                Advice::run("export CUFILE_LOGFILE_PATH=$HOME/cufile.log")
                     .text(" for one place. The runs of gds-top write it to a temporary directory."),
             );
     };
@@ -36,7 +37,7 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
             .fact(FindingFact::MissingFolder(folder.clone()))
             .missing(Cost::Root, EVERY)
             .advice(
-                Advice::run(format!("sudo mkdir -p -m 1777 {folder}"))
+                Advice::run(format!("sudo mkdir -p -m 1777 {}", quoted(&folder)))
                     .text(format!(", or correct logging.dir in {origin}.")),
             )
     } else {

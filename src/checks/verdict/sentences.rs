@@ -79,7 +79,7 @@ pub(crate) fn advice(
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
-                "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=/tmp/cufile.log, then run `gds-top explain - < /tmp/cufile.log`."
+                "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=$HOME/cufile.log, then run `gds-top explain - < $HOME/cufile.log`."
             )
         }
         ([], Some(goal)) => {

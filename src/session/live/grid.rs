@@ -213,8 +213,10 @@ impl Session {
 
     fn spawn_grid(&self, order: &GridOrder) -> std::io::Result<ChildProcess> {
         let log = self.scratch.path().join("cufile.log");
-        let mut child =
-            ChildProcess::start(Command::new(&self.config.exe).arg("__io").env("CUFILE_LOGFILE_PATH", log))?;
+        let mut command = Command::new(&self.config.exe);
+        let mut child = ChildProcess::start(
+            crate::trust::without_foreign_home(&mut command).arg("__io").env("CUFILE_LOGFILE_PATH", log),
+        )?;
         // The child reads the complete order before it writes anything, so a deadlock is not possible.
         if let Some(mut stdin) = child.stdin.take() {
             stdin.write_all(&serde_json::to_vec(order)?)?;

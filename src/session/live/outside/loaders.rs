@@ -2,7 +2,7 @@
 
 use crate::core::LOADERS;
 use crate::text::quoted;
-use crate::trust::distrust;
+use crate::trust::{has_foreign_home, own_path};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -94,9 +94,8 @@ pub fn python() -> Result<Python, String> {
         None if is_root => crate::trust::program("python3")?.into_os_string(),
         None => "python3".into(),
     };
-    // sudo and containers can keep HOME of another user. Python imports `usercustomize` and .pth files from there.
-    let is_foreign = |home: OsString| distrust(Path::new(&home)).is_some();
-    let arguments = if is_root && std::env::var_os("HOME").is_some_and(is_foreign) { vec!["-s"] } else { Vec::new() };
+    // Python imports `usercustomize` and .pth files from there.
+    let arguments = if has_foreign_home() { vec!["-s"] } else { Vec::new() };
     Ok(Python { program, arguments })
 }
 
@@ -108,7 +107,9 @@ pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
     let script = write(&loader, folder).map_err(|error| format!("its script could not be written: {error}"))?;
     let arguments: String = arguments.iter().map(|argument| format!("{argument} ")).collect();
     let (program, script) = (program.to_string_lossy(), script.to_string_lossy());
-    Ok(format!("exec {} {arguments}-u {} {{model}} {{gpu}}", quoted(&program), quoted(&script)))
+    let path = own_path().map(|path| format!("PATH={}; ", quoted(&path.to_string_lossy()))).unwrap_or_default();
+    let home = if has_foreign_home() { "unset HOME; " } else { "" };
+    Ok(format!("{path}{home}exec {} {arguments}-u {} {{model}} {{gpu}}", quoted(&program), quoted(&script)))
 }
 
 fn write(loader: &Loader, folder: &Path) -> std::io::Result<PathBuf> {
