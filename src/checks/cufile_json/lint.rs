@@ -25,14 +25,48 @@ pub(super) struct Linter<'a> {
     pub(super) problems: Vec<Problem>,
     /// The number of ignored keys that are not listed, and the position of the first of them.
     untold: (usize, usize),
+    /// Whether names are suggested for unknown keys. The search takes longer than all other rules.
+    suggests: bool,
+    /// The number of problems of any kind that are not listed, the position of the first, and the worst severity.
+    more: Option<(usize, usize, Severity)>,
 }
+
+/// The maximum number of listed problems.
+const MOST_PROBLEMS: usize = 250;
 
 /// The maximum number of listed keys without effect. A file with thousands of unknown keys is not a cufile.json.
 const MOST_WITHOUT_EFFECT: usize = 100;
 
 /// Parses and lints a file. Returns the document if it could be parsed.
 pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, Vec<Problem>) {
-    let mut linter = Linter::new(text, around);
+    let (document, mut linter) = linted(Linter::new(text, around));
+    if let Some((number, at, severity)) = linter.more.take() {
+        let (line, column) = syntax::place(text, at);
+        linter.problems.push(Problem {
+            rule: "L2".to_owned(),
+            severity,
+            line,
+            column,
+            key: None,
+            what: format!("{number} more problems are not listed; the first is here"),
+            why: "Only the first problems of a file are listed.".to_owned(),
+            todo: "Correct the listed ones first.".to_owned(),
+        });
+    }
+    linter.problems.sort_by_key(|problem| (problem.line, problem.column));
+    (document, linter.problems)
+}
+
+/// The listed problems that make libcufile reject a file.
+pub(super) fn errors(text: &str, around: &Surroundings<'_>) -> Vec<Problem> {
+    let (_, mut linter) = linted(Linter { suggests: false, ..Linter::new(text, around) });
+    linter.problems.retain(|problem| problem.severity == Severity::Error);
+    linter.problems.sort_by_key(|problem| (problem.line, problem.column));
+    linter.problems
+}
+
+fn linted(mut linter: Linter<'_>) -> (Option<Document>, Linter<'_>) {
+    let text = linter.text;
     // A rejected file is parsed as far as possible, so that all problems are reported at once.
     let (document, is_accepted) = match syntax::parse(text) {
         Ok(document) => (Some(document), true),
@@ -44,7 +78,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
             (document, false)
         }
     };
-    let Some(document) = document else { return (None, linter.problems) };
+    let Some(document) = document else { return (None, linter) };
     linter.document(&document);
     linter.object("", &document.top);
     linter.together(&document.top);
@@ -61,8 +95,7 @@ pub(crate) fn lint(text: &str, around: &Surroundings<'_>) -> (Option<Document>, 
             "Remove them; this may be the file of another program.",
         );
     }
-    linter.problems.sort_by_key(|problem| (problem.line, problem.column));
-    (is_accepted.then_some(document), linter.problems)
+    (is_accepted.then_some(document), linter)
 }
 
 /// The only key that a release removed and whose old files are still in use.
@@ -75,7 +108,7 @@ pub(super) const SILENT: &str = "libcufile ignores it silently.";
 
 impl<'a> Linter<'a> {
     pub(super) fn new(text: &'a str, around: &'a Surroundings<'a>) -> Self {
-        Self { text, around, problems: Vec::new(), untold: (0, 0) }
+        Self { text, around, problems: Vec::new(), untold: (0, 0), suggests: true, more: None }
     }
 
     /// Reports a warning about a node.
@@ -102,6 +135,11 @@ impl<'a> Linter<'a> {
         why: &str,
         todo: impl Into<String>,
     ) {
+        if self.problems.len() >= MOST_PROBLEMS {
+            let (number, first, worst) = self.more.unwrap_or((0, at, severity));
+            self.more = Some((number + 1, first.min(at), worst.min(severity)));
+            return;
+        }
         let (line, column) = syntax::place(self.text, at);
         self.problems.push(Problem {
             rule: rule.to_owned(),
@@ -246,7 +284,7 @@ impl<'a> Linter<'a> {
         if self.is_enough(at) {
             return;
         }
-        let todo = match nearest(dotted) {
+        let todo = match self.suggests.then(|| nearest(dotted)).flatten() {
             Some(near) => format!("Check the name; a similar one is {near}."),
             None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
         };

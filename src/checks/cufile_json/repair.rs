@@ -2,9 +2,9 @@
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
-use super::lint::{Linter, Surroundings, fitting, lint};
+use super::lint::{self, Linter, Surroundings, fitting};
 use super::syntax::{self, Kind, place};
-use super::types::{Problem, Severity};
+use super::types::Problem;
 use crate::machine::Root;
 use serde_json::Value;
 
@@ -70,9 +70,9 @@ pub fn repair(root: &Root, text: &str) -> Repaired {
 fn errors(text: &str, around: &[Surroundings<'_>; 2]) -> Vec<(Problem, usize)> {
     let mut out: Vec<(Problem, usize)> = Vec::new();
     for (which, around) in around.iter().enumerate() {
-        for problem in lint(text, around).1 {
+        for problem in lint::errors(text, around) {
             let is_new = !out.iter().any(|(known, _)| (known.line, known.column) == (problem.line, problem.column));
-            if problem.severity == Severity::Error && is_new {
+            if is_new {
                 out.push((problem, which));
             }
         }
@@ -240,5 +240,30 @@ mod tests {
                 proptest::prop_assert!(syntax::parse(&repaired.text).is_ok());
             }
         }
+    }
+
+    /// Each of these files took half a minute or more without a limit.
+    #[test]
+    fn a_file_with_thousands_of_values_or_problems_takes_little_time() {
+        let many = |number: usize, one: &dyn Fn(usize) -> String| (0..number).map(one).collect::<Vec<_>>().join(",");
+        let table = many(3_000, &|n| format!("\"{n}\":{{\"rdma_dev_addr_list\":[1]}}"));
+        let wrong = many(200, &|n| format!("\"{}{n}\":1", "k".repeat(70)));
+        let texts = [
+            format!("{{\"fs\":{{\"lustre\":{{\"mount_table\":{{{table}}}}}}}}}"),
+            format!("{{\"denylist\":{{\"mounts\":[{}]}}}}", many(29_000, &|n| format!("\"/{n}\""))),
+            format!(
+                "{{{wrong},\"properties\":{{\"io_batchsize\":\"x\"}},{}}}",
+                many(300, &|_| "\"logging\":{\"level\":5}".to_owned())
+            ),
+        ];
+        let (_keep, root) = nowhere();
+        let began = std::time::Instant::now();
+        for text in &texts {
+            let around = Surroundings { version: None, ranges: &Value::Null, exists: &|_| true, is_folder: &|_| true };
+            let problems = lint::lint(text, &around).1;
+            assert!(problems.len() < 400, "{} problems", problems.len());
+            let _ = repair(&root, text);
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 }

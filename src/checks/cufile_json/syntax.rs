@@ -7,6 +7,9 @@ use serde_json::{Map, Number, Value};
 /// The maximum nesting depth. Real files are less deep, and a malicious file must not exhaust the stack.
 const MAX_DEPTH: usize = 100;
 
+/// The maximum number of values. Real files have about a hundred, and some rules compare all values of a list.
+const MOST_VALUES: usize = 30_000;
+
 /// The maximum number of listed errors.
 const MOST_PASSED: usize = 50;
 
@@ -127,13 +130,13 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
 
 /// Parses a file as libcufile does.
 pub(crate) fn parse(text: &str) -> Result<Document, Mistake> {
-    Reader { text, bytes: text.as_bytes(), at: 0, passed: None }.document()
+    Reader { text, bytes: text.as_bytes(), at: 0, values: 0, passed: None }.document()
 }
 
 /// Parses a file that libcufile rejects, as far as possible. Returns all errors in order, and the content without
 /// them. Parsing can stop at the last error.
 pub(crate) fn parse_on(text: &str) -> (Option<Document>, Vec<Mistake>) {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, passed: Some(Vec::new()) };
+    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0, values: 0, passed: Some(Vec::new()) };
     let document = reader.document();
     let mut mistakes = reader.passed.unwrap_or_default();
     match document {
@@ -149,6 +152,8 @@ struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    /// The number of values so far.
+    values: usize,
     /// The errors so far. `None` if parsing stops at the first error.
     passed: Option<Vec<Mistake>>,
 }
@@ -222,6 +227,14 @@ impl Reader<'_> {
                 self.at,
                 format!("nested deeper than {MAX_DEPTH} levels"),
                 "No key of cufile.json is that deep.",
+            );
+        }
+        self.values += 1;
+        if self.values > MOST_VALUES {
+            return self.wrong(
+                self.at,
+                format!("more than {MOST_VALUES} values"),
+                "No cufile.json needs that many; this is probably the file of another program.",
             );
         }
         let start = self.at;

@@ -5,6 +5,7 @@ use super::lint::{FATAL, Linter};
 use super::syntax::{Kind, Node};
 use super::types::{Hardware, Problem, Severity};
 use crate::core::check::names;
+use std::collections::HashSet;
 
 impl Linter<'_> {
     pub(super) fn together(&mut self, top: &Node) {
@@ -223,7 +224,8 @@ impl Linter<'_> {
         const KEY: &str = "properties.posix_pool_slab_size_kb";
         let Some(node @ Node { kind: Kind::List(items), .. }) = top.at(KEY) else { return };
         let sizes: Vec<u64> = items.iter().filter_map(number).collect();
-        let twice = (1..sizes.len()).find(|at| sizes[..*at].contains(&sizes[*at])).map(|at| sizes[at]);
+        let mut seen = HashSet::new();
+        let twice = sizes.iter().find(|size| !seen.insert(**size)).copied();
         let what = if sizes.contains(&0) {
             "a slab has the size 0".to_owned()
         } else if let Some(size) = twice {

@@ -6,6 +6,7 @@ use super::lint::{FATAL, Linter, SILENT};
 use super::nearest::distance;
 use super::syntax::{Kind, Node};
 use super::types::Severity;
+use std::collections::HashSet;
 
 /// The storage drivers that register with nvidia-fs, and the SCSI drivers that libcufile names (module names).
 const DRIVERS: &[&str] = &[
@@ -158,8 +159,9 @@ impl Linter<'_> {
             "denylist.filesystems" => FILE_SYSTEMS,
             _ => &[],
         };
-        for (number, (at, name)) in texts.iter().enumerate() {
-            if texts[..number].iter().any(|(_, earlier)| earlier == name) && !key.ends_with("_order") {
+        let mut seen = HashSet::new();
+        for (at, name) in texts {
+            if !seen.insert(name) && !key.ends_with("_order") {
                 let what = format!("\"{name}\" is in {key} twice");
                 self.say("L8", Severity::Warning, *at, key, what, "Only one of them counts.", "Remove one.");
             } else if name.is_empty()
