@@ -357,10 +357,10 @@ impl Journal {
         }
     }
 
-    /// Removes the journal below `--root` if no fix is applied there any more.
+    /// Removes the journal and its directory if no fix is applied any more, also after a refused fix.
     pub(super) fn tidy(&self, place: &Place) {
         let is_empty = || self.all_names().iter().all(|name| [".", "..", LOCK].iter().any(|known| name == known));
-        if place.is_live() || !is_empty() {
+        if !is_empty() {
             return;
         }
         if let (Ok(folder), Ok(chain)) = (&self.folder, place.chain()) {

@@ -58,7 +58,7 @@ impl Place {
     }
 
     /// A copy of a machine: a directory tree, or a capture without its `capture.json`. The files of a capture are
-    /// below `files/`. The journal is in its directory `.gds-top`, and is removed after the last undo.
+    /// below `files/`. The journal is in its directory `.gds-top`.
     ///
     /// # Errors A sentence if it is not a directory, or if it is the machine itself.
     pub fn folder(folder: &Path) -> Result<Self, String> {

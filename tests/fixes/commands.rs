@@ -90,6 +90,22 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
     assert!(Journal::open(&place(&folder)).entries().is_empty());
 }
 
+/// The journal of the machine, like that of root in /var/lib: a fix that is refused or undone leaves no directory.
+#[test]
+fn a_fix_that_is_refused_or_undone_leaves_no_journal() {
+    let (_keep, folder) = folder();
+    fs::create_dir(folder.join("made")).unwrap();
+    fs::write(folder.join("made/setting.json"), "changed since the plan\n").unwrap();
+    let refused = fixes::apply_with(&plan(&folder, &[]), &place(&folder), &mut |_| true, &mut |_| Ok(()));
+    assert!(matches!(refused.unwrap_err().cause(), FixError::Changed { .. } | FixError::File { .. }));
+    assert!(!folder.join("state").exists());
+    fs::remove_dir_all(folder.join("made")).unwrap();
+    fixes::apply_with(&plan(&folder, &[]), &place(&folder), &mut |_| true, &mut |_| Ok(())).unwrap();
+    assert!(folder.join("state/journal").exists());
+    fixes::undo_with(ID, &place(&folder), &mut |_| true, &mut |_| Ok(())).unwrap();
+    assert!(!folder.join("state").exists());
+}
+
 #[test]
 fn a_cut_at_any_step_is_finished_or_rolled_back_and_started_commands_are_named() {
     let mut steps = Vec::new();
