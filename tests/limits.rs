@@ -230,3 +230,39 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+/// The largest resident memory of a command in KiB, read until its end.
+fn peak_kib(words: &[&str], temporary: &Path) -> u64 {
+    let mut command = Command::new(PROGRAM);
+    command.args(words).env_clear().envs(VARIABLES).env("TMPDIR", temporary);
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+        most = most.max(kib.unwrap_or(0));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(most > 0, "{words:?} ended before its memory was read");
+    most
+}
+
+/// The tables of the compressor's level would need 84 MiB.
+#[test]
+fn a_recording_needs_little_memory_when_it_is_compressed_at_the_end() {
+    let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let model = folder.path().join("model").display().to_string();
+    let made = Command::new(PROGRAM).args(["make-model", "odd-sizes", &model, "--yes", "--scale", "0.05"]).output();
+    assert!(made.unwrap().status.success());
+    let bench =
+        ["bench", &model, "--target", "host", "--cache", "as-is", "--engine", "pread", "--repeat", "1", "--yes"];
+    let file = folder.path().join("r.gdsrec").display().to_string();
+    let plain = peak_kib(&bench, temporary.path());
+    let recorded = peak_kib(&[&bench[..], &["--record", &file]].concat(), temporary.path());
+    println!("bench: {plain} KiB, with --record: {recorded} KiB");
+    assert!(Path::new(&file).exists());
+    assert!(recorded < plain + 40 * 1024, "{plain} KiB, with --record {recorded} KiB");
+}
