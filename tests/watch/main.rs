@@ -16,5 +16,6 @@ mod plain;
 mod programs;
 mod real;
 mod routes;
+mod survivors;
 mod timeline;
 mod wheels;

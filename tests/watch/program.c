@@ -539,7 +539,12 @@ int main(int count, char **words)
             kill(getpid(), SIGKILL);
         else if (!strcmp(words[i], "sleep"))
             usleep(number * 1000);
-        else if (!strcmp(words[i], "wait")) {
+        else if (!strcmp(words[i], "mark"))
+            close(open(words[i + 1], O_CREAT | O_WRONLY, 0600));
+        else if (!strcmp(words[i], "until")) {
+            while (access(words[i + 1], F_OK) != 0)
+                usleep(5000);
+        } else if (!strcmp(words[i], "wait")) {
             open(path, O_RDONLY | O_DIRECT);
             puts("waiting");
             fflush(stdout);
