@@ -378,7 +378,7 @@ fn bash() -> Option<std::path::PathBuf> {
     ["/bin/bash", "/usr/bin/bash"].iter().map(std::path::PathBuf::from).find(|path| path.exists())
 }
 
-/// What the completions of bash offer for the last one of these words.
+/// The offers of the completions of bash for the last one of these words.
 fn completed(bash: &Path, script: &Path, words: &[&str]) -> Vec<String> {
     const ASK: &str = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
         _gds_top "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s\n' "${COMPREPLY[@]}""#;

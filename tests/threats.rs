@@ -69,7 +69,7 @@ fn asserts(body: &str, all: &Functions, depth: u32) -> bool {
     direct.iter().any(|word| body.contains(word)) || (depth > 0 && called())
 }
 
-/// Why a name in the threat model is no proof.
+/// The reason why a test proves nothing.
 fn objection(name: &str, programs: &[Functions]) -> Option<String> {
     let is_test = |attributes: &str| attributes.contains("#[test]");
     let found: Vec<(&Functions, &(String, String))> = programs

@@ -113,7 +113,7 @@ fn a_writer_that_is_broken_off_leaves_nothing_behind_and_the_earlier_model_whole
 fn an_earlier_synthetic_model_is_replaced_whole() {
     let dir = TempDir::new().unwrap();
     synth("qwen2.5-7b", dir.path(), 0.0003, 0).unwrap();
-    // An incomplete file of a killed writer, whose process has ended.
+    // An incomplete file of a killed writer.
     std::fs::write(dir.path().join(".model.safetensors.4294967294.gds-top-partial"), "x").unwrap();
     let model = synth("qwen3-0.6b", dir.path(), 0.001, 0).unwrap();
     assert_eq!(model.tensors.len(), 311);

@@ -131,7 +131,7 @@ fn path_of_root(path: &OsStr) -> OsString {
 }
 
 /// The PATH for scripts and interpreters that root starts: `python3` can be a script that starts `bash`. `None` if
-/// another user runs the program, who keeps the own PATH.
+/// another user runs the program. Such a user keeps PATH as it is.
 #[must_use]
 pub fn own_path() -> Option<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -284,7 +284,7 @@ fn the_inner_of_two_nested_sessions_records_and_the_outer_names_its_program() {
     assert_eq!(facts["in_other_session"], serde_json::json!([program.to_string_lossy()]));
     assert_eq!(facts["unrecorded"], serde_json::json!([]));
     assert_eq!(outer.advice(), ["other-session"]);
-    // The memory that the inner session shares with its program is no file of the outer program.
+    // The outer program does not use the memory that the inner session shares with its program.
     let files = facts["transfers"].as_array().unwrap();
     assert!(files.iter().all(|file| !file["path"].as_str().unwrap().contains("gds-top-watch-")), "{files:?}");
 }

@@ -18,7 +18,7 @@ fn wait_for(path: &Path) {
     }
 }
 
-/// What another user puts in the place of the shared file.
+/// The object that another user puts in the place of the shared file.
 #[derive(Clone, Copy, Debug)]
 enum Planted {
     Link,

@@ -56,15 +56,15 @@ fn a_refused_call_and_wrong_bytes_are_results() {
     let built = standins::build().unwrap();
     let nixl = ("GDS_TOP_NIXL", built.nixl.to_str().unwrap());
     let more = [&["--variants", "nixl-gds"][..], &SET].concat();
-    for (told, part) in [
+    for (failure, part) in [
         ("register_mem:-2", "nixl_capi_register_mem of memory"),
         ("register_mem:-2:9", "nixl_capi_register_mem of a file"),
         ("create_xfer_req:-2", "nixl_capi_create_xfer_req of a write"),
         ("get_xfer_status:-2:2", "a transfer of 8 chunks"),
     ] {
-        let (report, status) = place.report("lmcache-nixl", &more, &[nixl, ("STANDIN_NIXL_FAIL", told)]);
+        let (report, status) = place.report("lmcache-nixl", &more, &[nixl, ("STANDIN_NIXL_FAIL", failure)]);
         let error = runs(&report)[0]["error"].as_str().unwrap_or_default().to_owned();
-        assert!(status == 3 && error.contains(part), "{told}: {status} {error}");
+        assert!(status == 3 && error.contains(part), "{failure}: {status} {error}");
         assert!(place.files().is_empty());
     }
     let (report, status) = place.report("lmcache-nixl", &more, &[nixl, ("STANDIN_NIXL_CORRUPT", "1")]);

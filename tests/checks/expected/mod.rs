@@ -162,7 +162,7 @@ a driver that allows its devices to one group | gpu-present | usermod -aG video 
 a node whose driver runs in a container of the GPU Operator | gpu-present | in a pod | nvidia-smi
 a container to which only nvidia-smi was given | lib-open-probe | compute,utility | check -v
 the stub of libcuda in LD_LIBRARY_PATH | lib-open-probe | lib64/stubs | check -v
-a GPU that the driver reports as to be reset | gpu-ecc | --gpu-reset -i 0000:be:00.0 | nvidia-modprobe
+a GPU for which the driver requests a reset | gpu-ecc | --gpu-reset -i 0000:be:00.0 | nvidia-modprobe
 the registry keys of P2PDMA in one file, and another list in a later one | gpu-static-bar1 | in /etc/modprobe.d/zz-cluster.conf | fix initramfs
 the registry keys of P2PDMA in a file, and another list on the kernel command line | gpu-static-bar1 | boot loader | fix initramfs
 Ubuntu's built driver, for the kernel before | gpu-present | linux-modules-nvidia-580-server-open-6.8.0-90-generic | nvidia-open

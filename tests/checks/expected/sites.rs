@@ -288,7 +288,7 @@ pub(crate) fn reports() -> Vec<Site> {
             ),
             &[("nvfs-peermem", "dmabuf", "sudo modprobe nvidia-peermem`, or")],
         ),
-        // gpu-operator#2781: the NVSwitches of HGX B200 are behind InfiniBand devices, whose modules are missing.
+        // gpu-operator#2781: the NVSwitches of HGX B200 are behind InfiniBand devices; their modules are missing.
         site(
             bad(
                 "an HGX B200 without the modules of InfiniBand",
@@ -377,7 +377,7 @@ pub(crate) fn stores() -> Vec<Site> {
             barred("a cache of bcache before an NVMe disk", NVFS, &["nvme-transport"], disk("bcache0", "252:0")),
             &[("nvme-transport", "local NVMe", "DOCA")],
         ),
-        // TopoLVM gives pods logical volumes. Nobody in the pod can change the disks.
+        // TopoLVM gives pods logical volumes. The pod cannot change the disks.
         site(
             barred(
                 "a pod with a volume of TopoLVM",

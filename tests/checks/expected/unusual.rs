@@ -192,7 +192,7 @@ pub(crate) fn devices() -> Vec<Variant> {
             vec![cuda_fails(34)],
         ),
         bad(
-            "a GPU that the driver reports as to be reset",
+            "a GPU for which the driver requests a reset",
             "p2pdma-healthy",
             Route::None,
             Route::P2pdma,
@@ -274,7 +274,7 @@ pub(crate) fn modules() -> Vec<Variant> {
             ]),
         ),
         fine(
-            "RHEL CoreOS on 9.6, whose version is that of OpenShift",
+            "RHEL CoreOS on 9.6 with the version of OpenShift",
             P2PDMA,
             all([
                 vec![put(
