@@ -89,7 +89,7 @@ pub(super) const LINES: &[Row] = &[
     // Lines about kernel modules.
     (&["nvidia_fs", "registered correctly with major number"], "nvidia-fs was loaded; this is not an error", &[]),
     (&["initializing nvfs driver module"], "nvidia-fs is being loaded; this is not an error", &[]),
-    (&["module verification failed", "tainting kernel"], "the module is not signed with an enrolled key; without Secure Boot it is loaded all the same", &[]),
+    (&["module verification failed", "tainting kernel"], "the module is not signed with an enrolled key; without Secure Boot it is loaded anyway", &[]),
     (&["unsigned module loading is restricted"], "kernel lockdown rejects unsigned modules", SIGNATURE),
     (&["required key not available"], "the kernel rejected a module whose signing key is not enrolled", SIGNATURE),
     (&["exec format error"], "the kernel rejected a module that was built for another kernel", NOT_FITTING),

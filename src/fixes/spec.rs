@@ -59,7 +59,7 @@ impl Spec {
         };
         let systems = match self.systems {
             Systems::All => "",
-            Systems::KeepEtc => "; a system that keeps changes of /etc",
+            Systems::KeepEtc => "; a system that keeps changes to /etc",
             Systems::Families => "; a distribution of the families of Debian, RHEL or SUSE",
         };
         format!("{rights}{systems}.")

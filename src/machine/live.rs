@@ -2,6 +2,7 @@
 
 use super::symbols;
 use super::unread::{Denial, Unread};
+use crate::core::os_error;
 use crate::trust;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,10 +39,9 @@ pub(super) fn unread(error: &std::io::Error) -> Unread {
     }
 }
 
-/// The error message without the suffix ` (os error N)` that Rust adds.
+/// The text of an error in lower case.
 pub(super) fn words(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+    os_error(error).to_lowercase()
 }
 
 /// A variable of the caller can name any file. Opening a device could change it, and opening a FIFO affects its writer.

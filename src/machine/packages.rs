@@ -96,14 +96,16 @@ pub fn headers(root: &Root, family: Family, kernel: &str) -> String {
 }
 
 /// The command that installs the packages to compile a module for a kernel. `None` if the distribution is not known.
+/// apt replaces installed packages only if `again` is set.
 #[must_use]
-pub fn install_headers(root: &Root, kernel: &str) -> Option<String> {
+pub fn install_headers(root: &Root, kernel: &str, again: bool) -> Option<String> {
     if !known_family(root) || !kernel.contains('.') {
         return None;
     }
     let family = family(root);
     let packages = headers(root, family, kernel);
     Some(match family {
+        Family::Debian if again => format!("sudo apt-get install --reinstall {packages}"),
         Family::Debian => format!("sudo apt-get install {packages}"),
         Family::RedHat => format!("sudo {} install {packages}", dnf(root)),
         Family::Suse => format!("sudo zypper install {packages}"),

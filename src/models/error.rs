@@ -183,7 +183,7 @@ pub enum WeightsError {
     },
     /// Another user could change the cache folder of root.
     #[error(
-        "root writes no model to {}: {source}; set XDG_CACHE_HOME to a folder of root, or pass a model",
+        "gds-top does not write a model to {} as root: {source}; set XDG_CACHE_HOME to a folder of root, or pass a model",
         path_text(path)
     )]
     ForeignCache {

@@ -140,7 +140,7 @@ fn snapshot(path: &Path, revision: Option<&str>) -> Result<PathBuf, WeightsError
                 };
             }
         }
-        return Err(bad(format!("its reference {wanted} names no snapshot")));
+        return Err(bad(format!("its reference {wanted} does not contain the name of a snapshot")));
     }
     if let Some(named) = revision {
         let found = snapshots.join(named);

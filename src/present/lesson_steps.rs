@@ -322,7 +322,7 @@ fn when(small: &ModelLoads, large: &ModelLoads) -> Vec<String> {
     );
     text.push(
         format!(
-            "These are results in compat mode of two machines of one kind, one for each model, and not of a direct route. {} of {} is that of step 6, with one thread. To measure yours, run gds-top learn MODEL and press m.",
+            "These are results in compat mode of two machines of one kind, one for each model, and not of a direct route. {} of {} is from step 6, with one thread. To measure yours, run gds-top learn MODEL and press m.",
             Engine::GdsSlab,
             small.model
         ),

@@ -113,7 +113,7 @@ fn transfers(state: &State) -> Table {
             units::bytes(w.operation_bytes),
         ]
     });
-    let rows_are = "Each row is the run with the median time. The rate is that while transfers were in flight. A latency is that of one transfer, including opening and registering if needed.";
+    let rows_are = "Each row is the run with the median time. The rate counts only the time in which transfers were in flight. A latency is the time of one transfer, with opening and registering if it needs them.";
     Table {
         title: "KV-cache transfers".to_owned(),
         note: store_and_memory(state).map_or_else(|| rows_are.to_owned(), |store| format!("{store} {rows_are}")),

@@ -1,7 +1,7 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use crate::core::{HiddenProcess, OpenFile, ProcessUse, SeenRoute, is_libcufile};
+use crate::core::{HiddenProcess, OpenFile, ProcessUse, SeenRoute, is_libcufile, os_error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -204,9 +204,7 @@ fn libraries(folder: &Path) -> Libraries {
         // A process that ended meanwhile hides nothing.
         Err(_) if !folder.exists() => return found,
         Err(error) => {
-            let text = error.to_string();
-            let text = text.split_once(" (os error").map_or(text.as_str(), |(text, _)| text);
-            return Libraries { denied: Some(format!("maps: {text}")), ..found };
+            return Libraries { denied: Some(format!("maps: {}", os_error(&error))), ..found };
         }
     };
     let mut last = "";

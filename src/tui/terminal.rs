@@ -11,7 +11,7 @@ use std::thread::ThreadId;
 /// Whether the terminal is taken over, for the panic hook.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Panic messages of other threads. They are printed after the screens have ended.
-static LAST_WORDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static AFTER_SCREEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The terminal that was taken over. It is restored when this value is dropped.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         leave();
-        let words = LAST_WORDS.lock().map(|mut words| std::mem::take(&mut *words)).unwrap_or_default();
+        let words = AFTER_SCREEN.lock().map(|mut words| std::mem::take(&mut *words)).unwrap_or_default();
         for word in words {
             let _ = writeln!(io::stderr(), "{word}");
         }
@@ -127,7 +127,7 @@ fn hook_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if TAKEN.load(Ordering::SeqCst) && std::thread::current().id() != owner {
-            if let Ok(mut words) = LAST_WORDS.lock() {
+            if let Ok(mut words) = AFTER_SCREEN.lock() {
                 let thread = std::thread::current();
                 words.push(format!("thread {} failed: {info}", thread.name().unwrap_or("without a name")));
             }

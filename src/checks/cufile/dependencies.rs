@@ -29,22 +29,25 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
                 Judged::lack(ID, format!("{kind} uses RDMA, and {} is not installed", lacking.join(", ")))
                     .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
                     .missing(Cost::Install, &[Route::Rdma])
-                    .advice(Advice::run(install(ctx, ["rdma-core ibverbs-providers", "rdma-core libibverbs"])))
+                    .advice(Advice::run(install(
+                        ctx,
+                        ["rdma-core ibverbs-providers", "rdma-core libibverbs", "rdma-core libibverbs"],
+                    )))
             }
         }
     };
     Some(judged)
 }
 
-/// The command of this distribution that installs libraries: their packages in the families of Debian and SUSE, and in
-/// that of RHEL.
-fn install(ctx: &Context<'_>, [debian, red_hat]: [&str; 2]) -> String {
+/// The command of this distribution that installs libraries, from their packages in the families of Debian, RHEL and
+/// SUSE.
+fn install(ctx: &Context<'_>, [debian, red_hat, suse]: [&str; 3]) -> String {
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
     let has = |name: &str| named.iter().any(|words| words.contains(name));
     if has("rhel") || has("fedora") || has("azurelinux") || has("amzn") || has("centos") {
         format!("sudo dnf install -y {red_hat}")
     } else if has("suse") || has("sles") {
-        format!("sudo zypper --non-interactive install {}", debian.replace(" ibverbs-providers", " libibverbs"))
+        format!("sudo zypper --non-interactive install {suse}")
     } else {
         format!("sudo apt-get install -y {debian}")
     }
@@ -79,7 +82,10 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
-            .advice(Advice::run(install(ctx, ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs"])))
+            .advice(Advice::run(install(
+                ctx,
+                ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs", "libudev1 libmount1 libnuma1"],
+            )))
     };
     Some(judged)
 }

@@ -326,7 +326,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
 
 /// How to build modules for a kernel whose headers may be missing.
 fn with_headers(ctx: &Context<'_>, release: &str, build: String) -> Advice {
-    let advice = match machine::packages::install_headers(ctx.root, release) {
+    let advice = match machine::packages::install_headers(ctx.root, release, false) {
         Some(install) => Advice::run(format!("{install} && {build}")),
         None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
     };

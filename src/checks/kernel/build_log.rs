@@ -111,8 +111,8 @@ pub(crate) fn failed(ctx: &Context<'_>, name: &str, version: &str) -> Option<Fai
     let release = machine::kernel_release(ctx.root)?;
     let (log, text) = machine::build_log(ctx.root, name, version, &release)?;
     let (reason, line) = reason(&text)?;
-    let build = format!("sudo dkms install {name}/{version} -k {release}");
-    let (why, advice) = explain(ctx, reason, &text, &line, &release, build);
+    let dkms = format!("dkms install {name}/{version} -k {release}");
+    let (why, advice) = explain(ctx, reason, &text, &line, &release, &dkms);
     Some(FailedBuild { line, why, advice, needs_update: matches!(reason, Reason::NewKernel | Reason::GplOnly), log })
 }
 
@@ -127,14 +127,8 @@ fn reason(text: &str) -> Option<(Reason, String)> {
     })
 }
 
-fn explain(
-    ctx: &Context<'_>,
-    reason: Reason,
-    text: &str,
-    line: &str,
-    release: &str,
-    build: String,
-) -> (String, Advice) {
+fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &str, dkms: &str) -> (String, Advice) {
+    let build = format!("sudo {dkms}");
     let install = |debian: &str, red_hat: &str, suse: &str| match packages::family(ctx.root) {
         _ if !packages::known_family(ctx.root) => None,
         Family::Debian => Some(format!("sudo apt-get install {debian}")),
@@ -178,10 +172,9 @@ fn explain(
                     let toolset = gcc.replace("gcc-", "gcc-toolset-");
                     let is_toolset = packages::known_family(ctx.root) && packages::family(ctx.root) == Family::RedHat;
                     let with = if is_toolset {
-                        let build = build.replacen("sudo ", "", 1);
-                        format!("sudo scl enable {toolset} '{build}'")
+                        format!("sudo scl enable {toolset} '{dkms}'")
                     } else {
-                        build.replacen("sudo ", &format!("sudo CC={gcc} "), 1)
+                        format!("sudo CC={gcc} {dkms}")
                     };
                     match install(&gcc, &toolset, &gcc.replace('-', "")) {
                         Some(install) => Advice::run(format!("{install} && {with}")),
@@ -202,12 +195,8 @@ fn explain(
         ),
         Reason::NoHeaders => (
             format!("the headers of {release} are missing or incomplete"),
-            match packages::install_headers(ctx.root, release) {
-                Some(install) => {
-                    let again = install.replacen(" install ", " install --reinstall ", 1);
-                    let is_apt = packages::family(ctx.root) == Family::Debian;
-                    Advice::run(format!("{} && {build}", if is_apt { again } else { install }))
-                }
+            match packages::install_headers(ctx.root, release, true) {
+                Some(install) => Advice::run(format!("{install} && {build}")),
                 None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
             },
         ),

@@ -21,7 +21,7 @@ checks! {
         examines "whether a GPU is on the bus and the driver reports it"
         why "cuFile reads into GPU memory, which needs a GPU and a working driver."
         look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
-        causes ["No driver is installed, or not for the running kernel.", "Secure Boot refuses the driver.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
+        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
@@ -252,7 +252,7 @@ checks! {
         examines "whether the NVMe driver is built for nvidia-fs"
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
-        causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "Secure Boot refuses DOCA's driver."];
+        causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "DOCA's driver is not signed with a key that Secure Boot accepts."];
     NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], []
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."

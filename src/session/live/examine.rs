@@ -29,6 +29,14 @@ pub(super) struct Examiner {
     applied: Vec<AppliedFix>,
 }
 
+/// The action of the process that runs as root.
+enum Elevated<'a> {
+    /// Applies the plan with this digest.
+    Apply { consent: &'a str },
+    /// Undoes the fix.
+    Undo,
+}
+
 /// Opens a view of this machine or of a captured machine.
 ///
 /// # Errors
@@ -192,7 +200,7 @@ impl Examiner {
         let Some(plan) = self.plan(id) else { return };
         if place.lacks_root(&plan) {
             // The process that runs as root makes the plan again and compares the digests.
-            self.elevated(id, &["--yes", "--consent", consent, id.as_str()]);
+            self.elevated(id, Elevated::Apply { consent });
         } else if self.recover(id, &place).is_some()
             && let Some(root) = self.look()
         {
@@ -212,7 +220,7 @@ impl Examiner {
 
     /// Applies a fix in another process of this program, which runs as root. sudo has already authenticated the user
     /// on the terminal.
-    fn elevated(&self, id: FixId, words: &[&str]) {
+    fn elevated(&self, id: FixId, what: Elevated<'_>) {
         let Some(exe) = self.exe.clone().or_else(|| std::env::current_exe().ok()) else {
             return self.news(id, FixStage::Failed, "the executable of gds-top cannot be found");
         };
@@ -223,7 +231,11 @@ impl Examiner {
             Some(folder) => argv.extend(["--root".to_owned(), folder.display().to_string()]),
             None => argv.extend(["--path".to_owned(), self.path.display().to_string()]),
         }
-        argv.extend(words.iter().map(|word| (*word).to_owned()));
+        match what {
+            Elevated::Apply { consent } => argv.extend(["--yes", "--consent", consent].map(str::to_owned)),
+            Elevated::Undo => argv.push("--undo".to_owned()),
+        }
+        argv.push(id.to_string());
         let mut ended = false;
         let mut last = String::new();
         let ran = fixes::run_streamed(&argv, &mut |line| match serde_json::from_str::<FixProgress>(&line) {
@@ -236,7 +248,7 @@ impl Examiner {
         if let Err(how) = ran
             && !ended
         {
-            let undo = if words.contains(&"--undo") { "--undo " } else { "" };
+            let undo = if matches!(what, Elevated::Undo) { "--undo " } else { "" };
             let said = if last.is_empty() { how.clone() } else { format!("{how}: {last}") };
             let text = format!("sudo failed ({said}); run in a terminal: sudo gds-top fix {undo}{id}");
             self.news(id, FixStage::Failed, &text);
@@ -256,7 +268,7 @@ impl Examiner {
         let Some(place) = self.place() else { return };
         let known = self.applied.iter().find(|fix| fix.plan.id == id).map(|fix| fix.plan.clone());
         if known.or_else(|| self.plan_quietly(id)).is_some_and(|plan| place.lacks_root(&plan)) {
-            self.elevated(id, &["--undo", id.as_str()]);
+            self.elevated(id, Elevated::Undo);
         } else if let Some(gone) = self.recover(id, &place)
             && let Some(root) = self.look()
         {

@@ -1,7 +1,9 @@
 //! The report of the counted calls.
 
 use super::{DURATIONS, Tally};
-use crate::core::{CallTotal, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary};
+use crate::core::{
+    CallTotal, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary, os_error,
+};
 use crate::watch::classes::largest;
 use crate::watch::files::File;
 use crate::watch::rings::Totals;
@@ -50,7 +52,9 @@ impl Tally {
                     name: match *errno {
                         0 => name_of(*code),
                         // cuFile also stores its own codes in errno.
-                        errno => name_of(errno.into()).or_else(|| Some(text_of(errno))),
+                        errno => {
+                            name_of(errno.into()).or_else(|| Some(os_error(&std::io::Error::from_raw_os_error(errno))))
+                        }
                     },
                     errno: Some(*errno).filter(|errno| *errno != 0),
                     count: *count,
@@ -98,12 +102,6 @@ impl Tally {
         });
         all.map(|all| RouteStatistics { missing_processes: missing, ..all })
     }
-}
-
-/// The text of an error of the operating system, without its number.
-fn text_of(errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    text.split_once(" (os error").map_or(text.clone(), |(text, _)| text.to_owned())
 }
 
 /// The name of a cuFile error code. The code may be positive, or negative as in the result of a transfer.
