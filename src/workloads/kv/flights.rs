@@ -52,7 +52,7 @@ pub(super) fn lines(
 /// The number of outstanding transfers on each stream: the setting, or fewer in compat mode without registered memory.
 /// There each transfer needs a buffer of libcufile's pool. Synchronous calls and batches wait for a free buffer. The
 /// behaviour of asynchronous calls without one is not known: with 32 streams of 16 transfers, two of three reads crashed
-/// inside a native library (1.15, H200, 2026-11-23).
+/// inside a native library (1.15, H200, 2026-11-23). With one transfer a stream, three of three ended (2026-11-24).
 pub(super) fn depth(cufile: Option<&CuFile>, settings: &Settings, streams: usize, registered: bool) -> usize {
     let wanted = settings.get(KvSetting::AsyncDepth).max(1) as usize;
     let Some(cufile) = cufile.filter(|cufile| !registered && !cufile.direct_possible) else { return wanted };
