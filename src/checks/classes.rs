@@ -14,6 +14,11 @@ pub(crate) fn is_listed(gpu: &GpuSeen) -> bool {
     gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word))
 }
 
+/// Whether P2PDMA may work on the GPU, but NVIDIA does not list it.
+pub(crate) fn is_unlisted(gpu: &GpuSeen) -> bool {
+    gpu.nvml.is_some() && !gpu.is_grace() && !is_listed(gpu)
+}
+
 /// Whether the name is that of an integrated GPU.
 pub(crate) fn is_integrated(gpu: &GpuSeen) -> bool {
     gpu.name.split([' ', '-', '(', ')']).any(|word| INTEGRATED.contains(&word))

@@ -17,6 +17,8 @@ pub(crate) enum Cost {
     Install = 6,
     /// Another kernel, driver or operating system.
     System = 16,
+    /// Other hardware, or hardware in another place.
+    Hardware = 48,
 }
 
 /// The effect of a check on a route.
@@ -166,6 +168,12 @@ impl Judged {
         self
     }
 
+    /// A blocker that is a warning even if another route is the goal or works: something that was installed fails.
+    pub(crate) fn broken(mut self) -> Self {
+        self.finding.status = Status::Warn;
+        self.explaining()
+    }
+
     /// Marks the finding as an explanation: it warns if no direct route is used although one is configured.
     pub(crate) fn explaining(mut self) -> Self {
         self.explains = true;
@@ -185,6 +193,11 @@ impl Judged {
     pub(crate) fn of(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
+    }
+
+    /// Whether other hardware is needed, or hardware in another place.
+    pub(crate) fn needs_hardware(&self) -> bool {
+        self.effects.iter().any(|(_, weight)| *weight == Weight::Missing(Cost::Hardware))
     }
 
     /// The routes that it blocks.

@@ -164,6 +164,9 @@ pub struct Verdict {
     /// configured route is not used.
     #[serde(default, deserialize_with = "check::known")]
     pub steps: Vec<CheckId>,
+    /// Why `possible` may not work although no check blocks it. `None` if it is supported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
     /// The next action.
     pub advice: String,
 }
@@ -186,6 +189,7 @@ mod tests {
             proof: String::new(),
             blockers: Vec::new(),
             steps: Vec::new(),
+            caveat: None,
             advice: String::new(),
         };
         assert_eq!(serde_json::to_value(&verdict).unwrap()["path"], "/data/\u{fffd}");

@@ -5,7 +5,7 @@ use super::distribution::unsupported_modules;
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
-use crate::checks::cufile_json::{SYSTEM_FILE, named_file, set_keys};
+use crate::checks::cufile_json::{SYSTEM_FILE, named_file, rename_misspelt, set_keys};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Root, Unread, excluded};
 use std::path::PathBuf;
@@ -98,7 +98,9 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
         }
     };
     let mut after = String::new();
-    match set_keys(before.as_deref().unwrap_or("{\n}\n"), &P2PDMA_KEYS.map(|key| (key, "true"))) {
+    // A misspelt key would stay next to the correct one and look as if it had an effect.
+    let corrected = rename_misspelt(before.as_deref().unwrap_or("{\n}\n"), &P2PDMA_KEYS);
+    match set_keys(&corrected, &P2PDMA_KEYS.map(|key| (key, "true"))) {
         Ok(text) => after = text,
         Err(error) => obstacle = Some(format!("{path}: {error}")),
     }

@@ -286,6 +286,7 @@ mod tests {
             proof: String::new(),
             blockers: Vec::new(),
             steps: Vec::new(),
+            caveat: None,
             advice: String::new(),
         }
     }

@@ -81,6 +81,10 @@ pub fn answer(verdict: &Verdict) -> Answer {
     if !route.is_direct() {
         conditions.push(distance(verdict));
     }
+    // A counted read shows that a route works, also if NVIDIA does not list it.
+    if !verdict.proven || !route.is_direct() {
+        conditions.extend(verdict.caveat.clone());
+    }
     if !verdict.proven {
         conditions.push("No read proved it yet.".to_owned());
     }
@@ -175,6 +179,7 @@ mod tests {
             proof: String::new(),
             blockers: Vec::new(),
             steps: steps.to_vec(),
+            caveat: None,
             advice: String::new(),
         }
     }
@@ -216,6 +221,17 @@ mod tests {
             said(&verdict(None, P2pdma, false, &[CheckId::IommuState]))
                 .ends_with("One fix away from direct. No read proved it yet.")
         );
+    }
+
+    #[test]
+    fn a_route_that_nvidia_does_not_list_has_a_caveat_until_a_read_proves_it() {
+        let caveat = Some("NVIDIA does not list H20 for P2PDMA.".to_owned());
+        let goal = Verdict { caveat, ..verdict(Route::Compat, Route::P2pdma, true, &[CheckId::CfgP2pBoth]) };
+        assert!(said(&goal).ends_with("One fix away from direct. NVIDIA does not list H20 for P2PDMA."));
+        let proven = Verdict { route: Route::P2pdma, steps: Vec::new(), ..goal };
+        assert!(!said(&proven).contains("H20"));
+        let derived = Verdict { proven: false, ..proven };
+        assert!(said(&derived).ends_with("NVIDIA does not list H20 for P2PDMA. No read proved it yet."));
     }
 
     #[test]

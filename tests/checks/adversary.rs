@@ -182,15 +182,17 @@ fn drivers_kernels_and_processors() {
             vec![put("files/sys/kernel/security/lockdown", "none [integrity] confidentiality\n")],
         ),
         fine("an Intel host whose root ports the kernel's list lets talk", P2PDMA, intel("0x09a2\n")),
-        slowed(
-            "an Intel host whose host bridges may not talk to each other",
-            P2PDMA,
-            &["kernel-p2p-rootports"],
-            intel("0x2f00\n"),
-        ),
-        // The list grows with the kernel, so an unknown host bridge is not a failure.
-        fine("an Intel host that is not on the list", P2PDMA, intel("0x1234\n")),
+        refused("an Intel host whose host bridges may not talk to each other", intel("0x2f00\n")),
+        refused("an Intel host that is not on the list", intel("0x1234\n")),
+        // The list grows with the kernel, so a host bridge that a later kernel may know is not a failure.
+        fine("an Intel host and a later kernel", P2PDMA, all([intel("0x1234\n"), kernel("7.4.0-1-generic")])),
     ]);
+}
+
+/// A machine whose kernel refuses P2PDMA between GPU and disk, so nvidia-fs remains.
+fn refused(name: &'static str, edits: Vec<Edit>) -> Variant {
+    const ALL: &[&str] = &["kernel-p2p-rootports", "nvfs-nvme-symbol", "nvfs-loaded"];
+    bad(name, "p2pdma-healthy", Route::Compat, Route::Nvfs, ALL, ALL, edits)
 }
 
 /// WekaFS with the required address and module, and one port in this state.

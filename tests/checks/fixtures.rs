@@ -24,6 +24,9 @@ pub(crate) fn check(name: &str) -> Report {
 /// Machine, current route, best possible route, causes in order, and all failed checks.
 pub(crate) type Row = (&'static str, Route, Route, &'static [&'static str], &'static [&'static str]);
 
+/// The steps to the route nvfs with the NVMe driver of the distribution.
+const NVFS_STEPS: &[&str] = &["nvfs-nvme-symbol", "nvfs-loaded"];
+
 const TABLE: &[Row] = &[
     ("h200-vm-no-udev", Route::None, Route::Compat, &["vm-type", "udev-database"], &["udev-database"]),
     ("h200-vm-udev", Route::Compat, Route::Compat, &["vm-type"], &[]),
@@ -203,33 +206,15 @@ const TABLE: &[Row] = &[
     ("gpus-hidden", Route::None, Route::P2pdma, &["gpu-present"], &["gpu-present", "lib-open-probe"]),
     ("amazon-t4", Route::Compat, Route::Compat, &["gpu-p2pdma-model", "nvfs-nvme-symbol"], &[]),
     ("linux-6-17-t4", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"], &["nvfs-nvme-symbol", "nvfs-registered"]),
-    (
-        "vgpu-ada",
-        Route::Compat,
-        Route::Nvfs,
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-    ),
+    ("vgpu-ada", Route::Compat, Route::Nvfs, NVFS_STEPS, NVFS_STEPS),
     ("vgpu-ada-healthy", Route::Nvfs, Route::Nvfs, &[], &[]),
     ("driver-550-p2pdma", Route::Compat, Route::P2pdma, &["driver-version"], &["driver-version"]),
     ("cufile-json-folder", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse"]),
     ("pod-empty-udev", Route::None, Route::P2pdma, &["udev-database"], &["udev-database"]),
     ("nvfs-empty-list", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"], &["nvfs-nvme-symbol", "nvfs-registered"]),
     ("grace-pass-through", Route::Compat, Route::C2c, &["iommu-state"], &["iommu-state"]),
-    (
-        "arm-without-grace",
-        Route::Compat,
-        Route::Nvfs,
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-    ),
-    (
-        "disk-with-two-paths",
-        Route::Compat,
-        Route::Nvfs,
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-        &["nvfs-nvme-symbol", "nvfs-loaded"],
-    ),
+    ("arm-without-grace", Route::Compat, Route::Nvfs, NVFS_STEPS, NVFS_STEPS),
+    ("disk-with-two-paths", Route::Compat, Route::Nvfs, NVFS_STEPS, NVFS_STEPS),
     ("dgx-os", Route::Nvfs, Route::Nvfs, &[], &[]),
     ("rhel-9-6", Route::P2pdma, Route::P2pdma, &[], &[]),
     ("amd-p2pdma", Route::P2pdma, Route::P2pdma, &[], &[]),
@@ -251,7 +236,13 @@ const TABLE: &[Row] = &[
     ("pod-cgroup-denied", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
     ("podman-no-permission", Route::None, Route::P2pdma, &["ctr-devices"], &["ctr-devices", "lib-open-probe"]),
     ("pod-mig-without-instance", Route::None, Route::P2pdma, &["gpu-mig-vgpu"], &["gpu-mig-vgpu", "lib-open-probe"]),
-    ("p2pdma-refused-by-kernel", Route::Compat, Route::P2pdma, &["kernel-p2p-rootports"], &["kernel-p2p-rootports"]),
+    (
+        "p2pdma-refused-by-kernel",
+        Route::Compat,
+        Route::Nvfs,
+        &["kernel-p2p-rootports", "nvfs-nvme-symbol", "nvfs-loaded"],
+        NVFS_STEPS,
+    ),
     ("nvme-removed", Route::None, Route::Nvfs, &["nvme-state"], &["nvme-state"]),
     ("nvfs-no-driver-source", Route::Compat, Route::Nvfs, &["nvfs-dkms"], &["nvfs-dkms", "nvfs-loaded"]),
     ("other-devices-in-d3cold", Route::P2pdma, Route::P2pdma, &[], &[]),

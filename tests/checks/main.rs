@@ -7,6 +7,7 @@ mod adversary;
 mod advice;
 mod capture;
 mod captured;
+mod classes;
 mod coverage;
 mod expected;
 mod fabric;

@@ -135,6 +135,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 basis: Basis::Checks,
                 blockers: vec![CheckId::UdevDatabase],
                 steps: vec![CheckId::UdevDatabase],
+                caveat: None,
                 advice: "write the udev record".into(),
             },
         },

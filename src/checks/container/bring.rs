@@ -100,6 +100,26 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
     }
 }
 
+/// The advice for several parts at once: a container is started once with all of them.
+pub(crate) fn bring_all(container: &Container, lacks: &[Lack]) -> String {
+    let option = |lack: &Lack| match lack {
+        Lack::Udev => Some("-v /run/udev:/run/udev:ro"),
+        Lack::Gpu => Some("--gpus all"),
+        Lack::NvidiaFs => Some("$(printf -- '--device=%s ' /dev/nvidia-fs*)"),
+        Lack::Volume => Some("-v /data:/data"),
+        Lack::Rdma | Lack::Ipc | Lack::Memlock => None,
+    };
+    let options: Option<Vec<&str>> = lacks.iter().map(option).collect();
+    match options.filter(|_| matches!(container.runtime.as_str(), "docker" | "podman" | "container")) {
+        Some(options) if lacks.contains(&Lack::Volume) => format!(
+            "Keep the model on a volume with ext4 or xfs, not in the container's root file system: start the container again with `{}`.",
+            options.join(" ")
+        ),
+        Some(options) => format!("Start the container again with {}.", options.join(" ")),
+        None => lacks.iter().map(|lack| bring(container, *lack)).collect::<Vec<_>>().join(" "),
+    }
+}
+
 /// How to give a container its GPUs again after its device cgroup was rewritten, and how to keep them. `systemctl
 /// daemon-reload` does this to containers whose devices systemd does not know (nvidia-container-toolkit#48).
 pub(crate) fn regain(container: &Container) -> &'static str {

@@ -45,7 +45,20 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     }
     let mut out = vec![stack(ctx, user_space)];
     if user_space {
-        out.push(addresses(ctx));
+        let judged = addresses(ctx);
+        let is_scale = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "mmfs"));
+        // Both are off by default (IBM Storage Scale, 'Configuring GPUDirect Storage'), and a node cannot read them
+        // without its administrator.
+        let advice = judged.advice.clone().filter(|_| is_scale);
+        out.push(match advice {
+            Some(advice) => judged.advice(
+                advice
+                    .text(" On Storage Scale, ")
+                    .command("mmlsconfig verbsGPUDirectStorage verbsRdma")
+                    .text(" must show yes and enable."),
+            ),
+            None => judged,
+        });
     }
     out
 }
@@ -68,7 +81,7 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     } else if devices.is_empty() {
         Judged::lack(ID, "there is no RDMA device, so this file system cannot reach GPU memory")
             .found("/sys/class/infiniband", "empty or absent")
-            .missing(Cost::System, &[route])
+            .missing(Cost::Hardware, &[route])
             .advice("Use a network card with RDMA (InfiniBand, RoCE, EFA) and load its driver, or keep the model on a local NVMe disk.")
     } else if let Some(container) = machine::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")

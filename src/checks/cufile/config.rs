@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
 use crate::checks::cufile::config_file::{FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
+use crate::checks::cufile_json::Ignored;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -26,14 +27,25 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
     const ID: CheckId = CheckId::CfgEffective;
     let config = ctx.config();
     let mut out = Vec::new();
-    let silent = config.passed_over();
-    if let Some((key, origin, meant)) = silent.first() {
-        let mut judged = Judged::warn(ID, format!("{key} has no effect; the correct name is {meant}"))
-            .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": rename it to {meant}.")));
-        for (key, origin, meant) in &silent {
-            judged = judged.found(origin, format!("libcufile does not know {key}; it knows {meant}"));
-        }
-        out.push(judged);
+    let silent: Vec<(&str, &Ignored)> = config.passed_over().collect();
+    if let Some((origin, first)) = silent.first() {
+        let summary = match silent.len() {
+            1 => first.meant.map_or_else(
+                || format!("{} has no effect: libcufile does not know it", first.key),
+                |meant| format!("{} has no effect; a known name is {meant}", first.key),
+            ),
+            count => format!("{count} keys have no effect, such as {}", first.key),
+        };
+        let names = silent.iter().filter_map(|(_, key)| Some(format!("{} to {}", key.key, key.meant?)));
+        let names: Vec<String> = names.take(4).collect();
+        let todo = if names.is_empty() {
+            ": remove the unknown keys.".to_owned()
+        } else {
+            format!(": rename {} if you meant {}.", names.join(", "), if names.len() == 1 { "it" } else { "them" })
+        };
+        let judged = Judged::warn(ID, summary).advice(Advice::run(format!("sudoedit {origin}")).text(todo));
+        let known = silent.iter().take(8);
+        out.push(known.fold(judged, |judged, (origin, key)| judged.found(*origin, key.text.clone())));
     }
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
@@ -262,10 +274,19 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             (false, true) => "properties.use_pci_p2pdma is".to_owned(),
             _ => format!("{second} is"),
         };
+        // A misspelt key is renamed by the fix.
+        let misspelt = config
+            .passed_over()
+            .find(|(_, key)| key.meant.is_some_and(|meant| meant == second || meant == "properties.use_pci_p2pdma"));
         let judged = Judged::lack(ID, format!("{absent} not enabled"))
             .missing(Cost::Setting, P2P_ROUTES)
             .fix(FixId::CufileP2pdmaKeys)
-            .advice(enable_in(ctx, second, wants_second));
+            .advice(match misspelt {
+                Some((origin, Ignored { key, meant: Some(meant), .. })) => {
+                    format!("Rename {key} to {meant} in {origin}.")
+                }
+                _ => enable_in(ctx, second, wants_second),
+            });
         // A rejected file that sets the keys needs no second correction.
         if config.is_fatal() && rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             judged.cause(CheckId::CfgParse)

@@ -1,7 +1,7 @@
 //! The cufile.json files in the order in which libcufile reads them: /etc, then the user's file, which overrides
 //! single keys, then the environment.
 
-use crate::checks::cufile_json::{Severity, Surroundings, lint};
+use crate::checks::cufile_json::{Ignored, Severity, Surroundings, ignored, lint};
 use crate::machine::{Root, Unread};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub(crate) struct ConfigFile {
     /// Whether `CUFILE_ENV_PATH_JSON` names it.
     pub(crate) from_environment: bool,
     pub(crate) state: FileState,
+    /// Keys that libcufile ignores without a message.
+    pub(crate) ignored: Vec<Ignored>,
 }
 
 /// The state of a file.
@@ -77,9 +79,9 @@ impl Config {
             files.push((path.clone(), true));
         }
         for (path, from_environment) in files {
-            let state = match root.read_text(&path) {
-                Err(Unread::Missing) => FileState::Missing,
-                Err(why) => FileState::Unreadable(why),
+            let (state, ignored) = match root.read_text(&path) {
+                Err(Unread::Missing) => (FileState::Missing, Vec::new()),
+                Err(why) => (FileState::Unreadable(why), Vec::new()),
                 // A capture contains only the paths that a check read.
                 Ok(text) => parse(&text, &|path| !root.is_live() || root.exists(path)),
             };
@@ -88,7 +90,7 @@ impl Config {
                     config.values.insert(key.clone(), (value.clone(), Origin::File(path.clone())));
                 }
             }
-            config.files.push(ConfigFile { path, from_environment, state });
+            config.files.push(ConfigFile { path, from_environment, state, ignored });
         }
         for (variable, key) in [
             ("CUFILE_FORCE_COMPAT_MODE", "properties.force_compat_mode"),
@@ -143,22 +145,9 @@ impl Config {
         (texts, from)
     }
 
-    /// Keys that libcufile ignores without a message, with their file and the correct name (rule L10).
-    pub(crate) fn passed_over(&self) -> Vec<(&str, String, &'static str)> {
-        const WRONG: &[(&str, &str)] = &[
-            ("properties.use_compat_mode", "properties.allow_compat_mode"),
-            ("blacklist", "denylist"),
-            ("profile.io_batchsize", "properties.io_batchsize"),
-        ];
-        let name = |key: &str| {
-            WRONG
-                .iter()
-                .find(|(wrong, _)| key == *wrong || key.strip_prefix(wrong).is_some_and(|rest| rest.starts_with('.')))
-        };
-        self.values
-            .iter()
-            .filter_map(|(key, (_, origin))| Some((key.as_str(), origin.to_string(), name(key)?.1)))
-            .collect()
+    /// Keys that libcufile ignores without a message, with their file.
+    pub(crate) fn passed_over(&self) -> impl Iterator<Item = (&str, &Ignored)> {
+        self.files.iter().flat_map(|file| file.ignored.iter().map(|ignored| (file.path.as_str(), ignored)))
     }
 
     /// The value of a key and its file. If several files set the key, the last one wins.
@@ -175,9 +164,9 @@ impl Config {
     }
 }
 
-/// The keys of a file with their values, or the reasons why libcufile rejects it. The installed library is not used:
+/// The keys of a file with their values, or the reasons why libcufile rejects it, and the keys that it ignores. The installed library is not used:
 /// its probe is slow, and these rules apply to all releases.
-fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
+fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> (FileState, Vec<Ignored>) {
     let around = Surroundings { version: None, ranges: &Value::Null, exists, is_folder: &|_| true };
     let (document, problems) = lint(text, &around);
     let refused: Vec<String> = problems
@@ -186,14 +175,15 @@ fn parse(text: &str, exists: &dyn Fn(&str) -> bool) -> FileState {
         .map(|problem| format!("line {}, column {}: {}. {}", problem.line, problem.column, problem.what, problem.todo))
         .map(|sentence| sentence.trim_end_matches('.').to_owned())
         .collect();
-    match document {
+    let state = match document {
         Some(document) if refused.is_empty() => {
             let mut flat = BTreeMap::new();
             flatten("", &document.top.value(), &mut flat);
             FileState::Good(flat)
         }
         _ => FileState::Broken(refused),
-    }
+    };
+    (state, ignored(&problems))
 }
 
 fn flatten(prefix: &str, value: &Value, out: &mut BTreeMap<String, Value>) {
@@ -218,7 +208,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> Vec<String> {
-        match parse(text, &|_| true) {
+        match parse(text, &|_| true).0 {
             FileState::Broken(problems) => problems,
             FileState::Good(_) => Vec::new(),
             _ => panic!("neither good nor broken"),
@@ -228,7 +218,7 @@ mod tests {
     #[test]
     fn comments_are_allowed_where_the_library_allows_them() {
         let text = "{ // line\n \"properties\": { /* block\n*/ \"use_pci_p2pdma\": true, \"a\": \"http://x/*y*/\" } }";
-        let FileState::Good(values) = parse(text, &|_| true) else { panic!("refused") };
+        let FileState::Good(values) = parse(text, &|_| true).0 else { panic!("refused") };
         assert_eq!(values["properties.use_pci_p2pdma"], Value::Bool(true));
         assert_eq!(values["properties.a"], Value::String("http://x/*y*/".to_owned()));
     }

@@ -1,5 +1,7 @@
 //! Sets keys in the text of a cufile.json. Comments, order and spaces stay unchanged.
 
+use super::known::{is_section, known};
+use super::nearest::correct_name;
 use super::syntax::{self, Kind, Node, place};
 use std::fmt;
 
@@ -28,6 +30,27 @@ pub fn set_keys(text: &str, keys: &[(&str, &str)]) -> Result<String, EditError> 
         out = set(&out, key, value)?;
     }
     Ok(out)
+}
+
+/// Renames misspelt keys to these keys, if the text does not have them yet. A text that cannot be parsed is unchanged.
+#[must_use]
+pub fn rename_misspelt(text: &str, keys: &[&str]) -> String {
+    keys.iter().fold(text.to_owned(), |text, key| rename(&text, key).unwrap_or(text))
+}
+
+fn rename(text: &str, key: &str) -> Option<String> {
+    let top = syntax::parse(text).ok()?.top;
+    let (section, name) = key.rsplit_once('.')?;
+    let is_wrong = |member: &&syntax::Member| {
+        let dotted = format!("{section}.{}", member.key);
+        known(&dotted).is_none() && !is_section(&dotted) && correct_name(&dotted) == Some(key)
+    };
+    let members = top.at(section).filter(|node| node.member(name).is_none())?.members();
+    let wrong = members.iter().find(is_wrong)?;
+    let end = wrong.key_start + wrong.key.len() + 2;
+    // A key with escapes is longer in the text.
+    (text.get(wrong.key_start..end)? == format!("\"{}\"", wrong.key))
+        .then(|| splice(text, wrong.key_start, end, &format!("\"{name}\"")))
 }
 
 fn set(text: &str, key: &str, value: &str) -> Result<String, EditError> {
@@ -128,6 +151,23 @@ mod tests {
         let before = "{\"properties\":{ \"use_pci_p2pdma\" : false /* off */ }}";
         let after = set_keys(before, &KEYS[..1]).unwrap();
         assert_eq!(after, "{\"properties\":{ \"use_pci_p2pdma\" : true /* off */ }}");
+    }
+
+    #[test]
+    fn misspelt_keys_are_renamed_in_place() {
+        let keys = KEYS.map(|(key, _)| key);
+        let before = "{ \"properties\": { \"use_pci_p2pdma\": true }, \"block\": { \"nvme\": { /* on */ \"use_p2pdma\" : true } } }";
+        let after = rename_misspelt(before, &keys);
+        assert_eq!(after, before.replace("\"use_p2pdma\"", "\"use_pci_p2pdma\""));
+        assert_eq!(rename_misspelt(&after, &keys), after);
+        // A key that is there is not written twice, and another key is not touched.
+        for other in [
+            "{\"block\":{\"nvme\":{\"use_pci_p2pdma\":false,\"use_p2pdma\":true}}}",
+            "{\"block\":{\"nvme\":{\"x\":1}}}",
+            "{,}",
+        ] {
+            assert_eq!(rename_misspelt(other, &keys), other);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod values;
 mod without_effect;
 mod words;
 
-pub use edit::{EditError, set_keys};
+pub use edit::{EditError, rename_misspelt, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};
 pub use environment::PLACE as PLACE_OF_VARIABLES;
 pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
@@ -34,3 +34,4 @@ pub use types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
 
 pub(super) use environment::lint_environment;
 pub(super) use lint::{Surroundings, lint};
+pub(super) use nearest::{Ignored, ignored};

@@ -1,6 +1,7 @@
-//! The known key that is most similar to an unknown key of cufile.json.
+//! Unknown keys of cufile.json, and the known key that is most similar to each.
 
-use super::known::KEYS;
+use super::known::{KEYS, MISNAMED, is_section, known};
+use super::types::{Problem, Severity};
 
 /// The number of compared characters. It is longer than every known key, and it limits the time for files with
 /// thousands of long keys.
@@ -55,6 +56,40 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
         .min()
         .filter(|(changed, _)| changed * 3 <= dotted.len())
         .map(|(_, section)| section)
+}
+
+/// The correct name of a key that libcufile does not know: the known one for a name that many files use, otherwise the
+/// most similar one. `None` if there is none.
+pub(crate) fn correct_name(key: &str) -> Option<&'static str> {
+    match MISNAMED.iter().find(|(wrong, _)| *wrong == key) {
+        Some((_, meant)) => (!meant.is_empty()).then_some(*meant),
+        None => nearest(key),
+    }
+}
+
+/// A key that libcufile ignores without a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ignored {
+    /// Its dotted name.
+    pub(crate) key: String,
+    /// The name that was probably meant.
+    pub(crate) meant: Option<&'static str>,
+    /// Line, problem and remedy, as the linter reports them.
+    pub(crate) text: String,
+}
+
+/// The unknown keys among the problems of a file (rules L9 and L10).
+pub(crate) fn ignored(problems: &[Problem]) -> Vec<Ignored> {
+    let is_unknown = |key: &str| known(key).is_none() && !is_section(key);
+    problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Warning && matches!(problem.rule.as_str(), "L9" | "L10"))
+        .filter_map(|problem| {
+            let key = problem.key.clone().filter(|key| is_unknown(key))?;
+            let text = format!("line {}: {}. {}", problem.line, problem.what, problem.todo);
+            Some(Ignored { meant: correct_name(&key), key, text: text.trim_end_matches('.').to_owned() })
+        })
+        .collect()
 }
 
 /// The Levenshtein distance of the first [`COMPARED`] characters.

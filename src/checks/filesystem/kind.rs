@@ -1,11 +1,16 @@
 //! The file system of a path and its routes.
 
 use crate::checks::classes::lustre_network;
+use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::matrix::Storage;
+use crate::checks::storage::virtual_disk::{self, Maker};
 use crate::core::{CheckId, Route};
 use crate::machine::{self, PathFacts};
+
+/// The first libcufile that copies from an overlay (release notes of GDS 1.16).
+pub(crate) const OVERLAY_SINCE: (u32, u32) = (1, 16);
 
 /// Checks which routes the file system supports.
 pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
@@ -20,9 +25,13 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
         .never(&closed(Storage::Tcp))
         .missing(Cost::System, &[Route::Nvfs])
-        .advice(
-            "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
-        ),
+        .advice(match virtual_disk::cloud(ctx) {
+            // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
+            Some((Maker::Amazon, ..)) => {
+                "Create an FSx file system with EFA, which cannot be added later, and mount it by its @efa address. Or keep the model on the instance store."
+            }
+            _ => "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
+        }),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))
                 .never(&closed(Storage::KernelClient))
@@ -46,7 +55,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "vfat" | "exfat" | "msdos" => Judged::lack(ID, format!("cuFile does not support {kind}"))
             .never(&closed(Storage::Refused))
             .advice("Keep the model on ext4 or xfs on a local NVMe disk."),
-        "overlay" | "overlayfs" | "aufs" => since(ctx, (1, 16), overlay(ctx, facts)),
+        "overlay" | "overlayfs" | "aufs" => since(ctx, OVERLAY_SINCE, overlay(ctx, facts)),
         "squashfs" => since(
             ctx,
             (1, 16),
@@ -87,12 +96,28 @@ fn closed(storage: Storage) -> Vec<Route> {
 /// The check of an overlay file system, inside or outside of a container.
 fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     match facts.option_value("upperdir").filter(|_| machine::container(ctx.root).is_none()) {
-        Some(upper) => Judged::lack(CheckId::FsType, "an overlay of file systems has no direct route")
-            .advice(format!("Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay.")),
-        None => Judged::lack(CheckId::FsType, "the overlay root of a container has no direct route").advice(
-            "Keep the model on a bind-mounted ext4 or xfs volume (`-v /data:/data`), not in the container's root file system.",
-        ),
+        Some(upper) => Judged::lack(CheckId::FsType, "an overlay of file systems has no direct route").advice(format!(
+            "Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay."
+        )),
+        None => {
+            let judged = Judged::lack(CheckId::FsType, "the overlay root of a container has no direct route");
+            match machine::container(ctx.root) {
+                Some(container) => judged.advice(bring_all(&container, &lacks_of_a_volume(ctx))),
+                None => {
+                    judged.advice("Keep the model on a mounted volume with ext4 or xfs, not in the root file system.")
+                }
+            }
+        }
     }
+}
+
+/// The parts that a container needs for files on a volume: the volume, and those that it lacks.
+fn lacks_of_a_volume(ctx: &Context<'_>) -> Vec<Lack> {
+    let mut lacks = vec![Lack::Volume];
+    lacks.extend((!ctx.root.exists("/run/udev/data")).then_some(Lack::Udev));
+    let lacks_nvfs = machine::nvidia_fs_loaded(ctx.root) == Some(true) && !ctx.root.exists("/dev/nvidia-fs0");
+    lacks.extend(lacks_nvfs.then_some(Lack::NvidiaFs));
+    lacks
 }
 
 /// Adds the release of libcufile that can read this file system in compat mode (release notes of GDS 1.16 and 1.17).

@@ -36,7 +36,7 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         let is_fine = judged.in_the_way().next().is_none();
         if is_fine {
             judged = Judged::lack(ID, format!("{} is raid0; P2PDMA supports it from Linux 7.1 on", device.name))
-                .advice("Keep the model on a plain NVMe disk, or use nvidia-fs.");
+                .advice("Keep the model on a single NVMe disk; to dissolve the RAID erases its data. Or use nvidia-fs with an NVMe driver built for GDS.");
         }
         judged = judged.missing(Cost::System, &[Route::P2pdma]);
     }
@@ -60,10 +60,18 @@ pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
         "mpath" => "a multipath device",
         _ => "a device-mapper volume",
     };
+    // LVM is often on top of encryption.
+    let is_encrypted =
+        facts.block_device.iter().any(|d| d.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("CRYPT")));
+    let what = if is_encrypted && !uuid.starts_with("CRYPT") {
+        format!("{what} on an encrypted one")
+    } else {
+        what.to_owned()
+    };
     Some(
         Judged::lack(CheckId::DmLvm, format!("{} is {what}: no direct route", device.name))
             .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
             .never(DIRECT)
-            .advice("Keep the model on a plain partition of an NVMe disk, or on md raid0."),
+            .advice("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."),
     )
 }

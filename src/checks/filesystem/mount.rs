@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
-use crate::checks::filesystem::kind::file_system;
+use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, FixId, Route};
@@ -102,6 +102,9 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         return Judged::na(ID, "the device of this path is not known").unknown(EVERY);
     };
     if facts.device_numbers().is_some_and(|(major, _)| major == 0) {
+        if let Some(judged) = udev_of_a_volume(ctx, facts) {
+            return judged.found("stat", format!("device {device} is anonymous"));
+        }
         return Judged::info(ID, format!("device {device} is anonymous, so udev has no record of it"))
             .found("stat", format!("device {device}"));
     }
@@ -150,6 +153,19 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             Judged::na(ID, "this user cannot read udev's record of this disk").unread(&path, &why).unknown(EVERY)
         }
     }
+}
+
+/// A container whose libcufile cannot read its root file system, which has no records of udev for a volume either.
+fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    machine::container(ctx.root)?;
+    let version = ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers)?;
+    let is_needed = facts.filesystem.as_deref() == Some("overlay") && version < OVERLAY_SINCE;
+    (is_needed && !ctx.root.exists("/run/udev")).then(|| {
+        Judged::lack(CheckId::UdevDatabase, "this container lacks /run/udev, which files on a volume need (5027)")
+            .found("/run/udev", "does not exist")
+            .missing(Cost::Root, &[Route::Compat])
+            .advice("Give the container /run/udev in the same start as its volume (see fs-type).")
+    })
 }
 
 fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {

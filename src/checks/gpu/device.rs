@@ -232,8 +232,11 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
                 )
             } else {
                 Some(if is_open {
-                    Judged::info(CheckId::GpuMigVgpu, "this is a vGPU with the open guest driver")
-                        .never(&[Route::P2pdma])
+                    Judged::info(
+                        CheckId::GpuMigVgpu,
+                        "a vGPU with the open guest driver has the route nvfs, but no P2PDMA",
+                    )
+                    .never(&[Route::P2pdma])
                 } else {
                     Judged::warn(CheckId::GpuMigVgpu, "this is a vGPU: nvidia-fs needs the open guest driver")
                         .never(&[Route::P2pdma])

@@ -26,6 +26,8 @@ enum Reason {
     NoKey,
     /// The open kernel modules are needed: the kernel exports a symbol only to them.
     GplOnly,
+    /// The functions of the NVIDIA driver have changed since this module was released.
+    NewDriver,
     /// The functions of the kernel have changed since this module was released.
     NewKernel,
     /// Another reason.
@@ -75,6 +77,7 @@ const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::NoDriver, &["nv-p2p.h", "no such file"]),
     (Reason::NoDriver, &["nvidia_p2p_", "undefined!"]),
     (Reason::GplOnly, &["gpl-incompatible module", "gpl-only symbol"]),
+    (Reason::NewDriver, &["error:", "nvidia_p2p_"]),
     (Reason::NewKernel, &["implicit declaration of function"]),
     (Reason::NewKernel, &["has no member named"]),
     (Reason::NewKernel, &["too few arguments to function"]),
@@ -113,7 +116,8 @@ pub(crate) fn failed(ctx: &Context<'_>, name: &str, version: &str) -> Option<Fai
     let (reason, line) = reason(&text)?;
     let dkms = format!("dkms install {name}/{version} -k {release}");
     let (why, advice) = explain(ctx, reason, &text, &line, &release, &dkms);
-    Some(FailedBuild { line, why, advice, needs_update: matches!(reason, Reason::NewKernel | Reason::GplOnly), log })
+    let needs_update = matches!(reason, Reason::NewKernel | Reason::NewDriver | Reason::GplOnly);
+    Some(FailedBuild { line, why, advice, needs_update, log })
 }
 
 /// The reason in a log, and its line.
@@ -209,6 +213,13 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
             "the kernel exports a symbol only to open modules".to_owned(),
             "Install a newer driver with the open kernel modules.".into(),
         ),
+        Reason::NewDriver => (
+            format!(
+                "this version does not support driver {}",
+                machine::nvidia_driver(ctx.root).unwrap_or_else(|| "of this machine".to_owned())
+            ),
+            "Install the nvidia-fs of the driver's CUDA release or a later one. Building this version again has no effect.".into(),
+        ),
         Reason::NewKernel => (
             format!("this version does not support Linux {release}"),
             "Install a newer version, or boot the previous kernel. Building it again has no effect.".into(),
@@ -254,6 +265,10 @@ pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
         Reason::GplOnly => {
             ("the kernel exports a symbol only to open modules", "Install a newer driver with the open kernel modules.")
         }
+        Reason::NewDriver => (
+            "this version of nvidia-fs does not support the NVIDIA driver",
+            "Install the nvidia-fs of the driver's CUDA release or a later one.",
+        ),
         Reason::NewKernel => (
             "this version of the module does not support the kernel",
             "Install a newer version of the module, or boot the previous kernel.",
@@ -310,6 +325,11 @@ mod tests {
                 "Killed",
             ),
             ("/bin/sh: /usr/src/x/scripts/sign-file: No such file or directory\n", Reason::NoKey, "sign-file"),
+            (
+                "nvfs-core.c:1021:27: error: too many arguments to function \u{2018}nvidia_p2p_get_pages\u{2019}\n",
+                Reason::NewDriver,
+                "nvidia_p2p_get_pages",
+            ),
             ("nvfs-core.c:1:1: error: something odd\n", Reason::Other, "something odd"),
         ] {
             let (reason, line) = reason(log).unwrap_or((Reason::Other, String::new()));

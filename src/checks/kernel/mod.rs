@@ -1,6 +1,7 @@
 //! Checks of kernel and platform.
 
 pub(crate) mod build_log;
+pub(crate) mod crash;
 pub(crate) mod excluded;
 pub(crate) mod iommu;
 pub(crate) mod p2pdma;

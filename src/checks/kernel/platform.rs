@@ -2,6 +2,7 @@
 
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
+use crate::checks::kernel::crash::crash;
 use crate::checks::kernel::iommu::iommu;
 use crate::checks::kernel::{p2pdma, reboot_pending};
 use crate::core::{CheckId, Route};
@@ -20,6 +21,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     out.extend(confidential(ctx));
     out.push(architecture(ctx));
     out.extend(kaslr(ctx));
+    out.extend(crash(ctx));
     out
 }
 

@@ -96,6 +96,26 @@ fn is_vast(ctx: &Context<'_>) -> bool {
     ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
 }
 
+/// How to get a client that is built for GDS. BeeGFS is built on the host, with the headers of OFED, nvidia-fs and the
+/// driver (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
+fn client_for_gds(ctx: &Context<'_>, filesystem: &str) -> Advice {
+    match filesystem {
+        "beegfs" | "fhgfs" => {
+            let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
+            let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
+            Advice::from(format!(
+                "After OFED and nvidia-fs, add `OFED_INCLUDE_PATH=/usr/src/ofa_kernel/default/include NVFS_INCLUDE_PATH=/usr/src/nvidia-fs-{module} NVIDIA_INCLUDE_PATH=/usr/src/nvidia-{driver}/nvidia` to buildArgs in /etc/beegfs/beegfs-client-autobuild.conf, then run "
+            ))
+            .command("sudo /etc/init.d/beegfs-client rebuild")
+            .text(" and ")
+            .command("sudo systemctl restart beegfs-client")
+        }
+        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: vastnfs for VAST, mlnx-nfsrdma-dkms of DOCA for other servers. Build it after DOCA or MLNX_OFED and nvidia-fs. If `modinfo -n rpcrdma` names a file in updates or extra, it is installed."
+            .into(),
+        _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
+    }
+}
+
 /// The driver nvme_rdma has no hook. It is in the package of DOCA's NVMe driver, and nvidia-fs is built after it.
 fn nvme_rdma_without_hook(symbol: &str) -> Judged {
     Judged::lack(CheckId::NvfsNvmeSymbol, "the driver nvme_rdma is not built for GDS")
@@ -140,10 +160,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                 Ok(_) => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
                     .found("/proc/kallsyms", format!("no {symbol}"))
                     .missing(Cost::System, NVFS)
-                    .advice(match name {
-                        "rpcrdma" => "Install an NFS client that registers with nvidia-fs: vastnfs for VAST, mlnx-nfsrdma-dkms of DOCA for other servers. Build it after DOCA or MLNX_OFED and nvidia-fs. If `modinfo -n rpcrdma` names a file in updates or extra, it is installed.".to_owned(),
-                        _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage."),
-                    }),
+                    .advice(client_for_gds(ctx, filesystem)),
                 Err(why) => {
                     Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
                         .unread("/proc/kallsyms", &why)

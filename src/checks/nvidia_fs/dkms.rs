@@ -79,7 +79,7 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
                     judged.advice(failed.advice.text(", then ").command("sudo modprobe nvidia-fs"))
                 };
             }
-            judged = judged.found(failed.log, failed.line);
+            judged = judged.broken().found(failed.log, failed.line);
         }
         if !has_inputs {
             judged = judged.cause(CheckId::NvfsBuildInputs);

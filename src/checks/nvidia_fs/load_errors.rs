@@ -38,6 +38,14 @@ const fn fix_of(kind: Refusal) -> Option<FixId> {
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
+/// The line about missing symbol versions of the loaded module. The kernel prints it once per boot, so after a second
+/// load it can be about an earlier build.
+fn without_versions(log: &str) -> Option<&str> {
+    let line = last(log, &["nvidia_fs", "no symbol version for nvidia_p2p_"])?;
+    let after = log.lines().skip_while(|other| *other != line);
+    (after.filter(|other| other.contains("Initializing nvfs driver")).count() < 2).then_some(line)
+}
+
 /// Messages of the kernel about loading the module.
 pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsLoadErrors;
@@ -54,6 +62,12 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         let judged = if let Some(line) = last(&log, &["nvfs modules probe failed"]) {
             Judged::warn(ID, "nvidia-fs could not register with the storage drivers")
                 .found(machine::KERNEL_LOG, line.trim())
+        } else if let Some(line) = without_versions(&log) {
+            // The kernel loads such a module. Whether it fits the driver is unknown (gds-nvidia-fs#72).
+            Judged::warn(ID, "nvidia-fs was built without the driver's symbol versions, so a mismatch is not detected")
+                .found(machine::KERNEL_LOG, line.trim())
+                .unknown(NVFS)
+                .advice("Install the storage drivers first, then build nvidia-fs again with the driver's Module.symvers (2.29 or later, or KBUILD_EXTRA_SYMBOLS), then reboot.")
         } else {
             let line = last(&log, &["nvidia_fs", "registered correctly"])?;
             Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, line.trim())

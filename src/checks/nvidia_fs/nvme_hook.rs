@@ -1,21 +1,45 @@
 //! Checks the hook of the NVMe driver for nvidia-fs.
 
 use crate::checks::advice::Advice;
-use crate::checks::classes;
+use crate::checks::classes::{self, is_unlisted};
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
+use crate::checks::pcie::topology;
+use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine;
+use crate::machine::{self, PathFacts};
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
 
-/// The route nvfs needs an NVMe driver that passes its requests to nvidia-fs.
+/// The route nvfs needs an NVMe driver that passes its requests to nvidia-fs. The finding is only information if no GPU
+/// or no path can use that route with any driver.
 pub(crate) fn nvme_hook(ctx: &Context<'_>) -> Judged {
+    let judged = hook(ctx);
+    if judged.stops(Route::Nvfs) && !is_for_nvfs(ctx) {
+        return Judged { advice: None, explains: false, ..judged.fixes(None).aside() };
+    }
+    judged
+}
+
+/// Whether some path and GPU can use nvidia-fs with a suitable NVMe driver.
+fn is_for_nvfs(ctx: &Context<'_>) -> bool {
+    let is_open = |gpu: Option<&GpuSeen>, facts: &PathFacts| {
+        let is_virtual = machine::disks(facts).iter().any(|disk| virtual_disk::maker(ctx, disk).is_some());
+        let storage = classes::of_path(ctx.root, facts);
+        !is_virtual && !matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::Nvfs)
+    };
+    let gpus = ctx.gpus();
+    ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()).any(|facts| {
+        if gpus.is_empty() { is_open(None, facts) } else { gpus.iter().any(|gpu| is_open(Some(gpu), facts)) }
+    })
+}
+
+fn hook(ctx: &Context<'_>) -> Judged {
     const MODULES: &str = "/proc/driver/nvidia-fs/modules";
     if let Ok(text) = ctx.root.read_text(MODULES)
         && let Some(line) = text.lines().find(|line| line.starts_with("nvme:"))
@@ -153,7 +177,10 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         let storage = subject.facts.as_ref().and_then(|facts| classes::of_path(ctx.root, facts));
         let is_too_old = storage == Some(Storage::NvmeRaid0) && ctx.kernel().is_none_or(|kernel| kernel < RAID0_P2PDMA);
         let is_closed = matrix::is_closed(gpu.and_then(classes::of_gpu), storage, Route::P2pdma);
-        !is_too_old && !is_closed && !has_several_paths(ctx, subject)
+        let is_refused = subject.facts.as_ref().zip(gpu).is_some_and(|(facts, gpu)| {
+            topology::between(ctx, facts, gpu).is_some_and(|judged| judged.stops(Route::P2pdma))
+        });
+        !is_too_old && !is_closed && !is_refused && !has_several_paths(ctx, subject)
     };
     let gpus = ctx.gpus();
     !ctx.is_aarch64()
@@ -167,7 +194,12 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
 fn without_doca(ctx: &Context<'_>) -> Option<String> {
     const UNLISTED: [&str; 6] = ["fedora", "amzn", "azurelinux", "arch", "opensuse-leap", "opensuse-tumbleweed"];
     let id = machine::os_release(ctx.root, "ID").filter(|id| UNLISTED.contains(&id.as_str()))?;
-    Some(machine::os_release(ctx.root, "PRETTY_NAME").unwrap_or(id))
+    // The pretty name of Amazon Linux contains the date of its release.
+    let name = match (machine::os_release(ctx.root, "NAME"), machine::os_release(ctx.root, "VERSION_ID")) {
+        (Some(name), Some(version)) if id == "amzn" => Some(format!("{name} {version}")),
+        _ => machine::os_release(ctx.root, "PRETTY_NAME"),
+    };
+    Some(name.unwrap_or(id))
 }
 
 /// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
@@ -177,13 +209,15 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     let by_p2pdma = (is_for_p2pdma(ctx), has_p2pdma(ctx));
     if let Some(name) = without_doca(ctx) {
         return match by_p2pdma {
-            (true, true) => format!("Use P2PDMA, which needs no patched driver. NVIDIA has none for {name}."),
+            (true, true) => {
+                format!("Use P2PDMA: it needs no patched NVMe driver, and NVIDIA has no such driver for {name}.")
+            }
             (true, false) => {
                 format!("Boot a kernel with P2PDMA (6.2 or later). NVIDIA has no patched NVMe driver for {name}.")
             }
-            (false, _) => format!(
-                "Use Ubuntu, Debian, RHEL or SLES on this machine: NVIDIA has no NVMe driver for GDS for {name}."
-            ),
+            (false, _) => {
+                format!("NVIDIA has no NVMe driver for GDS for {name}, so reads of local disks go through host memory.")
+            }
         };
     }
     let driver = if is(&["ubuntu"]) {
@@ -195,12 +229,19 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     } else {
         "DOCA with its NVMe driver"
     };
+    let is_doubtful = !ctx.gpus().is_empty() && ctx.gpus().iter().all(is_unlisted);
     match by_p2pdma {
+        (true, true) if is_doubtful => {
+            format!("Install {driver}. P2PDMA needs no patched driver, but NVIDIA does not list this GPU for it.")
+        }
         (true, true) => format!("Use P2PDMA, which needs no patched driver, or {driver}."),
-        (true, false) => format!("Install {driver}. P2PDMA needs no patched driver, but another kernel."),
-        (false, _) if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(
+        // On such old systems, a new kernel is not an alternative.
+        (true, false) if ctx.kernel().is_some_and(|kernel| kernel >= (5, 0)) => {
+            format!("Install {driver}. P2PDMA needs no patched driver, but another kernel.")
+        }
+        _ if ctx.kernel().is_some_and(|kernel| kernel >= (6, 17)) => format!(
             "Boot a kernel before 6.17, because reads can fail with this driver from 6.17 on (NVIDIA's known issues). Then install {driver}."
         ),
-        (false, _) => format!("Install {driver}."),
+        _ => format!("Install {driver}."),
     }
 }

@@ -3,6 +3,8 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::crash::last_crash;
+use crate::checks::kernel::refusal::last;
 use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine;
 
@@ -31,15 +33,20 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
     (!driver.is_empty()).then_some(Built { driver, log, line })
 }
 
-/// The line of the kernel log about an unknown page table format, and whether nvidia-fs crashed.
+/// The line of the kernel log about an unknown page table format, and whether nvidia-fs crashed. Some releases print the
+/// name of the function in front of it, others `nvidia-fs:`.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     let log = machine::kernel_log(ctx.root)?;
-    let line = log
-        .lines()
-        .rev()
-        .find(|line| line.contains("nvfs_pin_gpu_pages") && line.contains("ncompatible page table version"))?;
-    let crashed = log.lines().any(|line| line.contains("kernel BUG at") && line.contains("nvfs-"));
-    Some((line.trim().to_owned(), crashed))
+    let line = last(&log, &["incompatible page table version"])?;
+    Some((line.trim().to_owned(), last_crash(&log, MODULE).is_some() || log.lines().any(is_bug)))
+}
+
+/// The module in the report of a crash.
+const MODULE: &[&str] = &["nvidia_fs"];
+
+/// Whether the line reports a failed assertion in the source of nvidia-fs.
+fn is_bug(line: &str) -> bool {
+    line.contains("kernel BUG at") && line.contains("nvfs-")
 }
 
 /// The routes that the crash blocks. Compat mode also registers buffers, so it crashes too.
@@ -80,9 +87,12 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)))
 }
 
-/// Reports the crash if it is in the kernel log.
+/// Reports a crash of nvidia-fs, or its message about unknown page tables, if it is in the kernel log.
 pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
-    let (line, crashed) = met_other_tables(ctx).filter(|_| machine::nvidia_fs_loaded(ctx.root) == Some(true))?;
+    if machine::nvidia_fs_loaded(ctx.root) != Some(true) {
+        return None;
+    }
+    let Some((line, crashed)) = met_other_tables(ctx) else { return other_crash(ctx) };
     let what = if crashed { "and a read crashed: reboot" } else { "and rejected a buffer" };
     let judged =
         Judged::lack(CheckId::NvfsErrors, format!("nvidia-fs was built for a driver with other page tables, {what}"))
@@ -95,4 +105,21 @@ pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
         Some(_) => judged.cause(ID),
         None => judged,
     })
+}
+
+/// A crash of nvidia-fs for another reason.
+fn other_crash(ctx: &Context<'_>) -> Option<Judged> {
+    let log = machine::kernel_log(ctx.root)?;
+    let lines = match last_crash(&log, MODULE) {
+        Some(crash) => vec![crash.start, crash.place],
+        None => vec![log.lines().rev().find(|line| is_bug(line))?.trim().to_owned()],
+    };
+    let judged = Judged::lack(CheckId::NvfsErrors, "the kernel crashed in nvidia-fs, which is unusable until a reboot")
+        .missing(Cost::Reboot, stopped(true))
+        .explaining()
+        .advice(format!(
+            "Reboot with modprobe.blacklist=nvidia_fs, because the next read would crash again. Then update nvidia-fs, build it for driver {}, and load it.",
+            machine::Driver::of(ctx.root).version.unwrap_or_default()
+        ));
+    Some(lines.into_iter().fold(judged, |judged, line| judged.found(machine::KERNEL_LOG, line)))
 }

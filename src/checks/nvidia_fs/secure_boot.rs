@@ -16,7 +16,7 @@ pub(crate) fn secure_boot(ctx: &Context<'_>) -> Option<Judged> {
     let signature = machine::signature(ctx.root, "nvidia_fs");
     let on = state.as_ref().map(|state| state.is_on);
     let judged = if let Some((Refusal::Key, line)) = &refusal {
-        signing::rejected(ctx, ID, signing::Module::NvidiaFs, Some(line), NVFS)
+        signing::rejected(ctx, ID, signing::Module::NvidiaFs, Some(line), NVFS).broken()
     } else if on == Some(true)
         && signature == Some(Signature::None)
         && machine::nvidia_fs_loaded(ctx.root) == Some(false)

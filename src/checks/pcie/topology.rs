@@ -1,7 +1,7 @@
 //! Checks of GPU and disks on the PCIe bus: distance, ACS between them, links, NUMA nodes, root ports.
 
 use crate::checks::advice::Advice;
-use crate::checks::context::Context;
+use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, Route};
 use crate::machine::{self, PathFacts};
@@ -78,18 +78,22 @@ pub(crate) fn late(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     for (path, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
-        let addresses = addresses(facts);
         for (gpu, seen) in ctx.gpus().iter().enumerate() {
-            // A RAID reads from all of its disks, so the farthest one decides.
-            let farthest = pairs(ctx, &seen.address, &addresses).into_iter().min_by_key(Pair::shared);
-            let judged = addresses
-                .iter()
-                .find_map(|(_, disk)| refused(ctx, disk, &seen.address))
-                .or_else(|| farthest.and_then(|pair| root_ports(ctx, &pair)));
-            out.extend(judged.map(|judged| judged.of(Scope::Pair(path, gpu))));
+            out.extend(between(ctx, facts, seen).map(|judged| judged.of(Scope::Pair(path, gpu))));
         }
     }
     out
+}
+
+/// Checks whether the kernel allows transfers between a GPU and the disks of a path.
+pub(crate) fn between(ctx: &Context<'_>, facts: &PathFacts, gpu: &GpuSeen) -> Option<Judged> {
+    let addresses = addresses(facts);
+    // A RAID reads from all of its disks, so the farthest one decides.
+    let farthest = pairs(ctx, &gpu.address, &addresses).into_iter().min_by_key(Pair::shared);
+    addresses
+        .iter()
+        .find_map(|(_, disk)| refused(ctx, disk, &gpu.address))
+        .or_else(|| farthest.and_then(|pair| root_ports(ctx, &pair)))
 }
 
 /// The NVMe disks below a path, and their PCI addresses.
@@ -165,20 +169,29 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     };
     let vendor = field("vendor_id")?;
     let family: Option<u32> = field("cpu family").and_then(|f| f.parse().ok());
-    let bridges: Vec<(String, Option<bool>)> =
-        [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| intel_bridge(ctx, chain.first()?)).collect();
+    let bridges: Vec<(String, Listed)> =
+        [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| host_bridge(ctx, chain.first()?)).collect();
     let judged = if pair.shared() >= 2 {
         Judged::pass(ID, "GPU and disk share a root port, so the kernel allows transfers")
     } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
         Judged::pass(ID, "the kernel allows transfers between all root ports of AMD Zen and later")
-    } else if let [(_, Some(gpu)), (_, Some(disk))] = bridges.as_slice() {
-        if pair.shared() == 1 || (!*gpu && !*disk) {
+    } else if let [(_, gpu), (_, disk)] = bridges.as_slice() {
+        let is_listed = ![gpu, disk].contains(&&Listed::No);
+        if is_listed && (pair.shared() == 1 || ![gpu, disk].contains(&&Listed::WithinOne)) {
             Judged::pass(ID, "the kernel allows transfers between the root ports of these host bridges")
         } else {
-            Judged::lack(ID, "the kernel allows transfers only between root ports of one such host bridge")
-                .missing(Cost::System, &[Route::P2pdma])
-                .only_warn()
-                .advice("Put GPU and disk below one switch or one host bridge, or choose another GPU.")
+            let (summary, place) = if is_listed {
+                (
+                    "the kernel allows transfers only between root ports of one such host bridge",
+                    "one switch or one host bridge",
+                )
+            } else {
+                ("the kernel's list for P2PDMA between root ports lacks these host bridges", "one PCIe switch")
+            };
+            Judged::lack(ID, summary)
+                .missing(Cost::Hardware, &[Route::P2pdma])
+                .explaining()
+                .advice(format!("Put GPU and disk below {place}, or use nvidia-fs, which needs no such bridge."))
         }
     } else {
         Judged::info(ID, "the kernel's list of processors for P2PDMA between root ports does not include this one")
@@ -205,7 +218,8 @@ fn refused(ctx: &Context<'_>, disk: &str, gpu: &str) -> Option<Judged> {
             format!("the kernel refused a transfer between {disk} and {gpu}, which share no bridge"),
         )
         .found(machine::KERNEL_LOG, line.trim())
-        .missing(Cost::System, &[Route::P2pdma])
+        .missing(Cost::Hardware, &[Route::P2pdma])
+.explaining()
         .advice("Put GPU and disk below one PCIe switch, or choose another disk. Or use nvidia-fs, which needs no such bridge."),
     )
 }
@@ -216,34 +230,47 @@ fn is_of_vmd(part: &str) -> bool {
     domain.len() > 4 && domain.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// Intel host bridges between whose root ports the kernel allows transfers, and whether only within one bridge
-/// (`pci_p2pdma_whitelist` in drivers/pci/p2pdma.c: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and later).
-/// Newer kernels may list more.
-const INTEL_BRIDGES: &[(&str, bool)] = &[
-    ("0x3c00", true),
-    ("0x3c01", true),
-    ("0x2f00", true),
-    ("0x2f01", true),
-    ("0x2030", false),
-    ("0x2031", false),
-    ("0x2032", false),
-    ("0x2033", false),
-    ("0x2020", false),
-    ("0x09a2", false),
+/// Whether the kernel's list of host bridges contains one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listed {
+    No,
+    /// Transfers must stay within this host bridge.
+    WithinOne,
+    Yes,
+}
+
+/// The last kernel whose list was examined.
+const LAST_LIST: (u32, u32) = (6, 17);
+
+/// Host bridges between whose root ports the kernel allows transfers (`pci_p2pdma_whitelist` in drivers/pci/p2pdma.c of
+/// Linux 6.17: Xeon E5, Xeon E7 v3, Skylake-E, and 09a2 of Ice Lake and later).
+const BRIDGES: &[(&str, &str, Listed)] = &[
+    ("0x8086", "0x3c00", Listed::WithinOne),
+    ("0x8086", "0x3c01", Listed::WithinOne),
+    ("0x8086", "0x2f00", Listed::WithinOne),
+    ("0x8086", "0x2f01", Listed::WithinOne),
+    ("0x8086", "0x2030", Listed::Yes),
+    ("0x8086", "0x2031", Listed::Yes),
+    ("0x8086", "0x2032", Listed::Yes),
+    ("0x8086", "0x2033", Listed::Yes),
+    ("0x8086", "0x2020", Listed::Yes),
+    ("0x8086", "0x09a2", Listed::Yes),
 ];
 
-/// The first device on the root bus `pci0000:3a`, which represents the host bridge. Returns its id and, if it is on
-/// the list, whether transfers must stay within one bridge.
-fn intel_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Option<bool>)> {
+/// The first device on the root bus `pci0000:3a`, which represents the host bridge, and whether it is on the list.
+fn host_bridge(ctx: &Context<'_>, bus: &str) -> Option<(String, Listed)> {
     let prefix = format!("{}:", bus.strip_prefix("pci")?);
     let first = ctx.root.entries(DEVICES).ok()?.into_iter().find(|name| name.starts_with(&prefix))?;
     let read = |part: &str| Some(ctx.root.read_text(format!("{DEVICES}/{first}/{part}")).ok()?.trim().to_owned());
-    if read("vendor")? != "0x8086" {
-        return None;
-    }
-    let device = read("device")?;
-    let known = INTEL_BRIDGES.iter().find(|(id, _)| *id == device).map(|(_, same)| *same);
-    Some((format!("{first} is 8086:{}", device.trim_start_matches("0x")), known))
+    let (vendor, device) = (read("vendor")?, read("device")?);
+    let known = BRIDGES.iter().find(|(v, d, _)| *v == vendor && *d == device).map(|(.., listed)| *listed);
+    // A later kernel may list more.
+    let is_known_kernel = first.ends_with(":00.0") && ctx.kernel().is_some_and(|kernel| kernel <= LAST_LIST);
+    // The list contains all devices of Google. Of other devices, only 00.0 is certainly the first one.
+    let is_google = (vendor == "0x1ae0").then_some(Listed::Yes);
+    let listed = known.or(is_google).or(is_known_kernel.then_some(Listed::No))?;
+    let short = |id: &str| id.trim_start_matches("0x").to_owned();
+    Some((format!("{first} is {}:{}", short(&vendor), short(&device)), listed))
 }
 
 /// The ACS control word in a bridge's configuration space. `None` if the bridge has no ACS. The error is a reason why

@@ -5,7 +5,7 @@ use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, BlockDevice, NVME_SUBSYSTEMS, Unread};
+use crate::machine::{self, BlockDevice, BlockKind, NVME_SUBSYSTEMS, Unread};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -38,14 +38,12 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         return vec![
             Judged::lack(
                 CheckId::VmType,
-                format!("{} is a virtual disk of {maker} and cannot DMA into GPU memory", disk.name),
+                format!("{} is a virtual disk of {} and cannot DMA into GPU memory", disk.name, maker.name()),
             )
             .found(source, names.join(" "))
             .found(place, text)
             .never(DIRECT)
-            .advice(
-                "Keep the model on local NVMe instance storage, or pass an NVMe device through to the virtual machine (VFIO).",
-            ),
+            .advice(maker.advice()),
         ];
     }
     if let Some(driver) = machine::vendor_driver(facts).map(|driver| driver.name) {
@@ -63,7 +61,12 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             Judged::lack(CheckId::NvmeTransport, format!("{name} is not an NVMe disk"))
                 .found(source, names.join(" "))
                 .never(DIRECT)
-                .advice("Keep the model on a local NVMe disk."),
+                .advice(if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
+                    // The finding about device mapper has the same advice.
+                    "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."
+                } else {
+                    "Keep the model on a local NVMe disk."
+                }),
         ];
         out.extend(scsi_queues(ctx, name));
         return out;
@@ -120,7 +123,7 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
     let mut judged = match slow {
         Some((Ok(kind), _)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
             .never(DIRECT)
-            .advice("Use RDMA as the transport, or keep the model on a local NVMe disk."),
+            .advice("Keep the model on a local NVMe disk. Or use RDMA as the transport, with nvidia-fs and its nvme-rdma driver."),
         // The disks of one path can have different transports.
         _ => match &kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|kind| kind == "rdma")).or(kinds.first()) {
             // The kernel's nvme-rdma driver does not support PCI P2PDMA, and NVIDIA's guide excludes NVMe-oF.

@@ -3,41 +3,109 @@
 use crate::checks::context::Context;
 use crate::machine::{self, BlockDevice};
 
+/// The maker of a virtual disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Amazon,
+    Google,
+    Azure,
+    Alibaba,
+    /// A hypervisor whose host the user may control.
+    Hypervisor(&'static str),
+}
+
+impl Maker {
+    /// The name in a sentence: a virtual disk of `name`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Amazon => "Amazon EBS",
+            Self::Google => "Google Cloud",
+            Self::Azure => "Azure",
+            Self::Alibaba => "Alibaba Cloud",
+            Self::Hypervisor(name) => name,
+        }
+    }
+
+    /// The disks of this maker with a direct route. A customer of a cloud cannot pass devices through to a virtual machine.
+    pub(crate) const fn advice(self) -> &'static str {
+        match self {
+            Self::Amazon => {
+                "Keep the model on an instance store volume, a local NVMe disk. Its data is lost when the instance stops."
+            }
+            // Local SSD is emulated as well (cloud.google.com/compute/docs/disks/local-ssd: vendor 1ae0).
+            Self::Google => {
+                "Google Cloud has no disk with a direct route, and its Local SSD is virtual too. Reads stay in compat mode."
+            }
+            Self::Azure => {
+                "Use a size with a local NVMe disk ('Microsoft NVMe Direct Disk') for the model. Its data is lost when the machine is deallocated."
+            }
+            Self::Alibaba => {
+                "Use an instance family with local NVMe disks for the model. Their data is lost when the instance is released."
+            }
+            Self::Hypervisor(_) => {
+                "If you control the host, pass an NVMe device through to the virtual machine (VFIO). Otherwise use a machine with a local NVMe disk."
+            }
+        }
+    }
+}
+
 /// The PCI vendor and device ids of virtual NVMe controllers, and their makers. Instance storage (1d0f:cd00 and
 /// others) is real hardware. Sources: pci.ids, and the NVMe pages of AWS and Google Cloud.
-const BY_ID: &[(&str, &str, &str)] = &[
-    ("0x1d0f", "0x8061", "Amazon EBS"),
-    ("0x1d0f", "0x0065", "Amazon EBS"),
-    ("0x1ae0", "0x001f", "Google Cloud"),
-    ("0x1414", "0x00a9", "Azure"),
-    ("0x1b36", "0x0010", "QEMU"),
-    ("0x15ad", "0x07f0", "VMware"),
-    ("0x80ee", "0x4e56", "VirtualBox"),
+const BY_ID: &[(&str, &str, Maker)] = &[
+    ("0x1d0f", "0x8061", Maker::Amazon),
+    ("0x1d0f", "0x0065", Maker::Amazon),
+    ("0x1ae0", "0x001f", Maker::Google),
+    ("0x1414", "0x00a9", Maker::Azure),
+    ("0x1b36", "0x0010", Maker::Hypervisor("QEMU")),
+    ("0x15ad", "0x07f0", Maker::Hypervisor("VMware")),
+    ("0x80ee", "0x4e56", Maker::Hypervisor("VirtualBox")),
 ];
 
 /// The model names of such controllers.
-const BY_MODEL: &[(&str, &str)] = &[
-    ("Amazon Elastic Block Store", "Amazon EBS"),
-    ("nvme_card", "Google Cloud"),
-    ("MSFT NVMe Accelerator", "Azure"),
-    ("Alibaba Cloud Elastic Block Storage", "Alibaba Cloud"),
-    ("QEMU NVMe", "QEMU"),
-    ("VMware Virtual NVMe", "VMware"),
-    ("ORCL-VBOX-NVME", "VirtualBox"),
-    ("bhyve-NVMe", "bhyve"),
+const BY_MODEL: &[(&str, Maker)] = &[
+    ("Amazon Elastic Block Store", Maker::Amazon),
+    ("nvme_card", Maker::Google),
+    ("MSFT NVMe Accelerator", Maker::Azure),
+    ("Alibaba Cloud Elastic Block Storage", Maker::Alibaba),
+    ("QEMU NVMe", Maker::Hypervisor("QEMU")),
+    ("VMware Virtual NVMe", Maker::Hypervisor("VMware")),
+    ("ORCL-VBOX-NVME", Maker::Hypervisor("VirtualBox")),
+    ("bhyve-NVMe", Maker::Hypervisor("bhyve")),
 ];
 
+/// The names that clouds write into the DMI table of their machines. The number is Azure's; Hyper-V elsewhere has
+/// another one.
+const BY_DMI: &[(&str, &str, Maker)] = &[
+    ("/sys/class/dmi/id/sys_vendor", "Amazon EC2", Maker::Amazon),
+    ("/sys/class/dmi/id/sys_vendor", "Google", Maker::Google),
+    ("/sys/class/dmi/id/sys_vendor", "Alibaba Cloud", Maker::Alibaba),
+    ("/sys/class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", Maker::Azure),
+];
+
+/// The cloud of this machine, and the evidence.
+pub(crate) fn cloud(ctx: &Context<'_>) -> Option<(Maker, String, String)> {
+    BY_DMI.iter().find_map(|(path, name, maker)| {
+        let text = ctx.root.read_text(path).ok()?.trim().to_owned();
+        (text == *name).then(|| (*maker, (*path).to_owned(), text))
+    })
+}
+
 /// The maker of a virtual disk, and the evidence. `None` for a real disk.
-pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(&'static str, String, String)> {
-    if ["vd", "xvd"].iter().any(|start| disk.name.starts_with(start)) {
-        return Some(("the hypervisor", "/sys/dev/block".to_owned(), disk.name.clone()));
+pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(Maker, String, String)> {
+    let is_named = |starts: &[&str]| starts.iter().any(|start| disk.name.starts_with(start));
+    if is_named(&["vd", "xvd"]) {
+        let hypervisor = || (Maker::Hypervisor("the hypervisor"), "/sys/dev/block".to_owned(), disk.name.clone());
+        return Some(cloud(ctx).unwrap_or_else(hypervisor));
+    }
+    if is_named(&["sd"]) {
+        return cloud(ctx);
     }
     let controller = machine::nvme_controller(&disk.name)?;
     let read = |path: &str| ctx.root.read_text(path).ok().map(|text| text.trim().to_owned());
     let model = format!("/sys/class/nvme/{controller}/model");
     let text = read(&model).unwrap_or_default();
     if let Some((_, maker)) = BY_MODEL.iter().find(|(known, _)| text.contains(known)) {
-        return Some((maker, model, text));
+        return Some((*maker, model, text));
     }
     let on_bus = disk.pci_bus_id.as_deref().map(|address| format!("/sys/bus/pci/devices/{address}"));
     [on_bus, Some(format!("/sys/class/nvme/{controller}/device"))].into_iter().flatten().find_map(|folder| {

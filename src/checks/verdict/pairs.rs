@@ -5,7 +5,7 @@ use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::matrix;
-use crate::core::{CheckId, Route};
+use crate::core::{CheckId, Route, Status};
 use crate::machine;
 
 /// The result for one path and one GPU.
@@ -30,6 +30,9 @@ pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
 /// The bonus for a route that is already configured.
 const SET_UP_BONUS: u32 = 4;
 
+/// The additional effort of P2PDMA on a GPU that NVIDIA does not list for it: it may turn out not to work.
+const UNLISTED: u32 = 12;
+
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     let mut out = Vec::new();
     let nvfs_is_set_up = ctx.has_gpu() && machine::nvidia_fs_known(ctx.root);
@@ -44,11 +47,14 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
             // A configured route is the goal unless another route needs much less effort.
             let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
+            let is_doubtful =
+                |route: Route| route == Route::P2pdma && gpu.is_some_and(|g| classes::is_unlisted(&ctx.gpus()[g]));
             let goal = pair
                 .candidates
                 .iter()
                 .copied()
                 .filter_map(|route| match state(route) {
+                    State::Fixable(cost) if is_doubtful(route) => Some((cost + UNLISTED, route)),
                     State::Fixable(cost) => Some((cost.saturating_sub(tried(route)), route)),
                     State::Unsure => Some((0, route)),
                     _ => None,
@@ -132,6 +138,12 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
 fn is_of_the_host(ctx: &Context<'_>, pair: &Pair, route: Route) -> bool {
     route == Route::P2pdma
         && ctx.subjects[pair.path].facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("virtiofs"))
+}
+
+/// Whether the finding alone closes all direct routes of the pair permanently.
+pub(crate) fn closes_all(judged: &Judged, pair: &Pair) -> bool {
+    let is_closed = |route: &Route| judged.effects.contains(&(*route, Weight::Never));
+    judged.finding.status != Status::Pass && pair.candidates.iter().all(is_closed)
 }
 
 /// Whether the finding blocks a route of the pair permanently.

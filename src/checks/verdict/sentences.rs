@@ -1,6 +1,7 @@
 //! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::advice::Advice;
+use crate::checks::classes::is_unlisted;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
@@ -65,7 +66,7 @@ pub(crate) fn advice(
             permanent.iter().filter(|j| !any || has_advice(j)).map(|j| step(ctx, j, false)).collect();
         // A sentence can be the advice of several checks.
         text.dedup();
-        text.push("Until then, no other fix gives a direct route.".to_owned());
+        text.push("No other fix gives a direct route here.".to_owned());
         match steps.as_slice() {
             [] => {}
             [one] => text.push(format!("Reads through host memory need one step. {one}")),
@@ -76,7 +77,7 @@ pub(crate) fn advice(
         }
         return text.join(" ");
     }
-    match (steps.as_slice(), pair.goal) {
+    let text = match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
                 "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=$HOME/cufile.log, then run `gds-top explain - < $HOME/cufile.log`."
@@ -92,6 +93,12 @@ pub(crate) fn advice(
             format!("{} Run `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),
+    };
+    let is_doubtful = pair.goal == Some(Route::P2pdma) && pair.gpu.is_some_and(|gpu| is_unlisted(&ctx.gpus()[gpu]));
+    if is_doubtful {
+        format!("{text} NVIDIA does not list this GPU for P2PDMA, so test the route afterwards.")
+    } else {
+        text
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
+use crate::checks::classes::is_unlisted;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::commands::add_fixes;
-use crate::checks::verdict::pairs::{Pair, concerns, is_for_good, pairs};
+use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, CheckId, Route, Status, Verdict};
 
@@ -12,14 +13,24 @@ use crate::core::{Basis, CheckId, Route, Status, Verdict};
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
     let pairs = pairs(ctx, judged);
     let any_gpu = !ctx.gpus().is_empty() || ctx.has_gpu();
+    // If one finding closes every direct route of a pair, those that close only some of them are not relevant.
+    let is_closed: Vec<bool> = pairs
+        .iter()
+        .map(|pair| judged.iter().any(|j| concerns(j, pair) && closes_all(j, pair) && j.finding.cause.is_none()))
+        .collect();
     for judged in judged.iter_mut() {
         // A check that passes stays passed if it only excludes one of several routes by design, for example P2PDMA
         // for NFS.
         if judged.in_the_way().next().is_none() || judged.finding.status == Status::Pass {
             continue;
         }
-        let mine = pairs.iter().filter(|pair| concerns(judged, pair));
-        let worst = mine.map(|pair| weigh(judged, pair, any_gpu)).max_by_key(|status| status.weight());
+        let mine = pairs.iter().zip(&is_closed).filter(|(pair, _)| concerns(judged, pair));
+        let worst = mine
+            .map(|(pair, is_closed)| match weigh(judged, pair, any_gpu) {
+                Status::Warn if *is_closed && !closes_all(judged, pair) && !judged.stops(Route::Compat) => Status::Info,
+                status => status,
+            })
+            .max_by_key(|status| status.weight());
         // Without a path there are no pairs. A check that blocks all routes fails all the same.
         let status = worst.unwrap_or_else(|| if judged.stops(Route::Compat) { judged.severity } else { Status::Info });
         let unused = judged.explains
@@ -88,7 +99,11 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     // The steps lead to the best possible route. Checks that close the direct routes permanently are blockers, not
     // steps.
     let (mut steps, mut permanent) = match (pair.route, pair.goal) {
-        (Route::None, Some(goal)) => ([stops(Route::Compat), stops(goal)].concat(), Vec::new()),
+        // Allowing compat mode does not lead to a direct route. It can be forbidden on purpose.
+        (Route::None, Some(goal)) => {
+            let needed = stops(Route::Compat).into_iter().filter(|j| j.id != CheckId::CfgCompat);
+            (needed.chain(stops(goal)).collect(), Vec::new())
+        }
         (Route::None, None) => (stops(Route::Compat), closed_for_good()),
         (Route::Compat, Some(goal)) => (stops(goal), Vec::new()),
         (Route::Compat, None) => (Vec::new(), closed_for_good()),
@@ -96,6 +111,10 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     };
     let is_relevant = |j: &&Judged| has_gpu || j.id == CheckId::GpuPresent || j.id == CheckId::FsResolve;
     permanent.retain(is_relevant);
+    // If one of them closes every direct route, the others are not relevant.
+    if permanent.iter().any(|j| closes_all(j, pair)) {
+        permanent.retain(|j| closes_all(j, pair) || closes_compat(j));
+    }
     // If compat mode is closed permanently too, no step helps.
     let is_hopeless = permanent.iter().any(|j| closes_compat(j));
     steps.retain(|j| is_relevant(j) && !is_hopeless);
@@ -107,15 +126,22 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         known.extend(is_new.then_some(*judged));
         is_new
     });
-    // The order is: permanent blockers, checks that block every route, then the rest. Causes are before their
-    // consequences. Compat mode can be forbidden on purpose, so it is part of the rest.
+    // The order is: permanent blockers, checks that block every route, hardware, then the rest: before the hardware is
+    // there, other steps to the route have no effect. Causes are before their consequences. Compat mode can be
+    // forbidden on purpose, so it is part of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
-    steps.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
     permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
     // The advice of a permanent blocker also has its step to compat mode.
     let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
     let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
     let mut blockers = [permanent.clone(), steps.clone()].concat();
+    // Why no read works until the direct route does.
+    let forbids =
+        |j: &&Judged| j.id == CheckId::CfgCompat && j.stops(Route::Compat) && !steps.iter().any(|s| s.id == j.id);
+    if pair.route == Route::None && pair.goal.is_some() {
+        blockers.extend(mine.iter().copied().filter(forbids));
+    }
     if pair.goal.is_some() && has_gpu {
         // The reason why the configured route is not used is first.
         let why: Vec<&Judged> = mine
@@ -126,6 +152,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             .collect();
         blockers = why.into_iter().chain(blockers).collect();
     }
+    let is_forbidden = pair.route == Route::None && blockers.iter().any(|j| forbids(&j));
     let compat_for_good = mine.iter().any(|j| closes_compat(j));
     let possible = if pair.route.is_direct() {
         pair.route
@@ -140,7 +167,17 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         proven: false,
         proof: proof(ctx, pair, &mine, has_gpu),
         basis: basis(ctx, pair, has_gpu),
-        advice: advice(ctx, pair, &permanent, &other_steps, has_gpu),
+        advice: if is_forbidden {
+            format!(
+                "{} Until then reads fail, because allow_compat_mode is false.",
+                advice(ctx, pair, &permanent, &other_steps, has_gpu)
+            )
+        } else {
+            advice(ctx, pair, &permanent, &other_steps, has_gpu)
+        },
+        caveat: gpu
+            .filter(|gpu| possible == Route::P2pdma && is_unlisted(gpu))
+            .map(|gpu| format!("NVIDIA does not list {} for P2PDMA.", gpu.name.trim_start_matches("NVIDIA ").trim())),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),
     }

@@ -134,7 +134,7 @@ checks! {
     VmType = "vm-type", Storage, Path, Disk, DIRECT, []
         examines "the kind of virtual machine and its disks"
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
-        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Pass an NVMe disk and the GPU through to the machine (VFIO)."
+        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Use a local NVMe disk: on AWS the instance store. If you control the host, pass an NVMe disk through (VFIO)."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
     NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, []
         examines "the transport of the NVMe disk"
@@ -369,7 +369,7 @@ checks! {
         examines "NUMA nodes of GPU and disk"
         why "Transfers between sockets are slower."
         look "nvidia-smi topo -m" todo "";
-    KernelLog = "kernel-log", Kernel, Machine, NoStep, NONE, []
+    KernelLog = "kernel-log", Kernel, Machine, InEffect, DIRECT, []
         examines "the kernel log"
         why "The kernel log has the reason; libcufile only reports a number."
         look "sudo journalctl -k -b -o cat" todo "Run gds-top explain with the line.";

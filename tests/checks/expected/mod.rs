@@ -151,7 +151,7 @@ fn storage_that_looks_like_other_storage() {
 const ADVICE: &str = "\
 Oracle's bare metal with DOCA 26.01 and xfs on raid0 | nvfs-nvme-symbol | Update DOCA to 3.4.1 | Install nvidia-fs
 Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver | nvfs-nvme-symbol | DOCA with mlnx-nvme-dkms | Ubuntu
-an H20 with a tainted nvidia-fs and the stock NVMe driver | nvfs-nvme-symbol | Use P2PDMA | but another kernel
+an H20 with a tainted nvidia-fs and the stock NVMe driver | nvfs-nvme-symbol | Install an Ubuntu | but another kernel
 a model in an image that is mounted by loop | dm-lvm | Copy the model out of that file | md raid0
 a download that broke off behind fallocate | sparse-or-delalloc | download the file again | cp --sparse
 Apptainer without the host's udev | udev-database | --bind /run/udev | -v /run/udev
@@ -273,8 +273,9 @@ fn of_two_gpus_each_has_the_verdict_of_its_own_place_on_the_bus() {
     let of = |gpu: &str| report.verdicts.iter().find(|v| v.gpu.as_deref().unwrap().starts_with(gpu)).unwrap();
     let (near, far) = (of("GPU-5f1c"), of("GPU-6a2d"));
     assert!(near.route.is_direct() && near.blockers.is_empty(), "{near:?}");
-    assert_eq!((far.route, far.possible), (Route::Compat, Route::P2pdma), "{far:?}");
-    assert_eq!(far.blockers, ["kernel-p2p-rootports"]);
+    assert_eq!((far.route, far.possible), (Route::Compat, Route::Nvfs), "{far:?}");
+    assert_eq!(far.blockers, ["kernel-p2p-rootports", "nvfs-nvme-symbol", "nvfs-loaded"]);
+    assert_eq!(far.steps, ["nvfs-nvme-symbol", "nvfs-loaded"]);
     let summary = &report.finding("kernel-p2p-rootports").unwrap().summary;
     assert!(summary.contains("0000:5e:00.0"), "{summary}");
     let one = checks::run(

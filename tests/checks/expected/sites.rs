@@ -344,7 +344,7 @@ pub(crate) fn reports() -> Vec<Site> {
                 ]),
             ),
             &[
-                ("nvfs-registered", "GPUDirect Storage", "nvidia-gds"),
+                ("nvfs-registered", "NVFS_INCLUDE_PATH", "nvidia-gds"),
                 ("rdma-stack", "network card with RDMA", "ofed_info"),
             ],
         ),

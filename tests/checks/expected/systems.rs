@@ -194,8 +194,8 @@ pub(crate) fn settings() -> Vec<Variant> {
             "nvme-stock",
             Route::None,
             Route::P2pdma,
-            // cfg-compat was not expected. Forbidden host memory is a separate step after the cause.
-            &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
+            // cfg-compat was not expected. Forbidden host memory is why no read works, and no step.
+            &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-p2p-both", "cfg-compat"],
             &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-compat", "cfg-p2p-both"],
             vec![config("{ \"properties\": { \"allow_compat_mode\": false } }")],
         ),

@@ -1,0 +1,154 @@
+//! Machines rebuilt from reports: the steps, their order and the commands of the advice.
+
+use crate::fixtures::check;
+use gds_top::core::{Finding, FixId, Route, Status};
+
+/// Machine, current route, best possible route, and the steps in order.
+type Row = (&'static str, Route, Route, &'static [&'static str]);
+
+const TABLE: &[Row] = &[
+    ("nvfs-page-tables", Route::None, Route::Nvfs, &["nvfs-errors"]),
+    ("h20-stock-nvme", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"]),
+    ("unlisted-host-bridges", Route::None, Route::Nvfs, &["nvfs-nvme-symbol", "iommu-state"]),
+    ("azure-remote-disk", Route::Compat, Route::Compat, &[]),
+    ("google-local-ssd", Route::Compat, Route::Compat, &[]),
+    ("amazon-a10g-ebs", Route::Compat, Route::Compat, &[]),
+    ("vgpu-virtio", Route::Compat, Route::Compat, &[]),
+    ("tumbleweed-btrfs", Route::None, Route::Compat, &["fs-type"]),
+    ("beegfs-tcp", Route::Compat, Route::Nvfs, &["rdma-stack", "driver-flavour", "nvfs-loaded", "nvfs-registered"]),
+    ("beegfs-not-built", Route::Compat, Route::Nvfs, &["nvfs-registered"]),
+    ("vast-tcp", Route::Compat, Route::Nvfs, &["nvfs-registered", "nfs-rdma"]),
+    ("rocky-8-stock-nvme", Route::None, Route::Nvfs, &["nvfs-nvme-symbol"]),
+    ("misspelt-keys", Route::None, Route::P2pdma, &["cfg-p2p-both"]),
+    ("pod-overlay", Route::None, Route::Compat, &["cuda-driver-runtime"]),
+    ("docker-overlay", Route::None, Route::Compat, &["fs-type", "udev-database"]),
+    ("nvfs-build-fails", Route::Compat, Route::P2pdma, &["gpu-static-bar1", "nvme-multipath", "cfg-p2p-both"]),
+    ("nvfs-mok", Route::Compat, Route::P2pdma, &["gpu-static-bar1", "nvme-multipath", "cfg-p2p-both"]),
+    ("nvfs-old-for-driver", Route::Compat, Route::Nvfs, &["nvfs-dkms"]),
+    ("gb200-secure-boot", Route::None, Route::C2c, &["gpu-present", "cfg-p2p-both"]),
+    ("fsx-lustre-tcp", Route::Compat, Route::Nvfs, &["fs-type", "nvfs-loaded"]),
+    ("gpfs-foreign-address", Route::Compat, Route::Rdma, &["rdma-ips"]),
+];
+
+#[test]
+fn the_steps_are_counted_and_ordered() {
+    let mut wrong = Vec::new();
+    for (name, route, possible, steps) in TABLE {
+        let report = check(name);
+        let verdict = &report.verdicts[0];
+        if (verdict.route, verdict.possible) != (*route, *possible) || verdict.steps != *steps {
+            wrong.push(format!("{name}: {} to {}, steps {:?}", verdict.route, verdict.possible, verdict.steps));
+        }
+        for finding in &report.findings {
+            let known = finding.id.spec().blocks;
+            assert!(finding.blocks.iter().all(|route| known.contains(route)), "{name}: {}", finding.id);
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn finding(name: &str, id: &str) -> Finding {
+    check(name).finding(id).unwrap_or_else(|| panic!("{name}: no {id}")).clone()
+}
+
+fn advice(name: &str, id: &str) -> String {
+    finding(name, id).advice.unwrap_or_default()
+}
+
+#[test]
+fn a_crash_of_nvidia_fs_blocks_reads_and_names_the_build_for_the_driver() {
+    let crash = finding("nvfs-page-tables", "nvfs-errors");
+    assert_eq!((crash.status, crash.fix), (Status::Fail, Some(FixId::NvfsDkms)));
+    assert!(crash.blocks.contains(&Route::Compat), "{:?}", crash.blocks);
+    assert!(crash.advice.unwrap().contains("dkms build --force nvidia-fs/2.26.6"));
+    let versions = finding("h20-stock-nvme", "nvfs-load-errors");
+    assert_eq!(versions.status, Status::Warn, "{}", versions.summary);
+}
+
+#[test]
+fn a_gpu_that_nvidia_does_not_list_has_a_caveat_only_for_p2pdma() {
+    let nvfs = check("h20-stock-nvme");
+    assert_eq!(nvfs.verdicts[0].caveat, None, "nvidia-fs is set up, so it is the goal");
+    let listed = check("p2pdma-two-steps");
+    assert_eq!(listed.verdicts[0].caveat, None);
+}
+
+#[test]
+fn a_host_bridge_that_is_not_on_the_kernels_list_blocks_p2pdma() {
+    let bridges = finding("unlisted-host-bridges", "kernel-p2p-rootports");
+    assert_eq!(bridges.status, Status::Warn, "another route is possible");
+    let patch = advice("unlisted-host-bridges", "nvfs-nvme-symbol");
+    assert!(!patch.contains("P2PDMA"), "{patch}");
+    assert!(bridges.evidence.iter().any(|e| e.text.contains("8086:6f00")), "{:?}", bridges.evidence);
+}
+
+#[test]
+fn virtual_disks_have_advice_that_their_cloud_allows() {
+    for (name, word) in [
+        ("amazon-a10g-ebs", "instance store"),
+        ("azure-remote-disk", "NVMe Direct Disk"),
+        ("google-local-ssd", "compat mode"),
+    ] {
+        let text = advice(name, "vm-type");
+        assert!(text.contains(word) && !text.contains("VFIO"), "{name}: {text}");
+        let report = check(name);
+        assert_eq!(report.verdicts[0].blockers, ["vm-type"], "{name}: only the disk is a blocker");
+        assert!(
+            report.finding("nvfs-nvme-symbol").is_none_or(|f| f.status <= Status::Info && f.advice.is_none()),
+            "{name}"
+        );
+    }
+    assert!(advice("vgpu-virtio", "vm-type").contains("VFIO"));
+    assert_eq!(check("tumbleweed-btrfs").verdicts[0].blockers, ["fs-type"]);
+}
+
+#[test]
+fn a_client_is_built_on_the_host_and_a_mount_keeps_its_options() {
+    let beegfs = advice("beegfs-not-built", "nvfs-registered");
+    for word in [
+        "NVFS_INCLUDE_PATH",
+        "NVIDIA_INCLUDE_PATH",
+        "OFED_INCLUDE_PATH",
+        "beegfs-client-autobuild.conf",
+        "beegfs-client rebuild",
+    ] {
+        assert!(beegfs.contains(word), "{beegfs}");
+    }
+    let mount = advice("vast-tcp", "nfs-rdma");
+    for word in ["vers=3", "nconnect=16", "proto=rdma,port=20049", "/etc/fstab"] {
+        assert!(mount.contains(word), "{mount}");
+    }
+    assert!(!mount.contains(",proto=tcp"), "{mount}");
+    assert!(advice("gpfs-foreign-address", "rdma-ips").contains("verbsGPUDirectStorage"));
+}
+
+#[test]
+fn misspelt_keys_are_found_and_renamed() {
+    let ignored = finding("misspelt-keys", "cfg-effective");
+    assert_eq!(ignored.status, Status::Warn, "{}", ignored.summary);
+    let found: Vec<&str> = ignored.evidence.iter().map(|e| e.text.as_str()).collect();
+    assert!(found.iter().any(|text| text.contains("block.nvme.use_p2pdma")), "{found:?}");
+    assert!(found.iter().any(|text| text.contains("properties.max_direct_io_size")), "{found:?}");
+    let step = advice("misspelt-keys", "cfg-p2p-both");
+    assert!(step.contains("block.nvme.use_p2pdma") && step.contains("block.nvme.use_pci_p2pdma"), "{step}");
+}
+
+#[test]
+fn a_container_gets_one_command_and_a_pod_no_options_of_docker() {
+    let docker = advice("docker-overlay", "fs-type");
+    for option in ["-v /data:/data", "-v /run/udev:/run/udev:ro", "--device"] {
+        assert!(docker.contains(option), "{docker}");
+    }
+    let pod = advice("pod-overlay", "fs-type");
+    assert!(!pod.contains("-v ") && pod.contains("hostPath"), "{pod}");
+}
+
+#[test]
+fn a_module_that_does_not_build_or_load_is_a_warning_on_the_way_to_another_route() {
+    let build = finding("nvfs-build-fails", "nvfs-dkms");
+    let key = finding("nvfs-mok", "nvfs-secureboot");
+    assert_eq!((build.status, key.status), (Status::Warn, Status::Warn));
+    let old = finding("nvfs-old-for-driver", "nvfs-dkms");
+    assert!(old.summary.contains("driver 580.95.05"), "{}", old.summary);
+    assert_eq!(old.fix, Some(FixId::NvfsInstall));
+}
