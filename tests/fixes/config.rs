@@ -71,8 +71,9 @@ fn the_checklist_knows_what_is_done_and_takes_the_shorter_way() {
         open,
         ["The GPU's BAR1 mapped statically", "P2PDMA enabled in cufile.json", "The proof: reads counted on p2pdma"]
     );
+    let driver = guided.steps.iter().find(|s| s.title.starts_with("The NVIDIA driver")).unwrap();
+    assert_eq!(driver.state, State::Done);
     let text = guide::text(&guided);
-    assert!(text.contains("✔  2. The NVIDIA driver, with the open kernel modules (done)"), "{text}");
     assert!(text.contains("gds-top fix cufile-p2pdma-keys applies it") && !text.contains("nvidia-fs built"), "{text}");
 
     let boot = Machine::new("secure-boot");
@@ -85,7 +86,8 @@ fn the_checklist_knows_what_is_done_and_takes_the_shorter_way() {
     let proprietary = Machine::new("proprietary-nvfs");
     let guided = guide::guide(&proprietary.root(), &proprietary.report());
     let driver = guided.steps.iter().find(|s| s.title.contains("NVIDIA driver")).unwrap();
-    assert_eq!(driver.plans.iter().map(|plan| plan.id.as_str()).collect::<Vec<_>>(), ["nvidia-driver-open"]);
+    let plans: Vec<FixId> = driver.plans.iter().map(|plan| plan.id).collect();
+    assert_eq!(plans, [FixId::NvidiaRepository, FixId::NvidiaDriverOpen], "the packages come from the repository");
 }
 
 #[test]
