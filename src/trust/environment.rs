@@ -183,20 +183,22 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     (OsString::from_vec(kept.join(&b':')), left_out)
 }
 
-/// The reason why another user could have written this file or folder, or could create it. `None` if only root and the
-/// effective user can.
+/// The reason why another user could have written this file, could create it, or could create files in this folder.
+/// `None` if only root and the effective user can.
 fn foreign(path: &Path) -> Option<String> {
     // A missing file could be created by a user who can change the nearest folder above it.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let existing = absolute.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(&absolute);
-    distrust(existing).or_else(|| (existing != absolute).then(|| open_to_all(existing)).flatten())
+    distrust(existing).or_else(|| open_to_others(existing))
 }
 
-/// The reason why every user could create an entry of `above`, also if its entries are protected by the sticky bit.
-fn open_to_all(above: &Path) -> Option<String> {
+/// The reason why another user could create an entry of this folder. The sticky bit protects only the entries that
+/// exist, and code and settings are searched by name. The group of root has no other members.
+fn open_to_others(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
-    let mode = above.metadata().ok()?.mode();
-    (mode & 0o002 != 0).then(|| format!("every user can create files in {}", above.display()))
+    let meta = folder.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+    let (to_all, to_group) = (meta.mode() & 0o002 != 0, meta.mode() & 0o020 != 0 && meta.gid() != 0);
+    (to_all || to_group).then(|| format!("other users can create files in {}", folder.display()))
 }
 
 #[cfg(test)]
@@ -204,7 +206,7 @@ fn open_to_all(above: &Path) -> Option<String> {
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     #[test]
     fn folders_that_others_can_change_are_left_out_of_a_list() {
@@ -216,11 +218,25 @@ mod tests {
         let (kept, left_out) = trusted(OsStr::new(&list));
         assert_eq!(kept, "/usr/lib:/usr/nowhere/lib");
         assert_eq!(left_out.len(), 2, "{left_out:?}");
-        // With the permissions of /tmp, existing folders are safe, but every user can create missing ones.
+        // With the permissions of /tmp, existing folders are safe, but every user can create files and missing folders.
         fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
-        fs::create_dir(open.join("own")).unwrap();
-        let list = format!("{0}/own:{0}/later", open.display());
-        assert_eq!(trusted(OsStr::new(&list)).0, OsStr::new(&format!("{}/own", open.display())));
+        let own = open.join("own");
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
+        let list = format!("{0}/own:{0}/later:{0}", open.display());
+        assert_eq!(trusted(OsStr::new(&list)).0, own.as_os_str());
+    }
+
+    #[test]
+    fn folder_that_a_group_can_write_is_open_to_others() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o2775)).unwrap();
+        let is_of_root = fs::metadata(dir.path()).unwrap().gid() == 0;
+        assert_eq!(open_to_others(dir.path()).is_none(), is_of_root);
+        // Root can give the folder to a group.
+        if std::os::unix::fs::chown(dir.path(), None, Some(54_377)).is_ok() {
+            assert!(foreign(dir.path()).is_some());
+        }
     }
 
     #[test]
