@@ -89,7 +89,7 @@ impl Processes {
 
     fn one(&mut self, pid: u32, seconds: Option<f64>) -> Look {
         let folder = self.proc.join(pid.to_string());
-        let Some(stat) = fs::read_to_string(folder.join("stat")).ok().and_then(|text| Stat::parse(&text)) else {
+        let Some(stat) = text(&folder.join("stat")).and_then(|text| Stat::parse(&text)) else {
             return Look::Nothing;
         };
         // Kernel threads and zombies have no memory mappings.
@@ -124,7 +124,7 @@ impl Processes {
         let before = known.counts.replace(counts);
         self.known.insert(pid, known);
         let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
-        let status = fs::read_to_string(folder.join("status")).unwrap_or_default();
+        let status = text(&folder.join("status")).unwrap_or_default();
         let open = open_files(&folder);
         let (route, evidence) = seen_route(&libraries, open.as_ref());
         let command = fs::read(folder.join("cmdline")).unwrap_or_default();
@@ -186,6 +186,11 @@ impl Stat {
             started: number(19)?,
         })
     }
+}
+
+/// The text of a file in /proc. A process chooses its name, which need not be UTF-8.
+fn text(file: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(file).ok()?).into_owned())
 }
 
 /// The number after a label at the start of a line.
@@ -308,6 +313,19 @@ mod tests {
         put(&folder.join("status"), "Name:\tpython\nVmRSS:\t    2048 kB\nThreads:\t9\n");
         put(&folder.join("cmdline"), "python\0-m\0vllm");
         fs::create_dir_all(folder.join("fd")).unwrap();
+    }
+
+    #[test]
+    fn a_process_whose_name_is_not_utf_8_is_found() {
+        let proc = tempfile::tempdir().unwrap();
+        process(proc.path(), 4_000_001, "7f1 r-xp 0 08:01 6 /opt/libcufile.so.0\n", 100, 1_000);
+        let folder = proc.path().join("4000001");
+        fs::write(folder.join("stat"), b"4000001 (a\xff) S 1 1 1 0 -1 4194304 0 0 0 0 1 0 0 0 20 0 9 0 777 0 0")
+            .unwrap();
+        fs::write(folder.join("status"), b"Name:\ta\xff\nVmRSS:\t    2048 kB\nThreads:\t9\n").unwrap();
+        let (found, hidden) = Processes::new(proc.path().to_owned()).look(Instant::now());
+        assert_eq!((found.len(), hidden.len()), (1, 0));
+        assert_eq!(found[0].name, "a\u{fffd}");
     }
 
     #[test]
