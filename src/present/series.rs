@@ -2,6 +2,7 @@
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::labels::engine_in;
+use super::tensors::a_worker;
 use crate::analysis::{CostModel, LandingCurve};
 use crate::core::{CacheState, Ceiling, Engine, Metric, units};
 use crate::session::{Lane, State};
@@ -188,12 +189,12 @@ pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series
     (all, every)
 }
 
-/// The formula of a fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`.
+/// The formula of a fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`. If several workers ran, it is the rate of one.
 #[must_use]
 pub fn formula(cost: &CostModel) -> String {
     let overhead = match cost.has_overhead() {
         true => format!("{} + ", units::duration(cost.fit.overhead_ns as u64)),
         false => String::new(),
     };
-    format!("t = {overhead}bytes / {}", units::rate(cost.fit.bytes_per_s))
+    format!("t = {overhead}bytes / {}{}", units::rate(cost.fit.bytes_per_s), a_worker(cost))
 }

@@ -55,7 +55,7 @@ pub(crate) fn overhead(lane: &Lane, cost: Option<&CostModel>, proof: bool) -> St
 }
 
 /// The text after a rate: if several workers ran, the rate is per worker, otherwise it is the rate of the load.
-fn a_worker(cost: &CostModel) -> &'static str {
+pub(super) fn a_worker(cost: &CostModel) -> &'static str {
     if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
