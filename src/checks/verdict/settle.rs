@@ -152,7 +152,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
             .collect();
         blockers = why.into_iter().chain(blockers).collect();
     }
-    let is_forbidden = pair.route == Route::None && blockers.iter().any(|j| forbids(j));
+    let is_forbidden = pair.route == Route::None && blockers.iter().any(forbids);
     let compat_for_good = mine.iter().any(|j| closes_compat(j));
     let possible = if pair.route.is_direct() {
         pair.route
