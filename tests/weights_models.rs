@@ -5,7 +5,7 @@
 
 use gds_top::core::ModelInfo;
 use gds_top::models::synth::random_bytes;
-use gds_top::models::{self, Profile, SynthOptions, WeightsError};
+use gds_top::models::{self, KeptModel, Profile, SynthOptions, WeightsError};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -171,7 +171,8 @@ fn a_cached_model_is_used_again_if_complete_and_repaired_if_not() {
     let profile = Profile::named("qwen3-0.6b").unwrap();
     let options = SynthOptions { scale: 0.002, seed: 0 };
     let made = |calls: &mut u32| {
-        models::profile_model(&profile, cache.path(), &options, &mut |_, _| {
+        let kept = KeptModel::of(profile.clone(), cache.path(), options).unwrap();
+        kept.open_or_write(&mut |_, _| {
             *calls += 1;
             true
         })

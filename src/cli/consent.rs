@@ -2,7 +2,7 @@
 
 use super::outcome::note;
 use crate::core::units::{self, GIB};
-use crate::models::{self, Profile};
+use crate::models::{self, KeptModel, Profile};
 use crate::trust::{Destination, Owners};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
@@ -67,9 +67,9 @@ pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
         return Ok(());
     }
     let error = |error: models::WeightsError| error.to_string();
-    let folder = models::cache_folder().map_err(error)?.join(model);
-    if models::open(&folder).is_ok() {
+    let kept = Profile::named(model).and_then(KeptModel::full).map_err(error)?;
+    if kept.written().is_some() {
         return Ok(());
     }
-    to_write(Profile::named(model).map_err(error)?.bytes_total, &folder, yes)
+    to_write(kept.bytes(), kept.dir(), yes)
 }

@@ -4,7 +4,7 @@ use super::args::{Export, OutputArgs, RaceArgs};
 use super::consent;
 use super::outcome::{INTERRUPTED, Ran, note};
 use super::race::{baseline, config, ended_by_signals, follow};
-use crate::models::{self, Profile, WeightsError};
+use crate::models::{KeptModel, Profile, WeightsError};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,11 +38,7 @@ fn made(name: &str, ended: &AtomicBool) -> Result<String, String> {
         return Ok(name.to_owned());
     }
     note(&format!("loading a synthetic model in the shape of {name}; it is written once and kept"));
-    let make = || {
-        let (profile, folder) = (Profile::named(name)?, models::cache_folder()?);
-        let go_on = &mut |_, _| !ended.load(Ordering::Relaxed);
-        models::profile_model(&profile, &folder, &models::SynthOptions::default(), go_on)
-    };
+    let make = || KeptModel::full(Profile::named(name)?)?.open_or_write(&mut |_, _| !ended.load(Ordering::Relaxed));
     let model = make().map_err(|e: WeightsError| e.to_string())?;
     let path = model.path.into_os_string().into_string();
     path.map_err(|path| format!("the path {} is not UTF-8; --together needs paths in UTF-8", path.display()))

@@ -11,8 +11,13 @@ pub struct RacePlan {
     pub title: String,
     /// The question that the plan answers, in one sentence.
     pub answers: String,
-    /// The files that it writes: the directory, the size, and when they are removed.
-    pub writes: String,
+    /// The files that it writes: the directory, the size, and when they are removed. `None` if it writes nothing.
+    pub writes: Option<String>,
     /// The reason why it cannot run on this machine, in a sentence. `None` if it can.
     pub obstacle: Option<String>,
+}
+
+impl RacePlan {
+    /// The name of the plan that loads the session's model with the settings of the session.
+    pub const LOAD: &'static str = "load";
 }

@@ -3,11 +3,11 @@
 
 use super::error::WeightsError;
 use super::held::ModelFolder;
-use super::layout::lay_out;
+use super::layout::{Layout, lay_out};
 use super::marker;
 use super::open::open;
 use super::profile::Profile;
-use super::synth::{SynthOptions, synthesize_below};
+use super::synth::{SynthOptions, room, synthesize_below};
 use crate::core::ModelInfo;
 use crate::trust::{Destination, Owners};
 use std::path::{Path, PathBuf};
@@ -31,62 +31,106 @@ pub fn cache_folder() -> Result<PathBuf, WeightsError> {
         .ok_or(WeightsError::NoCacheFolder)
 }
 
-/// Opens the small synthetic model that is loaded if no model is named. It is written on first use and reused while
-/// it is complete. `progress` is only called while the model is written.
-///
-/// # Errors
-/// See [`profile_model`].
-pub fn demo_model(progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
-    let profile = Profile::named(DEMO_PROFILE)?;
-    profile_model(&profile, &cache_folder()?, &SynthOptions { scale: DEMO_SCALE, seed: 0 }, progress)
+/// A profile's model in a separate folder below the cache folder. It is written on first use and kept.
+pub struct KeptModel {
+    profile: Profile,
+    options: SynthOptions,
+    layout: Layout,
+    dir: PathBuf,
 }
 
-/// Opens a profile's model in a separate folder below `folder` (see [`cache_folder`]). The model is written first if
-/// it is incomplete or has other options.
-///
-/// # Errors
-/// See [`super::synthesize`]. Fails also if root runs the program and another user can change the folder.
-pub fn profile_model(
-    profile: &Profile,
-    folder: &Path,
-    options: &SynthOptions,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<ModelInfo, WeightsError> {
-    let mut name = profile.name.clone();
-    if (options.scale - 1.0).abs() > f64::EPSILON {
-        name.push_str(&format!("-x{}", options.scale));
+impl KeptModel {
+    /// The small synthetic model that is loaded if no model is named.
+    ///
+    /// # Errors
+    /// See [`cache_folder`].
+    pub fn demo() -> Result<Self, WeightsError> {
+        Self::of(Profile::named(DEMO_PROFILE)?, &cache_folder()?, SynthOptions { scale: DEMO_SCALE, seed: 0 })
     }
-    if options.seed != 0 {
-        name.push_str(&format!("-seed{}", options.seed));
+
+    /// The model of a profile with the sizes of the original.
+    ///
+    /// # Errors
+    /// See [`cache_folder`].
+    pub fn full(profile: Profile) -> Result<Self, WeightsError> {
+        Self::of(profile, &cache_folder()?, SynthOptions::default())
     }
-    let dir = folder.join(name);
-    let layout = lay_out(profile, options.scale, options.seed)?;
-    if let Ok(model) = open(&dir) {
-        let same = model.shards.len() == layout.files.len()
-            && model.shards.iter().zip(&layout.files).all(|(shard, file)| {
+
+    /// The model of a profile in a separate folder below `folder` (see [`cache_folder`]).
+    ///
+    /// # Errors
+    /// Fails if the options are out of range.
+    pub fn of(profile: Profile, folder: &Path, options: SynthOptions) -> Result<Self, WeightsError> {
+        let mut name = profile.name.clone();
+        if (options.scale - 1.0).abs() > f64::EPSILON {
+            name.push_str(&format!("-x{}", options.scale));
+        }
+        if options.seed != 0 {
+            name.push_str(&format!("-seed{}", options.seed));
+        }
+        let layout = lay_out(&profile, options.scale, options.seed)?;
+        Ok(Self { profile, options, layout, dir: folder.join(name) })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The size of its files in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.layout.total_bytes()
+    }
+
+    /// Whether the disk has space for its files.
+    ///
+    /// # Errors
+    /// Fails if it has too little space, or if the space is unknown.
+    pub fn fits(&self) -> Result<(), WeightsError> {
+        room(&self.dir, self.bytes(), 0).map(drop)
+    }
+
+    /// The model, if it was written with the same options and is complete.
+    #[must_use]
+    pub fn written(&self) -> Option<ModelInfo> {
+        let model = open(&self.dir).ok()?;
+        let files = &self.layout.files;
+        let same = model.shards.len() == files.len()
+            && model.shards.iter().zip(files).all(|(shard, file)| {
                 shard.path.file_name().is_some_and(|n| n == file.file_name.as_str())
                     && shard.file_bytes == file.head.len() as u64 + file.data_bytes
-                    && marker::of(&shard.path).as_deref() == Some(&layout.mark)
+                    && marker::of(&shard.path).as_deref() == Some(&self.layout.mark)
             });
-        if same {
+        same.then_some(model)
+    }
+
+    /// Opens the model. It is written first if it is incomplete or has other options. `progress` is only called while
+    /// it is written.
+    ///
+    /// # Errors
+    /// See [`super::synthesize`]. Fails also if root runs the program and another user can change the folder.
+    pub fn open_or_write(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
+        if let Some(model) = self.written() {
             return Ok(model);
         }
-    }
-    // A damaged file may have lost its mark, but the name of the folder shows that gds-top wrote it. A link is not
-    // followed here, because it could lead to another model.
-    let is_link = std::fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_symlink());
-    if !is_link && let Some(held) = ModelFolder::open(&dir, Owners::Own)? {
-        for name in held.model_files()? {
-            if layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
-                held.remove(&name).map_err(|source| WeightsError::Unwritable {
-                    path: held.shown(&name),
-                    doing: "replaced",
-                    source,
-                })?;
+        // A damaged file may have lost its mark, but the name of the folder shows that gds-top wrote it. A link is
+        // not followed here, because it could lead to another model.
+        let is_link = std::fs::symlink_metadata(&self.dir).is_ok_and(|meta| meta.is_symlink());
+        if !is_link && let Some(held) = ModelFolder::open(&self.dir, Owners::Own)? {
+            for name in held.model_files()? {
+                if self.layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
+                    held.remove(&name).map_err(|source| WeightsError::Unwritable {
+                        path: held.shown(&name),
+                        doing: "replaced",
+                        source,
+                    })?;
+                }
             }
         }
+        synthesize_below(&self.profile, &self.dir, Owners::Own, &self.options, progress)
     }
-    synthesize_below(profile, &dir, Owners::Own, options, progress)
 }
 
 /// Creates the cache folder, so that the disk of the models can be examined. It is removed when the value is dropped,

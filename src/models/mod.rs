@@ -20,7 +20,7 @@ pub mod plan;
 pub mod profile;
 pub mod synth;
 
-pub use demo::{cache_folder, demo_model, make_cache_folder, profile_model};
+pub use demo::{KeptModel, cache_folder, make_cache_folder};
 pub use error::WeightsError;
 pub use inspect::{Inspection, inspect};
 pub use open::{open, reread};

@@ -132,7 +132,7 @@ fn remove_all(folder: &ModelFolder, files: &[OsString]) -> Result<(), WeightsErr
 
 /// Whether the model fits on the disk next to the earlier files. Returns `false` if it only fits after their removal.
 /// Fails if it does not fit.
-fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, WeightsError> {
+pub(super) fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<bool, WeightsError> {
     let absolute = std::path::absolute(dir).map_err(|source| fault(dir, "made absolute", source))?;
     let there = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(there).map_err(|errno| WeightsError::Unreadable {

@@ -4,7 +4,7 @@
 use super::engine_rows::{EngineRow, row_groups};
 use crate::analysis::{CostModel, cost_model, crossover, tensor_rows};
 use crate::core::units::{duration, percent};
-use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, Span};
+use crate::core::{CacheState, Engine, ModelInfo, PackedSpans, Phase, PhaseTimes, RacePlan, Span};
 use crate::session::State;
 use crate::session::shipped;
 use std::sync::Arc;
@@ -185,6 +185,11 @@ pub(crate) fn measured_here(state: &State, measured: Option<&ModelLoads>) -> Opt
     }
     let ended = !state.lanes.is_empty() && state.lanes.iter().all(|lane| lane.ended_ns.is_some());
     ended.then(|| "The measurement was stopped or failed before a load finished. Race (2) shows why.".to_owned())
+}
+
+/// The files that a measurement in this session writes first. `None` if it writes none.
+pub(crate) fn written_first(state: &State) -> Option<&str> {
+    state.race_plans.iter().find(|plan| plan.name == RacePlan::LOAD)?.writes.as_deref()
 }
 
 /// The loads and values of the lesson.

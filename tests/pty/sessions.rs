@@ -127,11 +127,26 @@ fn the_lesson_writes_nothing_until_it_is_asked_to_measure_and_then_measures_a_sm
     let mut terminal = Terminal::start(&arguments, &[("HOME", cache), ("XDG_CACHE_HOME", cache)]);
     terminal.until("The paths of a byte");
     terminal.until("m measure");
+    terminal.until("It first writes");
     assert!(!folder.path().join("gds-top/models").exists(), "a model was made although the user only reads");
     terminal.keys("m");
     terminal.until("Measured here with");
     assert!(folder.path().join("gds-top/models").exists());
     terminal.leave("q", 0, "a lesson");
+}
+
+#[test]
+fn bare_screens_write_nothing_and_the_plan_names_the_model_that_it_will_write() {
+    let folder = folder();
+    let home = folder.path().to_str().unwrap();
+    let mut terminal = Terminal::start(&[], &[("HOME", home), ("XDG_CACHE_HOME", home)]);
+    terminal.until("1 Environment");
+    terminal.keys("2");
+    terminal.until("P plans");
+    terminal.keys("P");
+    terminal.until("writes a synthetic model of 143 MiB");
+    terminal.leave("\x1bq", 0, "screens");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

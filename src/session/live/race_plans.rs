@@ -6,7 +6,7 @@ use super::session::{After, Session, Source, default_path};
 use crate::core::{
     Access, Engine, EventBody, GridPlan, KvSystem, LogLevel, ModelInfo, Pattern, RacePlan, Transfer, units,
 };
-use crate::models::{self, WeightsError};
+use crate::models::{KeptModel, WeightsError};
 use crate::session::race_plans::{self, Kept, What};
 use crate::workloads::io;
 use crate::workloads::kv::{self, Folder};
@@ -14,8 +14,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The plan that loads the session's model with the settings of the session.
-pub(super) const LOAD: &str = "load";
 /// Time between two progress events while a model is written.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 /// Seed of the grid's files. The value has no meaning.
@@ -34,7 +32,7 @@ impl Session {
     }
 
     fn offer(&self, kept: &Kept, place: &Result<PathBuf, String>) -> RacePlan {
-        let described = |writes: String, obstacle: Option<String>| RacePlan {
+        let described = |writes: Option<String>, obstacle: Option<String>| RacePlan {
             name: kept.name.clone(),
             title: self.title(kept),
             answers: kept.answers.clone(),
@@ -42,10 +40,10 @@ impl Session {
             obstacle,
         };
         let writes = match &kept.run {
-            What::Load { .. } => return described("writes nothing".to_owned(), None),
+            What::Load { .. } => self.model_writes().map_err(|error| error.to_string()),
             What::Kv { workload } => match self.own_kv(*workload) {
-                Some(own) => Ok(own_writes(own)),
-                None => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)),
+                Some(own) => Ok(Some(own_writes(own))),
+                None => place.clone().and_then(|dir| self.kv_writes(*workload, &dir)).map(Some),
             },
             What::Grid { file_bytes, .. } => place.clone().and_then(|dir| {
                 let (dir, file_bytes) = match &self.config.grid {
@@ -54,16 +52,34 @@ impl Session {
                 };
                 io::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
                 let size = units::bytes(file_bytes);
-                Ok(format!(
+                Ok(Some(format!(
                     "writes two files of {size} into a new folder in {}, overwrites one of them during the measurement, and removes both",
                     dir.display()
-                ))
+                )))
             }),
         };
         match writes {
             Ok(writes) => described(writes, None),
-            Err(why) => described("writes nothing".to_owned(), Some(why)),
+            Err(why) => described(None, Some(why)),
         }
+    }
+
+    /// A sentence about the files of a plan that loads. A session without a model writes a synthetic one.
+    fn model_writes(&self) -> Result<Option<String>, WeightsError> {
+        let kept = match self.loaded.first() {
+            Some(_) => None,
+            None => match Source::of(self.config.model.as_deref())? {
+                Source::Opened(_) => None,
+                Source::Demo => Some(KeptModel::demo()?),
+                Source::Profile(profile) => Some(KeptModel::full(profile)?),
+            },
+        };
+        let Some(kept) = kept.filter(|kept| kept.written().is_none()) else {
+            return Ok(None);
+        };
+        kept.fits()?;
+        let (size, dir) = (units::bytes(kept.bytes()), kept.dir().display());
+        Ok(Some(format!("writes a synthetic model of {size} to {dir} and keeps it for later runs")))
     }
 
     fn title(&self, kept: &Kept) -> String {
@@ -293,7 +309,7 @@ impl Session {
                     LogLevel::Info,
                     "no model was named, so a small synthetic one is loaded; it is created once and kept",
                 );
-                models::demo_model(&mut written)
+                KeptModel::demo()?.open_or_write(&mut written)
             }
             Source::Profile(profile) => {
                 let text = format!(
@@ -301,9 +317,7 @@ impl Session {
                     profile.name
                 );
                 self.bus.say(LogLevel::Info, text);
-                models::cache_folder().and_then(|folder| {
-                    models::profile_model(&profile, &folder, &models::SynthOptions::default(), &mut written)
-                })
+                KeptModel::full(profile)?.open_or_write(&mut written)
             }
         }
     }

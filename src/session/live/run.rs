@@ -4,10 +4,9 @@
 use super::bus::Bus;
 use super::examine::{Examiner, view};
 use super::plan::{GpuChoice, SessionConfig};
-use super::race_plans::LOAD;
 use super::session::{After, Session, Source, Watcher, default_path};
 use super::started::started;
-use crate::core::{EventBody, LogLevel, ModelInfo, units};
+use crate::core::{EventBody, LogLevel, ModelInfo, RacePlan, units};
 use crate::device::heap;
 use crate::models::{self, WeightsError};
 use crate::session::recording::{MOST_RUNS, RecordingError};
@@ -229,12 +228,17 @@ impl Session {
                         None => {
                             let engines = engines.or_else(|| self.config.engines.clone());
                             match self.opened(models) {
-                                Some(models) => self.race(&models, engines, examiner),
+                                Some(models) => {
+                                    let after = self.race(&models, engines, examiner);
+                                    // The model may have been written for this race.
+                                    self.offer_plans();
+                                    after
+                                }
                                 None => After::GoOn,
                             }
                         }
                         // Another plan has run since, so later loads get a separate page.
-                        Some(_) => self.run_plan(LOAD, examiner),
+                        Some(_) => self.run_plan(RacePlan::LOAD, examiner),
                     };
                     if after == After::Quit {
                         return After::GoOn;

@@ -142,27 +142,29 @@ pub(crate) fn kv() -> State {
 
 /// The plans that a session with a model offers.
 pub(crate) fn offers() -> Vec<RacePlan> {
-    let plan = |name: &str, title: &str, answers: &str, writes: &str, obstacle: Option<&str>| RacePlan {
+    let plan = |name: &str, title: &str, answers: &str, writes: Option<&str>, obstacle: Option<&str>| RacePlan {
         name: name.into(),
         title: title.into(),
         answers: answers.into(),
-        writes: writes.into(),
+        writes: writes.map(str::to_owned),
         obstacle: obstacle.map(str::to_owned),
     };
     vec![
-        plan("load", "load Qwen2.5-7B", "Which engine loads this model fastest here, and why?", "writes nothing", None),
+        plan("load", "load Qwen2.5-7B", "Which engine loads this model fastest here, and why?", None, None),
         plan(
             "kv lmcache",
             "kv lmcache",
             "LMCache's GDS back end: how much of a layer-by-layer transfer of the KV cache overlaps with computing?",
-            "writes up to 640 MiB at once into the new folder /data/models/gds-top-kv-lmcache, which is removed in the end",
+            Some(
+                "writes up to 640 MiB at once into the new folder /data/models/gds-top-kv-lmcache, which is removed in the end",
+            ),
             None,
         ),
         plan(
             "io grid",
             "io grid",
             "Which rate does the storage reach, by block size, number of threads and transfer?",
-            "writes nothing",
+            None,
             Some("/data/models has 1.2 GiB free, and the measurement needs 2.04 GiB for its two files"),
         ),
     ]

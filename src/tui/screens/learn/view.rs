@@ -13,7 +13,7 @@ use super::simulation::Simulation;
 use super::state::Ui;
 use crate::core::units::{bytes, count, duration, percent};
 use crate::core::{CacheState, Engine, Phase, Route, Status};
-use crate::present::lesson::{Lesson, Load, ModelLoads, measured_here};
+use crate::present::lesson::{Lesson, Load, ModelLoads, measured_here, written_first};
 use crate::present::lesson_steps::{Figure, STEPS, Step, step};
 use crate::present::phases::title;
 use crate::session::State;
@@ -109,6 +109,8 @@ fn words(step: &Step, state: &State, ui: &Ui<'_>) -> Vec<String> {
     if let Some(here) = measured_here(state, ui.screen.measured.as_ref()) {
         let stops = if state.running_lane().is_some() { " c stops it." } else { "" };
         words.insert(0, format!("{here}{stops}"));
+    } else if let Some(writes) = written_first(state) {
+        words.insert(0, format!("Key {} measures here. It first {writes}.", ui.ctx.keys.key_of(Action::Measure)));
     }
     words
 }

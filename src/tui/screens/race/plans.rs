@@ -61,7 +61,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ctx: &Context, at: usize, b
                 // Enter means consent to the files that the plan writes, so they are listed before it.
                 match obstacle(state, ctx, plan) {
                     Some(why) => indented(&mut lines, &format!("– {why}"), room, theme.status(Status::Na)),
-                    None => indented(&mut lines, &plan.writes, room, theme.dim),
+                    None => {
+                        let writes = plan.writes.as_deref().unwrap_or("writes nothing");
+                        indented(&mut lines, writes, room, theme.dim);
+                    }
                 }
                 if number == at {
                     selected = from..lines.len();
