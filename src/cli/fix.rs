@@ -1,19 +1,19 @@
 //! The command `fix`: lists, previews, applies and undoes fixes, and continues them after a reboot.
 
 use super::args::OutputArgs;
-use super::fix_work::{Mode, Order, Work, ask, open};
+use super::fix_work::{Mode, Order, Work, ask, ended, open};
 use super::guided;
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_coloured, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_coloured, print_json};
 use super::terminal::headless_options;
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
-use crate::fixes::{self, Entry, FixError, Journal, Place, SetUp, Stage, guide};
+use crate::fixes::{self, Ended, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
 
-/// Runs the command. The exit status is 1 if a named fix was not applied or not undone.
+/// Runs the command.
 pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     let (place, view) = match open(order.root) {
         Ok(both) => both,
@@ -99,7 +99,7 @@ impl Work<'_> {
         if ids.is_empty() && !applied.is_empty() {
             let ids: Vec<&str> = applied.iter().map(|entry| entry.id.as_str()).collect();
             return fail(
-                BAD_CALL,
+                COULD_NOT_RUN,
                 &format!("all applied fixes were applied by root ({}); run: sudo gds-top fix --undo", ids.join(", ")),
             );
         }
@@ -121,10 +121,14 @@ impl Work<'_> {
             if let Some(path) = files.iter().find(|path| kept.contains(path)) {
                 let path = path.display();
                 note(&format!("{id} was not undone, because a newer fix of {path} could not be undone"));
-            } else if fixes::undo_and_verify(&self.view, id, &self.place, &self.paths, &mut |p| self.news(&p)) {
-                continue;
+                status = status.max(BAD_ANSWER);
+            } else {
+                let undone = fixes::undo_and_verify(&self.view, id, &self.place, &self.paths, &mut |p| self.news(&p));
+                if undone == Ended::Done {
+                    continue;
+                }
+                status = status.max(ended(undone));
             }
-            status = BAD_ANSWER;
             kept.extend(files);
         }
         status
@@ -167,8 +171,7 @@ impl Work<'_> {
         let mut status = FINE;
         for plan in &chosen {
             match self.one(plan) {
-                Ok(true) => {}
-                Ok(false) => status = BAD_ANSWER,
+                Ok(end) => status = status.max(ended(end)),
                 Err(stop) => return stop,
             }
         }
@@ -222,7 +225,7 @@ impl Work<'_> {
     }
 
     /// Shows a plan and applies it if the user agrees. `Err` ends the command with this status.
-    fn one(&self, plan: &FixPlan) -> Result<bool, u8> {
+    fn one(&self, plan: &FixPlan) -> Result<Ended, u8> {
         let order = self.order;
         if !order.stream {
             let printed = print(fixes::preview(plan).as_bytes());
@@ -238,18 +241,22 @@ impl Work<'_> {
             }
         }
         if order.mode == Mode::DryRun {
-            return Ok(true);
+            return Ok(Ended::Done);
         }
         if !plan.applies() {
             note(&format!("{} is shown only: follow its steps by hand", plan.id));
-            return Ok(true);
+            // Only '--yes' requests that fixes are applied.
+            return Ok(if order.mode == Mode::Yes { Ended::NotStarted } else { Ended::Done });
+        }
+        if self.place.lacks_root(plan) {
+            return Ok(self.failed(plan.id, &FixError::NeedsRoot { id: plan.id }));
         }
         if order.mode == Mode::Ask {
             match ask(plan.id) {
                 Ok(true) => return Ok(self.apply_as_previewed(plan)),
                 Ok(false) => {
                     note(&format!("{} was not applied", plan.id));
-                    return Ok(true);
+                    return Ok(Ended::Done);
                 }
                 Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
             }
@@ -258,18 +265,20 @@ impl Work<'_> {
         Ok(self.apply(&self.view, plan, &consent))
     }
 
-    fn apply(&self, view: &Root, plan: &FixPlan, consent: &str) -> bool {
+    fn apply(&self, view: &Root, plan: &FixPlan, consent: &str) -> Ended {
         fixes::apply_and_verify(view, plan, consent, &self.place, &self.paths, &mut |p| self.news(&p))
+    }
+
+    /// Reports that the fix was not applied.
+    fn failed(&self, id: FixId, error: &FixError) -> Ended {
+        self.news(&FixProgress { id, stage: FixStage::Failed, text: error.to_string(), finding: None });
+        Ended::from(error)
     }
 
     /// Applies a previewed plan after consent. The user can take long to answer, so the plan is made again and
     /// rejected if it has changed.
-    fn apply_as_previewed(&self, plan: &FixPlan) -> bool {
-        let refused = || {
-            let text = FixError::NotConsented { id: plan.id }.to_string();
-            self.news(&FixProgress { id: plan.id, stage: FixStage::Failed, text, finding: None });
-            false
-        };
+    fn apply_as_previewed(&self, plan: &FixPlan) -> Ended {
+        let refused = || self.failed(plan.id, &FixError::NotConsented { id: plan.id });
         let Ok((_, view)) = open(self.order.root) else { return refused() };
         let report = checks::run(&view, &self.paths, None, &mut |_| {});
         match fixes::plan_by_id(&view, &report, plan.id) {

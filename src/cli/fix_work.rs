@@ -1,10 +1,10 @@
 //! Parts that all commands for fixes share: the request, the machine, progress and consent.
 
 use super::args::OutputArgs;
-use super::outcome::{note, print};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print};
 use super::view::open_view;
 use crate::core::{FixId, FixProgress};
-use crate::fixes::{self, Place, guide};
+use crate::fixes::{self, Ended, Place, guide};
 use crate::machine::Root;
 use crate::text::write_json;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -81,6 +81,15 @@ impl Work<'_> {
 pub(super) fn open(root: Option<&Path>) -> Result<(Place, Root), String> {
     let Some(folder) = root else { return Ok((Place::live(), open_view(None)?)) };
     Ok((Place::folder(folder)?, Root::stand_in(folder)?))
+}
+
+/// The exit status for the end of one fix.
+pub(super) fn ended(end: Ended) -> u8 {
+    match end {
+        Ended::Done => FINE,
+        Ended::Failed => BAD_ANSWER,
+        Ended::NotStarted => COULD_NOT_RUN,
+    }
 }
 
 /// Asks the user on the terminal for consent to a fix.

@@ -1,12 +1,12 @@
 //! `gds-top fix nvidia-gds` applies the steps of the checklist one after another. Each step needs consent. It stops
 //! when the route is proven or a reboot is needed.
 
-use super::fix_work::{Mode, Work, ask, ask_word, open};
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, fail, note, print, print_json};
+use super::fix_work::{Mode, Work, ask, ask_word, ended, open};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_json};
 use crate::checks::{self, Report};
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
 use crate::fixes::guided::{self, Next};
-use crate::fixes::{self, FixError, SetUp, guide};
+use crate::fixes::{self, Ended, FixError, SetUp, guide};
 use crate::machine::Root;
 use crate::present;
 use crate::session;
@@ -118,7 +118,7 @@ impl Run<'_> {
         }
         if work.place.lacks_root(plan) {
             note(&format!("this step needs root; run: sudo {COMMAND}"));
-            return Err(BAD_ANSWER);
+            return Err(COULD_NOT_RUN);
         }
         let mut fresh = None;
         if work.order.mode == Mode::Ask {
@@ -143,7 +143,8 @@ impl Run<'_> {
             }
         }
         let view = fresh.as_ref().unwrap_or(&now.view);
-        let worked = fixes::apply_consented(view, plan, &plan.digest(), &work.place, &mut |p| work.news(&p));
+        let applied = fixes::apply_consented(view, plan, &plan.digest(), &work.place, &mut |p| work.news(&p));
+        let worked = applied == Ended::Done;
         if let Err(error) = self.set_up.record(&work.place, plan.id, worked) {
             note(&format!("the set-up could not be recorded: {error}"));
         }
@@ -151,7 +152,7 @@ impl Run<'_> {
             return Ok(());
         }
         note(&format!("the set-up stops here; fix the cause, then run {COMMAND} again"));
-        Err(BAD_ANSWER)
+        Err(ended(applied))
     }
 
     fn reboot(&self, fixes: &[FixId]) -> u8 {
@@ -180,7 +181,7 @@ impl Run<'_> {
         }
         if !work.place.is_live() {
             note(
-                "--root names a directory, not a running machine: commands were only shown, and no read can prove the route",
+                "--sysroot names a directory, not a running machine: commands were only shown, and no read can prove the route",
             );
             return FINE;
         }

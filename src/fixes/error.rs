@@ -155,6 +155,21 @@ pub enum FixError {
 }
 
 impl FixError {
+    /// Whether the work was prevented before it began: root is needed, another process uses the journal, or the fix
+    /// cannot be applied on this machine.
+    #[must_use]
+    pub(super) fn is_obstacle(&self) -> bool {
+        matches!(
+            self,
+            Self::OnlyShown { .. }
+                | Self::Obstacle { .. }
+                | Self::NeedsRoot { .. }
+                | Self::AppliedByRoot { .. }
+                | Self::PerhapsByRoot { .. }
+                | Self::Busy { .. }
+        )
+    }
+
     /// Adds a sentence about the state of the files. An error without a file is unchanged.
     pub(super) fn with(self, state: String) -> Self {
         match self {

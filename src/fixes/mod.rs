@@ -65,4 +65,4 @@ pub use setup::{Done, SetUp};
 pub use step::Step;
 pub use undo::{Undone, undo, undo_with};
 pub use undoable::undoable;
-pub use verify::{apply_and_verify, apply_consented, undo_and_verify};
+pub use verify::{Ended, apply_and_verify, apply_consented, undo_and_verify};

@@ -80,7 +80,7 @@ impl Place {
         };
         let (this, machine) = (rustix::fs::fstat(&top).map_err(unopened)?, rustix::fs::stat("/").map_err(unopened)?);
         if (this.st_dev, this.st_ino) == (machine.st_dev, machine.st_ino) {
-            return Err("/ is this machine: omit --root".to_owned());
+            return Err("/ is this machine: omit --sysroot".to_owned());
         }
         let kind = |name: &str| {
             let stat = rustix::fs::statat(&top, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;

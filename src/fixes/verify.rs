@@ -12,20 +12,36 @@ use crate::machine::Root;
 use crate::text::quoted_line;
 use std::path::PathBuf;
 
+/// The end of the work on a fix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was applied or undone.
+    Done,
+    /// It failed, or its check still fails.
+    Failed,
+    /// It could not be started, for example because it needs root.
+    NotStarted,
+}
+
+impl From<&FixError> for Ended {
+    fn from(error: &FixError) -> Self {
+        if error.is_obstacle() { Self::NotStarted } else { Self::Failed }
+    }
+}
+
 /// Applies a plan and reads its files back. `consent` is the digest of the previewed plan. If the plan has another
-/// digest, it is rejected and nothing is changed. Each step is reported when it happens. Returns whether the plan was
-/// applied.
+/// digest, it is rejected and nothing is changed. Each step is reported when it happens.
 pub fn apply_consented(
     root: &Root,
     plan: &FixPlan,
     consent: &str,
     place: &Place,
     emit: &mut dyn FnMut(FixProgress),
-) -> bool {
+) -> Ended {
     let mut say = |stage, text: String| emit(FixProgress { id: plan.id, stage, text, finding: None });
     if plan.digest() != consent {
         say(FixStage::Failed, FixError::NotConsented { id: plan.id }.to_string());
-        return false;
+        return Ended::Failed;
     }
     say(FixStage::Applying, plan.title.clone());
     let applied = apply_with(plan, place, &mut hold::hook(place), &mut |argv| {
@@ -34,7 +50,7 @@ pub fn apply_consented(
     });
     if let Err(error) = applied {
         say(FixStage::Failed, error.to_string());
-        return false;
+        return Ended::from(&error);
     }
     for change in &plan.changes {
         match change {
@@ -42,7 +58,7 @@ pub fn apply_consented(
                 if root.read_text(path).ok().as_deref() != Some(after.as_str()) {
                     let text = format!("{} was written, but its content differs when it is read back", path.display());
                     say(FixStage::Failed, text);
-                    return false;
+                    return Ended::Failed;
                 }
             }
             Change::Run { argv } if !place.is_live() => {
@@ -51,11 +67,11 @@ pub fn apply_consented(
             Change::Run { .. } => {}
         }
     }
-    true
+    Ended::Done
 }
 
-/// Applies a plan with [`apply_consented`] and runs its check again. Returns whether the check passes or the change
-/// waits for a reboot.
+/// Applies a plan with [`apply_consented`] and runs its check again. It is done if the check passes or the change waits
+/// for a reboot.
 pub fn apply_and_verify(
     root: &Root,
     plan: &FixPlan,
@@ -63,9 +79,10 @@ pub fn apply_and_verify(
     place: &Place,
     paths: &[PathBuf],
     emit: &mut dyn FnMut(FixProgress),
-) -> bool {
-    if !apply_consented(root, plan, consent, place, emit) {
-        return false;
+) -> Ended {
+    let applied = apply_consented(root, plan, consent, place, emit);
+    if applied != Ended::Done {
+        return applied;
     }
     let mut say = |stage, text: String, finding| emit(FixProgress { id: plan.id, stage, text, finding });
     let files = plan.changes.iter().filter(|change| matches!(change, Change::WriteFile { .. })).count();
@@ -78,7 +95,7 @@ pub fn apply_and_verify(
             plan.verify
         );
         say(FixStage::Waiting, text, None);
-        return true;
+        return Ended::Done;
     }
     say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
     let report = checks::run(root, paths, None, &mut |_| {});
@@ -91,15 +108,15 @@ pub fn apply_and_verify(
             if finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id)) =>
         {
             say(FixStage::Fixed, finding.summary.clone(), Some(finding));
-            true
+            Ended::Done
         }
         Some(finding) if judged && finding.status != Status::Na => {
             say(FixStage::StillWrong, finding.summary.clone(), Some(finding));
-            false
+            Ended::Failed
         }
         None if place.is_live() => {
             say(FixStage::StillWrong, format!("the check {} no longer applies", plan.check), None);
-            false
+            Ended::Failed
         }
         found => {
             let says = found.map_or_else(|| "it has no result".to_owned(), |finding| finding.summary);
@@ -108,7 +125,7 @@ pub fn apply_and_verify(
                 plan.check
             );
             say(FixStage::Waiting, text, None);
-            true
+            Ended::Done
         }
     }
 }
@@ -122,14 +139,14 @@ fn read_back(files: usize) -> String {
     }
 }
 
-/// Undoes a fix and runs its check again. Returns whether it was undone.
+/// Undoes a fix and runs its check again.
 pub fn undo_and_verify(
     root: &Root,
     id: FixId,
     place: &Place,
     paths: &[PathBuf],
     emit: &mut dyn FnMut(FixProgress),
-) -> bool {
+) -> Ended {
     let mut say = |stage, text: String, finding| emit(FixProgress { id, stage, text, finding });
     let entry = super::Journal::open(place).entries().into_iter().find(|entry| entry.id == id);
     let undone = undo_with(id, place, &mut hold::hook(place), &mut |argv| {
@@ -140,7 +157,7 @@ pub fn undo_and_verify(
         Ok(undone) => undone,
         Err(error) => {
             say(FixStage::Failed, error.to_string(), None);
-            return false;
+            return Ended::from(&error);
         }
     };
     for argv in entry.iter().flat_map(|entry| &entry.undo_commands).filter(|_| !place.is_live()) {
@@ -155,5 +172,5 @@ pub fn undo_and_verify(
     let what = if undone.kept.is_empty() { "the previous state is restored" } else { "the fix is undone" };
     let when = if waits { "; it takes effect after a reboot" } else { "" };
     say(FixStage::Undone, format!("{what}{when}"), finding);
-    undone.failed.is_empty()
+    if undone.failed.is_empty() { Ended::Done } else { Ended::Failed }
 }

@@ -423,8 +423,9 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
     for id in ["cufile-p2pdma-keys", "p2pdma-registry-keys"] {
         let (root, report) = look(folder.path());
         let plan = fixes::plan_by_id(&root, &report, id.parse().unwrap()).unwrap();
-        assert!(
+        assert_eq!(
             fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &root.captured_paths(), &mut |_| {}),
+            fixes::Ended::Done,
             "{id}"
         );
     }

@@ -85,8 +85,10 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
     let state = tempfile::tempdir().unwrap();
     let place = Place::below(&machine.path().join("files"), state.path());
     let mut said = Vec::new();
-    assert!(fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &root.captured_paths(), &mut |p| said
-        .push((p.stage, p.text))));
+    let paths = root.captured_paths();
+    let applied =
+        fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &paths, &mut |p| said.push((p.stage, p.text)));
+    assert_eq!(applied, fixes::Ended::Done);
     assert_eq!(said.last().unwrap().0, FixStage::Fixed, "{said:?}");
     let path = machine.path().join("files/etc/cufile.json");
     assert_eq!(fs::read_to_string(&path).unwrap(), after);

@@ -172,6 +172,22 @@ fn a_fix_that_another_process_is_at_is_not_taken_for_interrupted() {
     assert!(err(&next).contains("rolled back"), "{}", err(&next));
 }
 
+/// The status is 3, because something was requested that could not run. Its result is not bad.
+#[test]
+fn a_fix_that_needs_root_is_not_started_and_ends_with_status_3() {
+    let root = Throwaway::captured("p2pdma-two-steps");
+    let before = root.image();
+    let as_user = |words: &[&str]| root.command(words).env("GDS_TOP_TEST_NOT_ROOT", "1").output().unwrap();
+    for words in [&["memlock", "--yes"][..], &["memlock"], &["nvidia-gds", "--yes"]] {
+        let refused = as_user(words);
+        assert_eq!(refused.status.code(), Some(3), "{words:?}: {}", err(&refused));
+        assert!(err(&refused).contains("sudo gds-top fix"), "{words:?}: {}", err(&refused));
+        assert!(!err(&refused).contains("Apply memlock?"), "{}", err(&refused));
+    }
+    assert_eq!(root.image(), before);
+    assert_eq!(as_user(&["memlock", "--dry-run"]).status.code(), Some(0));
+}
+
 #[test]
 fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was_held() {
     let outside = tempfile::tempdir().unwrap();
@@ -314,7 +330,7 @@ fn the_policy_of_the_recipes_is_kept() {
 #[test]
 fn a_root_that_is_none_is_refused() {
     for (root, part) in
-        [("/", "omit --root"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is not a directory")]
+        [("/", "omit --sysroot"), ("/no/such/folder", "cannot be opened"), ("/etc/passwd", "is not a directory")]
     {
         let refused = gds_top().args(["fix", "--list", "--root", root]).output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{root}");

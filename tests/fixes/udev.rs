@@ -20,14 +20,9 @@ fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
     assert_eq!(plan.risk, FixRisk::Low);
     let root = machine.root();
     let mut news = Vec::new();
-    assert!(fixes::apply_and_verify(
-        &root,
-        &plan,
-        &plan.digest(),
-        &machine.place(),
-        &root.captured_paths(),
-        &mut |p| news.push(p)
-    ));
+    let (place, paths) = (machine.place(), root.captured_paths());
+    let applied = fixes::apply_and_verify(&root, &plan, &plan.digest(), &place, &paths, &mut |p| news.push(p));
+    assert_eq!(applied, fixes::Ended::Done);
     let stages: Vec<FixStage> = news.iter().map(|p| p.stage).collect();
     assert_eq!(stages, [FixStage::Applying, FixStage::Verifying, FixStage::Fixed]);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Pass);
@@ -38,8 +33,8 @@ fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
     assert!(matches!(fixes::apply(&plan, &machine.place(), &mut |_| true), Err(FixError::AlreadyApplied { .. })));
 
     let mut news = Vec::new();
-    assert!(fixes::undo_and_verify(&root, FixId::UdevRecord, &machine.place(), &root.captured_paths(), &mut |p| news
-        .push(p)));
+    let undone = fixes::undo_and_verify(&root, FixId::UdevRecord, &place, &paths, &mut |p| news.push(p));
+    assert_eq!(undone, fixes::Ended::Done);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Fail);
     assert_eq!(machine.image(), before, "undo leaves no trace, neither file nor folder");
     assert!(matches!(
