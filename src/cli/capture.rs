@@ -40,7 +40,7 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
     let status = print(text.as_bytes());
     note(&format!(
-        "wrote {}; read it before you send it, and examine it anywhere with 'gds-top check --root {}'",
+        "wrote {}; read it before you send it, and examine it anywhere with 'gds-top check --capture {}'",
         file.display(),
         file.display()
     ));

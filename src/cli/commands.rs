@@ -12,7 +12,7 @@ use std::path::PathBuf;
     version,
     override_usage = "gds-top [OPTIONS] [MODEL]\n       gds-top <COMMAND>",
     after_long_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
-                  Settings: 'gds-top settings > ~/.config/gds-top/config.toml' writes them all, commented out; keys and own themes too.\n\
+                  Settings and keys: 'gds-top settings > ~/.config/gds-top/config.toml' writes all of them, commented out.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
                   loader:NAME; NO_COLOR. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
                   it."
@@ -33,7 +33,7 @@ pub(super) struct Cli {
     pub(super) config: Option<PathBuf>,
     /// Show a captured machine, or a directory with etc/, usr/ and so on, on the screens. Nothing is loaded. Fixes
     /// are written below DIR, but never in a capture
-    #[arg(long, value_name = "DIR")]
+    #[arg(long = "capture", visible_alias = "root", alias = "sysroot", value_name = "FILE|DIR")]
     pub(super) root: Option<PathBuf>,
     #[command(flatten)]
     pub(super) race: RaceArgs,
@@ -53,8 +53,8 @@ pub(super) enum Sub {
     Check {
         /// Files or folders of models (default: the working directory)
         paths: Vec<PathBuf>,
-        /// Examine a captured machine: a folder or archive written by 'capture'
-        #[arg(long, value_name = "DIR|ARCHIVE")]
+        /// Examine a captured machine: a folder or archive written by 'capture', or a directory with etc/, usr/ and so on
+        #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         /// Do not prove the route by a read into GPU memory; CUDA is not opened
         #[arg(long)]
@@ -98,7 +98,7 @@ pub(super) enum Sub {
         /// Work on a directory with etc/, usr/ and so on, or show a captured machine. Files are written below DIR,
         /// but never in a capture; commands are only shown. The journal is in DIR/.gds-top; no other user may write
         /// there
-        #[arg(long, value_name = "DIR")]
+        #[arg(long = "sysroot", visible_alias = "root", alias = "capture", value_name = "DIR")]
         root: Option<PathBuf>,
         /// Apply only if the plan has this digest
         #[arg(long, hide = true)]

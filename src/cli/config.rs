@@ -36,17 +36,20 @@ pub(super) enum ConfigSub {
         #[arg(long)]
         strict: bool,
         /// Lint the files of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
+        #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: ResultArgs,
     },
-    /// Show the value of every key and its origin
+    /// Show the value of every key and its origin, or the differences from other values
     Show {
         /// A file to read as if CUFILE_ENV_PATH_JSON named it
         file: Option<PathBuf>,
+        /// Show only differences from this file; without FILE, from the library's defaults
+        #[arg(long, value_name = "FILE", num_args = 0..=1)]
+        diff: Option<Option<PathBuf>>,
         /// Show the values of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
+        #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: ResultArgs,
@@ -66,19 +69,20 @@ pub(super) enum ConfigSub {
         #[arg(long)]
         unregistered: bool,
         /// Tune for a captured machine; the model is a profile or a local path
-        #[arg(long, value_name = "DIR|ARCHIVE")]
+        #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: ResultArgs,
     },
-    /// Show the differences from the library's defaults, or between two files
+    /// The earlier name of 'show --diff'
+    #[command(hide = true)]
     Diff {
         /// The file (default: the effective values)
         file: Option<PathBuf>,
         /// Another file to compare it with
         other: Option<PathBuf>,
         /// Use the effective values of a captured machine
-        #[arg(long, value_name = "DIR|ARCHIVE")]
+        #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         #[command(flatten)]
         output: ResultArgs,
@@ -91,16 +95,16 @@ pub(super) fn run(action: ConfigSub) -> Ran {
         ConfigSub::Lint { file, model, strict, root, output } => {
             lint(file.as_deref(), model.as_deref(), strict, root.as_deref(), &output.output())
         }
-        ConfigSub::Show { file, root, output } => show(file.as_deref(), root.as_deref(), &output.output()),
+        ConfigSub::Show { file, diff: None, root, output } => show(file.as_deref(), root.as_deref(), &output.output()),
+        ConfigSub::Show { file, diff: Some(other), root, output } | ConfigSub::Diff { file, other, root, output } => {
+            diff(file.as_deref(), other.as_deref(), root.as_deref(), &output.output())
+        }
         ConfigSub::Tune { model, kv, output_file, unregistered, root, output } => {
             let wanted = match kv {
                 Some(system) => Wanted::of_kv(system)?,
                 None => Wanted::of_model(model.as_deref().unwrap_or_default(), unregistered)?,
             };
             tune(wanted, output_file.as_deref(), root.as_deref(), &output.output())
-        }
-        ConfigSub::Diff { file, other, root, output } => {
-            diff(file.as_deref(), other.as_deref(), root.as_deref(), &output.output())
         }
     }
 }

@@ -208,7 +208,7 @@ fn run(cli: Cli) -> Ran {
             Err(format!("'{word}' is neither a command nor a model; did you mean 'gds-top {command}'?"))
         }
         None if cli.headless && cli.root.is_some() => {
-            Err("--headless measures this machine; use 'gds-top check --root DIR' to examine a captured one".to_owned())
+            Err("--headless measures this machine; use 'gds-top check --capture FILE' to examine a captured one".to_owned())
         }
         None if cli.headless => {
             has_effect(true, &cli.output.on(&cli.screens))?;

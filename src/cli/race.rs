@@ -40,7 +40,7 @@ pub(super) fn interactive(
     if let Some(folder) = &folder {
         crate::fixes::Place::folder(folder)?;
         if model.is_some() {
-            return Err("--root examines a captured machine and cannot load a model: leave out MODEL".to_owned());
+            return Err("--capture examines a captured machine and cannot load a model: leave out MODEL".to_owned());
         }
     }
     if let Some(model) = &model {

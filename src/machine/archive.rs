@@ -64,7 +64,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     };
     let mut file = open_regular(path).map_err(|e| match e.kind() {
         io::ErrorKind::InvalidInput => bad("it is neither a folder nor a regular file".to_owned()),
-        _ => format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote to --root"),
+        _ => format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote"),
     })?;
     if entries(&mut file).is_some_and(|count| count >= MAX_ENTRIES) {
         return Err(bad(format!("it has more than {MAX_ENTRIES} entries")));

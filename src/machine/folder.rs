@@ -59,7 +59,7 @@ impl Folder {
     pub(super) fn open(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
-                "{} is not a readable directory ({why}); pass a folder or archive that 'gds-top capture' wrote to --root",
+                "{} is not a readable directory ({why}); pass a folder or archive that 'gds-top capture' wrote",
                 top.display()
             )
         })?;

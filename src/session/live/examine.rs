@@ -228,7 +228,7 @@ impl Examiner {
             ["sudo", "-n", "--"].map(str::to_owned).into_iter().chain([exe.display().to_string()]).collect();
         argv.extend(["fix", "--stream"].map(str::to_owned));
         match &self.folder {
-            Some(folder) => argv.extend(["--root".to_owned(), folder.display().to_string()]),
+            Some(folder) => argv.extend(["--sysroot".to_owned(), folder.display().to_string()]),
             None => argv.extend(["--path".to_owned(), self.path.display().to_string()]),
         }
         match what {

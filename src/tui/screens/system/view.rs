@@ -105,7 +105,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         return if ui.ctx.captured {
             say(
                 Status::Na,
-                "This is a captured machine (--root), so nothing runs on it. Without --root, this screen watches the machine on which gds-top runs."
+                "This is a captured machine (--capture), so nothing runs on it. Without --capture, this screen watches the machine on which gds-top runs."
                     .into(),
             )
         } else if is_past(state, ui.ctx) {
