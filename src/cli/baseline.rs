@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print_coloured};
 use super::terminal::{columns, headless_options};
 use crate::analysis::{Against, Change, LEAST_NOISE, LeftOut, Measured, Tolerance, against, left_out};
-use crate::core::median::median;
+use crate::core::median::median_share;
 use crate::core::{CacheState, Engine, Metric};
 use crate::present::baseline as present;
 use crate::report::lines;
@@ -62,16 +62,10 @@ impl Wanted<'_> {
     }
 }
 
-/// The share of a session in which at least one task waited for a CPU, 0 to 1. It is the median of its samples, or 0
-/// without samples. Pressure on storage is not used, because a cold load always waits for storage.
+/// The CPU pressure of a session, or 0 without samples. Pressure on storage is not used, because a cold load always
+/// waits for storage.
 pub(super) fn pressure(state: &State) -> f64 {
-    typical(state.samples.iter().filter_map(|sample| sample.get(Metric::CpuPressurePercent)))
-}
-
-/// The median of percentages as a share.
-fn typical(percents: impl Iterator<Item = f64>) -> f64 {
-    let percents: Vec<f64> = percents.filter(|percent| percent.is_finite()).collect();
-    median(&percents).map_or(0.0, |percent| (percent / 100.0).clamp(0.0, 1.0))
+    state.pressure(Metric::CpuPressurePercent).unwrap_or(0.0)
 }
 
 /// The runs of a report: single runs, and the common results of runs in groups.
@@ -149,7 +143,8 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
         }
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
-        let pressure = typical(report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent));
+        let percents = report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent);
+        let pressure = median_share(percents).unwrap_or(0.0);
         (report.measured(), pressure)
     } else {
         let mut state = State::default();
@@ -266,11 +261,7 @@ mod pressure_tests {
     use super::*;
 
     #[test]
-    fn the_pressure_is_the_median_and_the_higher_one_of_both_sessions() {
-        assert_eq!(
-            (typical([90.0, 10.0, 20.0].into_iter()), typical(std::iter::empty()), typical(std::iter::once(f64::NAN))),
-            (0.2, 0.0, 0.0)
-        );
+    fn the_pressure_is_the_higher_one_of_both_sessions() {
         let of = |pressure| Baseline { name: String::new(), runs: Vec::new(), threshold: 0.05, pressure };
         assert_eq!((of(0.9).tolerance(0.1).pressure, of(0.1).tolerance(0.9).pressure), (0.9, 0.9));
     }

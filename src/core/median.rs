@@ -10,6 +10,13 @@ pub fn median(values: &[f64]) -> Option<f64> {
     if sorted.len() % 2 == 1 { Some(upper) } else { Some((sorted.get(middle.checked_sub(1)?)? + upper) / 2.0) }
 }
 
+/// The median of percentages as a share, 0 to 1. Values that are not finite are left out. `None` if there are no values.
+#[must_use]
+pub fn median_share(percents: impl Iterator<Item = f64>) -> Option<f64> {
+    let percents: Vec<f64> = percents.filter(|percent| percent.is_finite()).collect();
+    median(&percents).map(|percent| (percent / 100.0).clamp(0.0, 1.0))
+}
+
 /// The median of integers, rounded down. `None` if there are no values.
 #[must_use]
 pub fn median_u64(values: &[u64]) -> Option<u64> {
@@ -38,6 +45,8 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0]), Some(2.5));
         assert_eq!(median(&[]), None);
+        assert_eq!(median_share([90.0, f64::NAN, 10.0, 20.0].into_iter()), Some(0.2));
+        assert_eq!(median_share(std::iter::once(f64::NAN)), None);
         assert_eq!(median_u64(&[u64::MAX, u64::MAX - 2]), Some(u64::MAX - 1));
         assert_eq!(median_u64(&[]), None);
     }

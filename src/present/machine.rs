@@ -3,7 +3,7 @@
 use super::analysed::model_bytes;
 use super::labels::plural;
 use super::view::{GAP, Table, text};
-use crate::core::{CufileSetting, Disk, Engine, Fallback, FallbackReason, Machine, Status, Storage, units};
+use crate::core::{CufileSetting, Disk, Engine, Fallback, FallbackReason, Machine, Metric, Status, Storage, units};
 use crate::session::State;
 
 /// A label and its text.
@@ -99,7 +99,28 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
         all.push(("Program", state.tool.clone()));
     }
     all.extend(of_machine(state, true));
+    all.extend(load(state));
     all
+}
+
+/// The load of the machine during the session: the median time in which tasks waited. `None` without runs.
+fn load(state: &State) -> Option<Fact> {
+    if state.lanes.is_empty() && state.grid.is_none() {
+        return None;
+    }
+    let waited = [
+        (Metric::CpuPressurePercent, "a CPU"),
+        (Metric::IoPressurePercent, "storage"),
+        (Metric::MemoryPressurePercent, "memory"),
+    ];
+    let shares = waited.iter().filter_map(|(metric, what)| Some((state.pressure(*metric)?, *what)));
+    let parts: Vec<String> = shares.map(|(share, what)| format!("{} for {what}", units::percent(share))).collect();
+    let text = if parts.is_empty() {
+        "not recorded".to_owned()
+    } else {
+        format!("time in which tasks waited (PSI): {}", parts.join(", "))
+    };
+    Some(("Machine load", text))
 }
 
 /// The storage below each examined path, as one list of facts per path.

@@ -4,6 +4,7 @@
 use super::kinds::Kinds;
 use super::lane::{Lane, LaneStatus};
 use super::timed::TimedSample;
+use crate::core::median::median_share;
 use crate::core::units::NS_PER_S;
 use crate::core::{
     AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
@@ -363,6 +364,12 @@ impl State {
     /// caller must detect gaps in time.
     pub fn series(&self, metric: Metric, lane: Option<LaneId>) -> impl Iterator<Item = (u64, f64)> + '_ {
         self.series_between(metric, lane, 0..=u64::MAX)
+    }
+
+    /// The typical value of a pressure metric of this session as a share, 0 to 1. `None` without samples.
+    #[must_use]
+    pub fn pressure(&self, metric: Metric) -> Option<f64> {
+        median_share(self.samples.iter().filter_map(|sample| sample.get(metric)))
     }
 
     /// Like [`State::series`], but only for a range of session time in nanoseconds and up to a second around it. So a
