@@ -82,11 +82,11 @@ fn list_profiles(output: &OutputArgs) -> Ran {
     for p in &profiles {
         let _ = writeln!(
             text,
-            "{:<16} {:>7} tensors  {:>9}  {:>2} files  {}",
+            "{:<16} {:>7} tensors  {:>9}  {:>9}  {}",
             p.name,
             p.tensors_total,
             units::bytes(p.bytes_total),
-            p.shards_total,
+            units::plural(p.shards_total, "file"),
             p.title
         );
     }

@@ -8,7 +8,8 @@ use super::sweep::end_on_signals;
 use super::terminal::headless_options;
 use crate::core::{CacheState, EventBody, Note, RunResult, units};
 use crate::headless::Progress;
-use crate::models::{self, Profile, SynthOptions};
+use crate::models::{self, KeptModel, Profile, SynthOptions};
+use crate::present::engine_rows::unavailable;
 use crate::present::{notes, selftest};
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, State};
@@ -66,8 +67,8 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
 
 fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
     let make = || {
-        let folder = models::cache_folder()?;
-        models::profile_model(&Profile::named(profile)?, &folder, &SynthOptions { scale, seed: 1 }, &mut |_, _| true)
+        let (profile, folder) = (Profile::named(profile)?, models::cache_folder()?);
+        KeptModel::of(profile, &folder, SynthOptions { scale, seed: 1 })?.open_or_write(&mut |_, _| true)
     };
     make().map(|model| model.path).map_err(|e| e.to_string())
 }
@@ -124,11 +125,10 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         for note in runs.iter_mut().flat_map(|run| &mut run.notes) {
             *note = Note::Text(notes::sentence(note));
         }
-        let unavailable: Vec<_> = states
+        let unavailable: Vec<serde_json::Value> = states
             .first()
             .map(|s| s.unavailable.iter().map(|(e, why)| serde_json::json!({"engine": e, "why": why})).collect())
             .unwrap_or_default();
-        let unavailable: Vec<serde_json::Value> = unavailable;
         let failed: Vec<_> = failed.iter().map(Failed::json).collect();
         print_json(&serde_json::json!({
             "passed": good, "of": all, "repeated_reads": repeated, "failed": failed, "runs": runs,
@@ -137,6 +137,8 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         return status;
     }
     let mut text = String::new();
+    let models = states.iter().filter_map(|state| state.model.as_ref()).map(|model| model.name.chars().count());
+    let room = models.max().unwrap_or(0);
     for (state, lane) in lanes() {
         let model = state.model.as_ref().map_or("", |m| m.name.as_str());
         let bytes = lane.result.as_deref().map_or_else(String::new, |r| units::bytes(r.bytes));
@@ -146,7 +148,7 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
         let (status, word) = selftest::outcome(lane);
         let mark = status.mark();
-        let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<17} {bytes:>9} → {target}: {word}");
+        let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<room$} {bytes:>9} → {target}: {word}");
         let Some(failed) = failed else { continue };
         for note in failed.notes() {
             let _ = writeln!(text, "  {note}");
@@ -155,9 +157,8 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
             let _ = writeln!(text, "  standard error ends with: {words}");
         }
     }
-    for (engine, why) in states.first().map(|s| s.unavailable.as_slice()).unwrap_or_default() {
-        let engine = engine.to_string();
-        let _ = writeln!(text, "– {engine:<15} not available: {why}");
+    for (engines, why) in states.first().map(unavailable).unwrap_or_default() {
+        let _ = writeln!(text, "– {} {why}", engines.join(", "));
     }
     // The failed runs are repeated at the end, because they can have scrolled off the screen.
     for failed in &failed {
