@@ -93,3 +93,21 @@ ON_PATH(int, fstatat, (int folder, const char *path, struct stat *out, int flags
     }
 XSTAT(__xstat, stat)
 XSTAT(__lxstat, lstat)
+
+#ifdef __aarch64__
+/* qemu-user returns the O_LARGEFILE of x86 from F_GETFL. On aarch64 this bit is O_NOFOLLOW, and libcufile registers no file with that flag
+ * (5019). With GDS_TOP_TEST_EMULATED the bit is removed.
+ */
+#define FCNTL(name)                                                                                                  \
+    int name(int file, int command, ...)                                                                             \
+    {                                                                                                                \
+        va_list list;                                                                                                \
+        va_start(list, command);                                                                                     \
+        void *argument = va_arg(list, void *);                                                                       \
+        va_end(list);                                                                                                \
+        int result = REAL(name)(file, command, argument);                                                            \
+        return command == F_GETFL && result >= 0 && getenv("GDS_TOP_TEST_EMULATED") ? result & ~O_NOFOLLOW : result; \
+    }
+FCNTL(fcntl)
+FCNTL(fcntl64)
+#endif
