@@ -116,6 +116,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["export", "--nonsense"], 2),
         (vec!["selftest", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 0),
         (vec!["selftest", "--target", "7", "--engine", "mmap"], 3),
+        (vec!["selftest", "--target", "host", "--engine", "mmap,command:false", "--cache", "as-is"], 3),
         (vec!["top", "--once"], 0),
         (vec!["top", "--prom", "--json"], 2),
         (vec!["selftest", "--nonsense"], 2),

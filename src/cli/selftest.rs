@@ -108,6 +108,22 @@ impl Failed<'_> {
     }
 }
 
+/// The failed runs, one entry for each reason: the names of the runs, and the first of them.
+fn by_reason<'f>(failed: &'f [Failed<'f>]) -> Vec<(Vec<String>, &'f Failed<'f>)> {
+    let mut reasons: Vec<(Vec<String>, &Failed<'_>)> = Vec::new();
+    for run in failed {
+        let name = format!("{} {} {}", run.lane.engine, run.lane.cache, run.model());
+        let same = |known: &Failed<'_>| {
+            (&known.why, known.notes(), known.stderr_tail()) == (&run.why, run.notes(), run.stderr_tail())
+        };
+        match reasons.iter_mut().find(|(_, first)| same(first)) {
+            Some((names, _)) => names.push(name),
+            None => reasons.push((vec![name], run)),
+        }
+    }
+    reasons
+}
+
 fn print_result(states: &[State], output: &OutputArgs) -> u8 {
     let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
     let failed: Vec<Failed<'_>> =
@@ -115,9 +131,9 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
     let all = lanes().count();
     let good = all - failed.len();
     let status = match (good, all) {
-        (0, _) => COULD_NOT_RUN,
-        (good, all) if good == all => FINE,
-        _ => BAD_ANSWER,
+        _ if lanes().any(|(_, lane)| selftest::has_wrong_bytes(lane)) => BAD_ANSWER,
+        (good, all) if good > 0 && good == all => FINE,
+        _ => COULD_NOT_RUN,
     };
     let repeated: u64 = lanes().map(|(_, lane)| selftest::repeated_reads(lane)).sum();
     if output.json {
@@ -145,25 +161,21 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         let target = lane.target.to_string();
         let engine = lane.engine.to_string();
         let cache = lane.cache.to_string();
-        let failed = failed.iter().find(|f| std::ptr::eq(f.lane, lane));
         let (status, word) = selftest::outcome(lane);
         let mark = status.mark();
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<room$} {bytes:>9} → {target}: {word}");
-        let Some(failed) = failed else { continue };
-        for note in failed.notes() {
-            let _ = writeln!(text, "  {note}");
-        }
-        if let Some(words) = failed.stderr_tail() {
-            let _ = writeln!(text, "  standard error ends with: {words}");
-        }
     }
     for (engines, why) in states.first().map(unavailable).unwrap_or_default() {
         let _ = writeln!(text, "– {} {why}", engines.join(", "));
     }
-    // The failed runs are repeated at the end, because they can have scrolled off the screen.
-    for failed in &failed {
-        let lane = failed.lane;
-        let _ = writeln!(text, "failed: {} {} {}: {}", lane.engine, lane.cache, failed.model(), failed.why);
+    for (names, first) in by_reason(&failed) {
+        let _ = writeln!(text, "failed: {}: {}", names.join(", "), first.why);
+        for note in first.notes() {
+            let _ = writeln!(text, "  {note}");
+        }
+        if let Some(words) = first.stderr_tail() {
+            let _ = writeln!(text, "  standard error ends with: {words}");
+        }
     }
     text += &selftest::summary(good, all, repeated);
     print(text.as_bytes());

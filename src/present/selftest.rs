@@ -1,7 +1,7 @@
 //! The results of the self-test, which compares every byte with the file.
 
 use super::notes;
-use crate::core::{Status, units};
+use crate::core::{Failure, Status, units};
 use crate::session::{Lane, LaneStatus};
 
 /// The condition that a run has to meet.
@@ -11,7 +11,7 @@ pub const EXPECTED: &str = "every byte on the target equals the file";
 #[must_use]
 pub fn failure(lane: &Lane) -> Option<String> {
     match &lane.status {
-        LaneStatus::Done if lane.result.as_deref().is_some_and(|run| run.verified != Some(true)) => {
+        LaneStatus::Done if lane.result.as_deref().is_none_or(|run| run.verified != Some(true)) => {
             Some("the bytes were not compared with the file".to_owned())
         }
         LaneStatus::Done => None,
@@ -35,11 +35,20 @@ pub fn repeated_reads(lane: &Lane) -> u64 {
     lane.result.as_deref().and_then(|run| run.repeated_reads).unwrap_or(0)
 }
 
-/// The status and the sentence of a run.
+/// Whether bytes on the target differ from the file, or were not compared.
+#[must_use]
+pub fn has_wrong_bytes(lane: &Lane) -> bool {
+    let compared = lane.result.as_deref().map(|run| run.verified);
+    matches!(lane.status, LaneStatus::Failed(Failure::WrongBytes(_)))
+        || compared == Some(Some(false))
+        || (lane.status == LaneStatus::Done && compared != Some(Some(true)))
+}
+
+/// The status and the words for a run. The reason of a failure is in [`failure`].
 #[must_use]
 pub fn outcome(lane: &Lane) -> (Status, String) {
     match (failure(lane), repeated_reads(lane)) {
-        (Some(why), _) => (Status::Fail, why),
+        (Some(_), _) => (Status::Fail, "failed".to_owned()),
         (None, 0) => (Status::Pass, "every byte equals the file".to_owned()),
         (None, reads) => {
             let reads = units::plural(reads, "cuFile read");
@@ -56,4 +65,31 @@ pub fn summary(good: usize, all: usize, repeated: u64) -> String {
         text += &format!("cuFile reads that failed and were repeated by pread: {repeated}\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{CacheState, Engine, EventBody, LaneId, Target};
+    use crate::session::State;
+
+    #[test]
+    fn wrong_bytes_are_a_bad_answer_and_a_run_that_did_not_load_is_none() {
+        let mut state = State::default();
+        let (lane, engine, cache) = (LaneId(0), Engine::Pread, CacheState::Hot);
+        let body = EventBody::LanePlanned { lane, engine, cache, target: Target::Host, repeat: 0 };
+        state.reduce(&crate::core::Event { at_ns: 0, body });
+        let mut run = state.lanes.remove(0);
+        for (status, is_wrong) in [
+            (LaneStatus::Failed(Failure::WrongBytes(None)), true),
+            // The bytes were not compared.
+            (LaneStatus::Done, true),
+            (LaneStatus::Failed(Failure::Error("no libcufile".to_owned())), false),
+            (LaneStatus::Failed(Failure::Died("killed".to_owned())), false),
+        ] {
+            run.status = status;
+            assert_eq!(has_wrong_bytes(&run), is_wrong, "{:?}", run.status);
+            assert!(failure(&run).is_some());
+        }
+    }
 }

@@ -81,7 +81,8 @@ impl Text {
             match block {
                 Block::Table(cells) => self.table(cells),
                 Block::Facts(facts) => {
-                    facts.iter().for_each(|(label, value)| self.wrapped(&format!("{label:<10} "), value));
+                    let room = facts.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+                    facts.iter().for_each(|(label, value)| self.wrapped(&format!("{label:<room$}  "), value));
                 }
                 Block::List(items) => items.iter().for_each(|item| self.wrapped("- ", item)),
                 Block::Items(items) => items.iter().filter(|item| !item.minor).for_each(|item| self.item(item)),
