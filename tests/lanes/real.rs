@@ -58,13 +58,21 @@ impl Place {
     fn run(&self, engine: Engine, set: &[(&str, u64)], library: PathBuf) -> Outcome {
         let order = LaneOrder { libcufile: Some(library), ..with_settings(order(engine, &self.model), set) };
         let (preload, machine) = (self.built.redirect.to_str().unwrap(), self.machine());
-        run(&order, &[("LD_PRELOAD", preload), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())])
+        let mut env = vec![("LD_PRELOAD", preload), ("GDS_TOP_TEST_REDIRECT", machine.to_str().unwrap())];
+        // The harness removes the variables of the program.
+        if std::env::var_os(EMULATED).is_some() {
+            env.push((EMULATED, "1"));
+        }
+        run(&order, &env)
     }
 }
 
+/// The variable of `.ci/emulated`.
+const EMULATED: &str = "GDS_TOP_TEST_EMULATED";
+
 /// Whether qemu runs this test (`.ci/emulated`). It has no io_setup, without which the library sets up no batch (5039).
 fn is_emulated() -> bool {
-    let is_emulated = std::env::var_os("GDS_TOP_TEST_EMULATED").is_some();
+    let is_emulated = std::env::var_os(EMULATED).is_some();
     if is_emulated {
         standins::skipped("gds-batch with the real libcufile, because qemu has no io_setup");
     }
