@@ -1,6 +1,7 @@
 //! Measures the time that `watch` adds to a call and to a run, alternately with and without it. A C program calls a
 //! stand-in for libcufile and reads a file. If `GDS_TOP_TEST_WHEELS` is set, it also reads with the newest libcufile
-//! there, on host memory.
+//! there, on host memory. In addition, a program with the recording library pauses the recording and continues it, so
+//! that recorded and other calls of one process are compared.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -13,6 +14,26 @@ use std::process::Command;
 use std::time::Instant;
 
 const ROUNDS: usize = 7;
+
+/// The number of times that one process measures calls with and without the recording.
+const TURNS: usize = 20;
+
+/// Nanoseconds per call without and with the recording, alternating in one process.
+fn alternating(command: &mut Command, path: &str, action: &[&str]) -> Vec<(u64, u64)> {
+    command.arg(path);
+    // The order of each pair is the reverse of the previous one, so that a trend favours none.
+    for turn in 0..TURNS {
+        for paused in if turn % 2 == 0 { ["1", "0"] } else { ["0", "1"] } {
+            command.args(["pause", paused]).args(action);
+        }
+    }
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let times: Vec<u64> = text.lines().map_while(|line| line.parse().ok()).collect();
+    assert!(times.len() == 2 * TURNS, "no times: {text}{}", String::from_utf8_lossy(&output.stderr));
+    let pairs = times.chunks_exact(2).enumerate();
+    pairs.map(|(turn, pair)| if turn % 2 == 0 { (pair[0], pair[1]) } else { (pair[1], pair[0]) }).collect()
+}
 
 /// Nanoseconds per call, which the program prints first, and of the complete run.
 fn ns(command: &mut Command) -> (u64, u64) {
@@ -83,7 +104,7 @@ fn main() {
     for (what, program, words) in rows {
         // The preload is only for the program, not for gds-top.
         let preload = format!("LD_PRELOAD={}", built.redirect.display());
-        let call = |command: &mut Command| {
+        let prepare = |mut command: Command| {
             command.current_dir(folder.path()).env("LD_LIBRARY_PATH", &built.folder);
             if let Some(library) = library.as_ref().filter(|_| *program == loaded) {
                 command.env("GDS_TOP_TEST_REDIRECT", &machine).env("LIBRARY", library);
@@ -91,12 +112,18 @@ fn main() {
             } else {
                 command.arg("env");
             }
-            ns(command.arg(program).args(words))
+            command.arg(program);
+            command
+        };
+        let watch = || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_gds-top"));
+            command.args(["watch", "-q", "--"]);
+            command
         };
         let (mut calls, mut runs) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            let bare = || call(Command::new("env").arg("--"));
-            let watched = || call(Command::new(env!("CARGO_BIN_EXE_gds-top")).args(["watch", "-q", "--"]));
+            let bare = || ns(prepare(Command::new("env")).args(words));
+            let watched = || ns(prepare(watch()).args(words));
             // The order alternates, so that a trend does not favour one of them.
             let (bare, watched) = if round % 2 == 0 {
                 let first = bare();
@@ -110,5 +137,7 @@ fn main() {
         }
         compare(what, &calls);
         compare("    the complete run", &runs);
+        let [path, action @ ..] = words;
+        compare("    paused and recorded, in one process", &alternating(&mut prepare(watch()), path, &action));
     }
 }

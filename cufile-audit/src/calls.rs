@@ -3,8 +3,8 @@
 
 use crate::capture;
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
-use crate::originals::{REAL, real};
-use crate::{children, lists, mappings, names, plain, statistics, system};
+use crate::originals::{REAL, call, real};
+use crate::{children, lists, mappings, names, plain, rings, statistics, system};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
@@ -103,13 +103,8 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
         statistics::read(L, 0);
     }
     let before = capture::begin::<F>(0);
-    // SAFETY: `redirect` stored the original function of this name before it returned this function. It has at most
-    // six arguments in registers.
-    let result = unsafe {
-        let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
-            core::mem::transmute::<usize, _>(real);
-        real(a, b, c, d, e, f)
-    };
+    // SAFETY: as above.
+    let result = unsafe { call(real, [a, b, c, d, e, f]) };
     // SAFETY: the arguments belong to a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, 0], result, &before, system::now_ns()) };
     if must_enable && result as u32 == 0 {
@@ -135,15 +130,17 @@ unsafe extern "C" fn seven<const L: usize, const F: usize>(
     g: usize,
 ) -> usize {
     let real = REAL[L][F].load(Ordering::Relaxed);
+    let is_paused = rings::is_paused();
     // SAFETY: the sixth argument is the `ssize_t *` of the result. It must be valid until the transfer has ended.
-    let transferred = unsafe { capture::read_word(f) };
-    let before = capture::begin::<F>(transferred);
+    let transferred = if is_paused { 0 } else { unsafe { capture::read_word(f) } };
+    let before = (!is_paused).then(|| capture::begin::<F>(transferred));
     // SAFETY: as in `six`, with seven arguments.
     let result = unsafe {
         let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize) -> usize =
             core::mem::transmute::<usize, _>(real);
         real(a, b, c, d, e, f, g)
     };
+    let Some(before) = before else { return result };
     // SAFETY: the arguments belong to a call of this function that has returned.
     unsafe { capture::record::<F>(L, &[a, b, c, d, e, f, g], result, &before, system::now_ns()) };
     statistics::read(L, statistics::BETWEEN_NS);
@@ -201,6 +198,11 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     f: usize,
 ) -> usize {
     let is = |function: Function| F == function as usize;
+    // Addresses are replaced nevertheless, because a program may look up each of them only once.
+    if !is(Function::CudaGetAddress) && rings::is_paused() {
+        // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
+        return unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };
+    }
     let may_be_large = if is(Function::LibcRead)
         || is(Function::LibcReadChecked)
         || is(Function::LibcPread)
@@ -220,13 +222,8 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
         mappings::end();
     }
     let start_ns = if may_be_large { system::now_ns() } else { 0 };
-    // SAFETY: `redirect_plain` stored the original function of this name before it returned this function. It has
-    // at most six arguments in registers.
-    let result = unsafe {
-        let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
-            core::mem::transmute::<usize, _>(real::<V, F>());
-        real(a, b, c, d, e, f)
-    };
+    // SAFETY: as above.
+    let result = unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };
     if is(Function::CudaGetAddress) {
         if result as u32 == 0 {
             // SAFETY: the call succeeded, so its arguments are a name and the location of an address.
@@ -273,15 +270,18 @@ unsafe extern "C" fn batch<const V: usize, const F: usize>(
     h: usize,
     i: usize,
 ) -> usize {
-    let start_ns = system::now_ns();
+    let is_paused = rings::is_paused();
+    let start_ns = if is_paused { 0 } else { system::now_ns() };
     // SAFETY: as in `plain_six`, with nine arguments.
     let result = unsafe {
         let real: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize, usize, usize, usize) -> usize =
             core::mem::transmute::<usize, _>(real::<V, F>());
         real(a, b, c, d, e, f, g, h, i)
     };
-    // SAFETY: the arguments belong to a copy that has returned.
-    unsafe { plain::record_copy::<F>([a, b, c, d], result, [start_ns, system::now_ns()]) };
+    if !is_paused {
+        // SAFETY: the arguments belong to a copy that has returned.
+        unsafe { plain::record_copy::<F>([a, b, c, d], result, [start_ns, system::now_ns()]) };
+    }
     result
 }
 

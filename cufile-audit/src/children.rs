@@ -5,6 +5,7 @@
 
 use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, kind};
 use crate::linker::{self, LinkMap};
+use crate::originals::call;
 use crate::rings::{self, Writer};
 use crate::system;
 use core::ffi::{CStr, c_char};
@@ -202,15 +203,6 @@ unsafe fn start_changed<const F: usize>(real: usize, arguments: [usize; 6], vari
             return call(real, arguments);
         }
         call(function, [a, b, changed, d, e, 0])
-    }
-}
-
-unsafe fn call(function: usize, [a, b, c, d, e, f]: [usize; 6]) -> usize {
-    // SAFETY: the callers pass the address of a function of libc with its arguments.
-    unsafe {
-        let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
-            core::mem::transmute::<usize, _>(function);
-        function(a, b, c, d, e, f)
     }
 }
 

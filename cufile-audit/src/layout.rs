@@ -38,7 +38,8 @@ pub mod header {
     pub const PROGRAMS: usize = 3;
     /// The number of copies of libcufile in one process beyond [`super::LIBRARIES`]. Their calls are not recorded.
     pub const LIBRARIES_LEFT_OUT: usize = 4;
-    /// The bits of [`super::options`]. They are set before the program starts.
+    /// The bits of [`super::options`]. They are set before the program starts. Only a program can set or remove
+    /// [`super::options::PAUSED`].
     pub const OPTIONS: usize = 5;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
@@ -55,6 +56,9 @@ const _: () = assert!(header::LIBRARY + LIBRARY_WORDS <= header::STATES);
 pub mod options {
     /// Enable the level-3 statistics when the driver is opened, and record them.
     pub const STATISTICS: u64 = 1;
+    /// Calls are passed on without being recorded. A benchmark sets and removes it in the program that it measures, to
+    /// alternate between recorded and other calls.
+    pub const PAUSED: u64 = 2;
 }
 
 /// The words of a ring's header. Words that different processes write are in different cache lines.

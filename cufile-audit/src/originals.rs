@@ -1,4 +1,4 @@
-//! The addresses of the functions that were replaced.
+//! The functions that were replaced.
 
 use crate::layout::{FUNCTION_COUNT, LIBRARIES};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -10,4 +10,17 @@ pub(crate) static REAL: [[AtomicUsize; FUNCTION_COUNT]; LIBRARIES] =
 /// The original function for a recording function.
 pub(crate) fn real<const L: usize, const F: usize>() -> usize {
     REAL[L][F].load(Ordering::Relaxed)
+}
+
+/// Calls the function at an address.
+///
+/// # Safety
+/// It must have at most six arguments in registers, and the arguments must be valid for it.
+pub(crate) unsafe fn call(function: usize, [a, b, c, d, e, f]: [usize; 6]) -> usize {
+    // SAFETY: the conditions of this function.
+    unsafe {
+        let function: unsafe extern "C" fn(usize, usize, usize, usize, usize, usize) -> usize =
+            core::mem::transmute::<usize, _>(function);
+        function(a, b, c, d, e, f)
+    }
 }

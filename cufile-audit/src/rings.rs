@@ -165,6 +165,11 @@ pub(crate) fn option(bit: u64) -> bool {
     !file.is_null() && word(file, header::OPTIONS).load(Ordering::Relaxed) & bit != 0
 }
 
+/// Whether calls are passed on without being recorded.
+pub(crate) fn is_paused() -> bool {
+    option(options::PAUSED)
+}
+
 /// The id of this process. Only the first call makes a system call.
 fn process() -> u64 {
     let page = PROCESS_PAGE.load(Ordering::Relaxed);

@@ -286,6 +286,7 @@ mod tests {
             writes: Transfers::default(),
             registrations: 1,
             failed_registrations: 0,
+        && !report.paused
             o_direct: Some(true),
             tensors: Vec::new(),
             tensors_of_file: 0,

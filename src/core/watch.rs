@@ -33,6 +33,8 @@ pub struct WatchReport {
     /// The number of calls that are in no total, because there was no memory left for their thread.
     pub uncounted: u64,
     /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
+    /// Whether the program paused the recording, as benchmarks do. Its calls during the pauses are in no total.
+    pub paused: bool,
     pub libraries_left_out: u64,
     /// The reason why no program loaded the recording library. `None` if one did, or if the reason is unknown.
     pub not_loaded: Option<NotLoaded>,

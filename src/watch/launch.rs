@@ -70,6 +70,8 @@ pub struct Watched {
     not_loaded: Option<NotLoaded>,
     nvfs_reads_before: Option<u64>,
 }
+    /// Whether the program has paused the recording.
+    paused: bool,
 
 /// Starts the program.
 ///
@@ -119,6 +121,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         not_loaded: None,
         nvfs_reads_before,
     })
+        paused: false,
 }
 
 impl Watched {
@@ -168,6 +171,7 @@ impl Watched {
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
         if had_any {
+        self.paused |= self.library.words.load(header::OPTIONS) & options::PAUSED != 0;
             self.waiting.sort_by_key(Group::order);
         }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
@@ -248,3 +252,4 @@ impl Watched {
         report
     }
 }
+            paused: self.paused,

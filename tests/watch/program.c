@@ -61,6 +61,22 @@ static void *load(void)
 }
 #endif
 
+/* Pauses or continues the recording (cufile-audit/src/layout.rs). */
+static void pause_recording(long is_paused)
+{
+    enum { OPTIONS = 5, PAUSED = 2 };
+    const char *name = getenv("GDS_TOP_WATCH_FILE");
+    int fd = name ? open(name, O_RDWR) : -1;
+    if (fd < 0)
+        exit(53);
+    volatile unsigned long *words = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (words == MAP_FAILED)
+        exit(54);
+    words[OPTIONS] = (words[OPTIONS] & ~(unsigned long)PAUSED) | (is_paused ? PAUSED : 0);
+    munmap((void *)words, 4096);
+    close(fd);
+}
+
 enum { BLOCK = 4096 };
 static const char *path;
 static char *memory;
@@ -509,6 +525,8 @@ int main(int count, char **words)
             glance(number, 1);
         else if (!strcmp(words[i], "touch"))
             glance(number, 0);
+        else if (!strcmp(words[i], "pause"))
+            pause_recording(number);
         else if (!strcmp(words[i], "cancel"))
             cancel();
         else if (!strcmp(words[i], "copies"))

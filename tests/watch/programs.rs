@@ -398,6 +398,19 @@ fn two_million_calls_are_all_counted() {
 }
 
 #[test]
+fn calls_are_not_recorded_while_the_program_pauses_the_recording() {
+    let Some(place) = Place::new() else { return };
+    let words = ["read", "2", "pause", "1", "sleep", "100", "read", "5", "plain", "3", "pause", "0", "read", "4"];
+    let seen = place.seen("loaded", &[], &words);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 6));
+    assert_eq!(seen.report["program"]["paused"], true);
+    let others = seen.report["program"]["other_calls"].as_array().unwrap();
+    assert!(!others.iter().any(|call| call["function"] == "pread"), "{others:?}");
+    let whole = place.seen("loaded", &[], &["read", "2", "plain", "3"]);
+    assert_eq!(whole.report["program"]["paused"], false);
+}
+
+#[test]
 fn tensors_of_a_safetensors_file_are_named() {
     let Some(place) = Place::new() else { return };
     let header = r#"{"first":{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]},"second":{"dtype":"U8","shape":[8192],"data_offsets":[4096,12288]}}"#;

@@ -79,6 +79,7 @@ fn calls_note(report: &WatchReport) -> String {
             let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
             format!("{calls} {are} not counted: no memory was left for the thread.")
         }
+        None if report.paused => "The program paused the recording, so not every call is counted.".to_owned(),
         None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
         }

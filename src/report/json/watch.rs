@@ -52,6 +52,7 @@ fn facts(report: &WatchReport) -> Value {
         "libraries": report.libraries,
         "reading_threads": report.reading_threads,
         "uncounted": report.uncounted,
+        "paused": report.paused,
         "libraries_left_out": report.libraries_left_out,
         "not_loaded": report.not_loaded,
         "unrecorded": report.unrecorded,
