@@ -88,7 +88,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
             },
         }),
     };
-    let feed = match live::watch(&target, args.record.as_deref()) {
+    let feed = match live::watch(&target, args.record.as_deref(), args.screens) {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };

@@ -45,7 +45,7 @@ pub(crate) fn unchecked(state: &State, ctx: &Context) -> bool {
 pub(crate) fn environment(state: &State, verdict: Option<&Verdict>, ctx: &Context) -> Headline {
     let missing = match unchecked(state, ctx) {
         false => Missing::Running,
-        true if ctx.replay || ctx.over || state.ended.is_some() => Missing::NeverChecked,
+        true if ctx.replay || ctx.over || state.ended.is_some() || state.watch.is_some() => Missing::NeverChecked,
         true => Missing::NotAsked,
     };
     verdict.map_or_else(|| verdict::missing(state, missing), verdict::answer).into()

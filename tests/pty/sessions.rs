@@ -169,3 +169,16 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
     terminal.leave("q", 0, "kv");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn the_system_screen_shows_the_machine_while_a_program_is_watched() {
+    if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        return;
+    }
+    let mut terminal = Terminal::start(&["watch", "--screens", "--", "sleep", "600"], &[]);
+    terminal.until("1 Environment");
+    terminal.keys("4");
+    terminal.until("Processes with CUDA or cuFile");
+    terminal.keys("q");
+    terminal.end();
+}

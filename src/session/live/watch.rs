@@ -2,6 +2,7 @@
 
 use super::bus::Bus;
 use super::run::SessionError;
+use super::session::Watcher;
 use super::started::started;
 use crate::core::{EventBody, LogLevel};
 use crate::session::{Command, Feed};
@@ -9,6 +10,7 @@ use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Minimum time between two reports. In a long session the time grows to a twentieth of the elapsed time.
@@ -38,11 +40,12 @@ pub enum WatchTarget {
     Process(u32, Option<Duration>),
 }
 
-/// Starts the program, or attaches to the process, and starts a session that watches it.
+/// Starts the program, or attaches to the process, and starts a session that watches it. With `stays`, the session shows
+/// the machine after the end of the program, until the front end quits.
 ///
 /// # Errors
 /// Fails if the recording cannot be created, or if the program cannot be started or watched.
-pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchSessionError> {
+pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result<Feed, WatchSessionError> {
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
@@ -53,12 +56,13 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>) -> Result<Feed, WatchS
     };
     std::thread::Builder::new()
         .name("watch".to_owned())
-        .spawn(move || follow(watched, &bus, &command_receiver))
+        .spawn(move || follow(watched, &bus, &command_receiver, stays))
         .map_err(SessionError::Thread)?;
     Ok(Feed::new(events, commands, false))
 }
 
-fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
+fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: bool) {
+    let system = Watcher { bus: bus.clone(), running: Arc::default() };
     let started = Instant::now();
     let mut next = REPORT_EVERY;
     let mut quit_at: Option<Instant> = None;
@@ -73,6 +77,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
             }
         }
         match commands.try_recv() {
+            Ok(Command::WatchSystem(on)) => system.set(on),
             Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
             _ => {}
         }
@@ -100,6 +105,16 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>) {
     drop(watched);
     bus.emit(EventBody::SessionEnded { interrupted });
     bus.finish();
+    if stays && quit_at.is_none() {
+        loop {
+            match commands.recv() {
+                Ok(Command::WatchSystem(on)) => system.set(on),
+                Ok(Command::Quit) | Err(_) => break,
+                Ok(_) => {}
+            }
+        }
+    }
+    system.set(false);
 }
 
 fn seen(bus: &Bus, watched: &mut Source) {

@@ -100,8 +100,9 @@ fn has_checks(_: &Ui<'_>, state: &State) -> bool {
     !state.checks.is_empty()
 }
 
-fn is_live(ui: &Ui<'_>, _: &State) -> bool {
-    ui.ctx.is_live()
+/// Whether the session runs checks. One that watches a program does not.
+fn is_live(ui: &Ui<'_>, state: &State) -> bool {
+    ui.ctx.is_live() && state.watch.is_none()
 }
 
 fn opens(ui: &Ui<'_>, state: &State) -> bool {

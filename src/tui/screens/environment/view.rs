@@ -92,7 +92,7 @@ fn nothing_checked(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     lines.extend(labelled("About", &format!("{}.", groups.join(", ")), room, theme.dim, theme.text));
     lines.push(Vec::new());
     let key = |key: String, words: &str| vec![(format!("{key:<8}"), theme.accent), (words.to_owned(), theme.text)];
-    if !ui.ctx.replay && !ui.ctx.over {
+    if !ui.ctx.replay && !ui.ctx.over && state.watch.is_none() {
         lines.push(key(ui.ctx.keys.key_of(Action::Recheck), "checks this machine now; it changes nothing"));
     } else {
         lines.extend(labelled(
