@@ -234,6 +234,12 @@ functions! {
     CudaCopy2dAsync = "cuMemcpy2DAsync" Status;
     CudaCopy3d = "cuMemcpy3D" Status;
     CudaCopy3dAsync = "cuMemcpy3DAsync" Status;
+    CudaHtoA = "cuMemcpyHtoA" Status;
+    CudaHtoAAsync = "cuMemcpyHtoAAsync" Status;
+    CudaCopyWithAttributes = "cuMemcpyWithAttributesAsync" Status;
+    CudaCopy3dWithAttributes = "cuMemcpy3DWithAttributesAsync" Status;
+    CudaCopy3dBatch = "cuMemcpy3DBatchAsync" Status;
+    CudaPrefetch = "cuMemPrefetchAsync" Status;
     CudaCopyBatch = "cuMemcpyBatchAsync" Status;
     CudaGetAddress = "cuGetProcAddress" Status;
 }

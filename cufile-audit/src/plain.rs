@@ -17,6 +17,9 @@ const PROT_WRITE: usize = 2;
 /// The maximum number of copies of a batch that are summed.
 const COPIES: usize = 65_536;
 
+/// The size of `CUDA_MEMCPY3D_BATCH_OP` in bytes.
+const OPERATION_BYTES: usize = 112;
+
 /// Counts a copy, and records it if it is large.
 ///
 /// # Safety
@@ -33,9 +36,18 @@ pub(crate) unsafe fn record_copy<const F: usize>(
     let is_3d = is(Function::CudaCopy3d) || is(Function::CudaCopy3dAsync);
     // SAFETY: a successful copy has read the description, or the sizes, at these addresses.
     let word = |at: usize, index: usize| unsafe { capture::read_word(at.wrapping_add(index * 8)) };
-    // Width, height and depth are the last words of the descriptions in cuda.h.
+    let is_operation = is(Function::CudaCopy3dBatch) || is(Function::CudaCopy3dWithAttributes);
+    // `CUDA_MEMCPY3D_BATCH_OP`: two operands of five words, then width, height and depth. For arrays these are elements.
+    let operation = |at: usize| word(at, 10).wrapping_mul(word(at, 11)).wrapping_mul(word(at, 12));
+    // Width, height and depth are the last words of the other descriptions in cuda.h.
     let bytes = match failed {
-        true if is_2d || is_3d || is(Function::CudaCopyBatch) => 0,
+        true if is_2d || is_3d || is_operation || is(Function::CudaCopyBatch) => 0,
+        _ if is(Function::CudaCopy3dWithAttributes) => operation(a),
+        _ if is(Function::CudaCopy3dBatch) => {
+            (0..a.min(COPIES)).fold(0_u64, |sum, copy| sum.wrapping_add(operation(b + copy * OPERATION_BYTES)))
+        }
+        _ if is(Function::CudaHtoA) || is(Function::CudaHtoAAsync) => d as u64,
+        _ if is(Function::CudaPrefetch) => b as u64,
         _ if is_2d => word(a, 14).wrapping_mul(word(a, 15)),
         _ if is_3d => word(a, 22).wrapping_mul(word(a, 23)).wrapping_mul(word(a, 24)),
         _ if is(Function::CudaCopyBatch) => (0..d.min(COPIES)).fold(0_u64, |sum, copy| sum.wrapping_add(word(c, copy))),

@@ -210,6 +210,14 @@ pub struct AttachedFile {
     pub bytes: u64,
     /// The number of its descriptors.
     pub descriptors: u64,
+impl CallTotal {
+    /// Whether the calls copy to or from GPU memory, or move managed memory.
+    #[must_use]
+    pub fn is_gpu_copy(&self) -> bool {
+        self.function.starts_with("cuMem")
+    }
+}
+
     /// Whether all descriptors have `O_DIRECT`.
     pub o_direct: bool,
     /// Whether it is mapped.

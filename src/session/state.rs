@@ -38,7 +38,7 @@ pub struct CallCount {
 
 impl CallCount {
     fn of(report: &WatchReport) -> Self {
-        let copied = report.other_calls.iter().filter(|call| call.function.starts_with("cuMemcpy"));
+        let copied = report.other_calls.iter().filter(|call| call.is_gpu_copy());
         Self {
             at_ns: report.wall_ns,
             calls: report.calls.iter().map(|call| call.count).sum(),

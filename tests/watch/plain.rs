@@ -75,6 +75,9 @@ int cuMemcpyHtoD_v2(unsigned long to, const void *from, unsigned long n) { retur
 static int async(unsigned long to, const void *from, unsigned long n, void *stream) { return n ? 0 : 1; }
 int cuMemcpy2D_v2(const unsigned long *description) { return description[14] != 1000; }
 int cuMemcpy3DAsync_v2(const unsigned long *description, void *stream) { return description[24] != 30; }
+int cuMemcpy3DBatchAsync_v2_ptsz(unsigned long count, const unsigned long *operations) { return operations[14 + 12] != 3; }
+int cuMemcpyHtoA_v2_ptds(void *to, unsigned long offset, const void *from, unsigned long n) { return n != 77; }
+int cuMemPrefetchAsync(unsigned long at, unsigned long n, int device, void *stream) { return device; }
 /* The last two arguments are on the stack. */
 static int batch(void *to, void *from, unsigned long *sizes, unsigned long count, void *attributes, void *indexes, unsigned long n,
                  unsigned long *failed, void *stream)
@@ -112,6 +115,8 @@ fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
     assert_eq!(other(&seen, "cuMemcpyHtoDAsync"), (5, 5 * LARGE));
     assert_eq!(other(&seen, "cuMemcpyBatchAsync"), (1, 2 * LARGE + 5));
     assert_eq!((other(&seen, "cuMemcpy2D"), other(&seen, "cuMemcpy3DAsync")), ((1, 100_000), (1, 6000)));
+    assert_eq!((other(&seen, "cuMemcpy3DBatchAsync"), other(&seen, "cuMemcpyHtoA")), ((1, 314), (1, 77)));
+    assert_eq!(other(&seen, "cuMemPrefetchAsync"), (1, LARGE));
     assert_eq!(other(&seen, "cuGetProcAddress"), (0, 0));
 }
 

@@ -342,11 +342,18 @@ static void copies(long count)
     int (*batch)(void *, void *, size_t *, size_t, void *, void *, size_t, size_t *, void *) = NULL;
     int (*flat)(size_t *) = (int (*)(size_t *))dlsym(library, "cuMemcpy2D_v2");
     int (*deep)(size_t *, void *) = (int (*)(size_t *, void *))dlsym(library, "cuMemcpy3DAsync_v2");
+    int (*batch_3d)(size_t, size_t *, void *, unsigned long, void *) =
+        (int (*)(size_t, size_t *, void *, unsigned long, void *))dlsym(library, "cuMemcpy3DBatchAsync_v2_ptsz");
+    int (*to_array)(void *, size_t, const void *, size_t) = (int (*)(void *, size_t, const void *, size_t))dlsym(library, "cuMemcpyHtoA_v2_ptds");
+    int (*prefetch)(unsigned long, size_t, int, void *) = (int (*)(unsigned long, size_t, int, void *))dlsym(library, "cuMemPrefetchAsync");
+    size_t operations[2][14] = {{[10] = 7, [11] = 2, [12] = 1}, {[10] = 100, [11] = 1, [12] = 3}};
     size_t sizes[3] = {LARGE, LARGE, 5}, failed = 7, description[25] = {[14] = 1000, [15] = 100, [22] = 10, [23] = 20, [24] = 30};
     if (get("cuMemcpyHtoDAsync", (void **)&second, 12000, 0, NULL) || get("cuMemcpyBatchAsync", (void **)&batch, 12080, 0, NULL))
         exit(86);
     if (count && (batch(NULL, NULL, sizes, 3, NULL, NULL, 0, &failed, &sizes) || failed != 3 || flat(description) || deep(description, NULL)))
         exit(89);
+    if (count && (batch_3d(2, operations[0], NULL, 0, NULL) || to_array(NULL, 1, memory, 77) || prefetch(0, LARGE, 0, NULL)))
+        exit(52);
     for (long i = 0; i < count; i++)
         if (first(0, memory, BLOCK) || second(0, memory, LARGE, NULL))
             exit(87);

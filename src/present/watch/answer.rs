@@ -297,8 +297,7 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
 
 /// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
 fn gpu_copies(report: &WatchReport) -> Option<String> {
-    let is_copy = |call: &&crate::core::CallTotal| call.function.starts_with("cuMemcpy");
-    let copies = units::sum(report.other_calls.iter().filter(is_copy).map(|call| call.count));
+    let copies = units::sum(report.other_calls.iter().filter(|call| call.is_gpu_copy()).map(|call| call.count));
     match (copies, report.cuda_processes) {
         (0, 0) => None,
         // libcufile copies for its transfers itself.
