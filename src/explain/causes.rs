@@ -103,6 +103,11 @@ pub(super) const POOL: Cause = own(
     "gds-top config show | grep posix_pool",
     "Raise posix_pool_slab_count, or keep at most 32 entries in flight.",
 );
+pub(super) const STREAM_OFFSET: Cause = own(
+    "A transfer on a stream uses an offset in memory that is not registered. In compat mode, its call succeeds and no byte moves.",
+    "grep 'exceeds registered length' cufile.log",
+    "Register the memory with cuFileBufRegister, or use a separate allocation with offset 0 for each transfer.",
+);
 pub(super) const CALL_ORDER: Cause = own(
     "The program calls cuFile before cuFileDriverOpen, after cuFileDriverClose, or from several threads during an open.",
     TRACED,

@@ -87,7 +87,7 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
     &[
         (1, "EPERM", "the operation is not permitted", &[NVFS_DEVICES, found(CheckId::UserLsm, "SELinux or AppArmor denies it.")]),
         (2, "ENOENT", "the file does not exist", &[own("The path is wrong, or the volume is not mounted in the container.", "ls -l PATH", "Correct the path.")]),
-        (5, "EIO", "the disk or file system reported an error", &[own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
+        (5, "EIO", "the disk or file system reported an error, or cuFile could not do a transfer on a stream", &[STREAM_OFFSET, own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
         (12, "ENOMEM", "memory is not sufficient", &[MEMORY, BAR1_FULL]),
         (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user has no permission to open the file or the device."), NVFS_DEVICES]),
         (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
