@@ -1,12 +1,14 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use crate::core::{OpenCall, ProgramEnd, RouteProof, WatchReport, WatchedFailure, units};
+use crate::core::{OpenCall, ProgramEnd, Route, RouteProof, WatchReport, WatchedFailure, WatchedFile, units};
 
 // docs/watch.md documents these limits.
 /// With fewer transfers than this there is no pattern.
 const HABIT: u64 = 16;
 /// Programs read up to this many bytes without cuFile during their start.
 const MUCH_PLAIN: u64 = 16 << 20;
+/// From this share on, the page cache serves most reads of a file.
+const MUCH_CACHED: f64 = 0.5;
 /// From this many bytes on, a single thread limits the rate.
 const MUCH_BYTES: u64 = 256 << 20;
 
@@ -73,13 +75,16 @@ pub enum WatchAdvice {
         /// The bytes of these reads.
         bytes: u64,
     },
-    /// Files were opened without `O_DIRECT`.
+    /// Files were opened without `O_DIRECT`, and their route is not compat.
     NoODirect {
         /// The number of these files.
         files: u64,
         /// The number of all registered files.
         of: u64,
     },
+    /// Files of which the page cache has half or more were opened with `O_DIRECT`, and their route is compat. So they were
+    /// read from the disk.
+    ODirectInCompat(u64),
     /// The data of files goes through host memory.
     Compat {
         /// The number of these files.
@@ -137,6 +142,7 @@ impl WatchAdvice {
             Self::SmallReads { .. } => "small-reads",
             Self::OneThread { .. } => "one-thread",
             Self::NoODirect { .. } => "no-o-direct",
+            Self::ODirectInCompat(_) => "o-direct-in-compat",
             Self::Compat { .. } => "compat-route",
             Self::NotByCuFile { .. } => "not-by-cufile",
             Self::RouteUnknown { .. } => "route-unknown",
@@ -182,7 +188,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         advice.push(WatchAdvice::Unfinished(report.unfinished));
     }
     let used: Vec<_> = report.files.iter().filter(|file| file.moved() > 0).collect();
-    let inferred = |file: &&&crate::core::WatchedFile| file.route == crate::core::Route::Compat;
+    let inferred = |file: &&&WatchedFile| file.route == Route::Compat;
     let compat = used.iter().filter(inferred).count() as u64;
     if compat > 0 {
         let proven = used.iter().filter(inferred).all(|file| file.proven);
@@ -199,8 +205,11 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
             let total_ns = report.buffers.total_ns;
             advice.push(WatchAdvice::RegistersPerCall { registered, transfers, total_ns });
         }
+        // In compat mode, each transfer goes through a buffer of libcufile.
+        let others = || report.files.iter().filter(|file| file.route != Route::Compat);
+        let others = || others().flat_map(|file| [&file.reads, &file.writes]);
         let (unregistered, unaligned) =
-            (units::sum(all().map(|t| t.unregistered)), units::sum(all().map(|t| t.unaligned)));
+            (units::sum(others().map(|t| t.unregistered)), units::sum(others().map(|t| t.unaligned)));
         if unregistered * 2 >= transfers {
             advice.push(WatchAdvice::Unregistered { count: unregistered, of: transfers });
         }
@@ -221,10 +230,24 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     if count >= HABIT && bytes >= MUCH_BYTES && single && report.reading_threads == 1 {
         advice.push(WatchAdvice::OneThread { reads: count, bytes });
     }
-    let buffered = used.iter().filter(|file| file.o_direct == Some(false)).count() as u64;
+    // In compat mode, reads without O_DIRECT use the page cache, which is faster than the disk.
+    let buffered = used.iter().filter(|file| file.o_direct == Some(false) && file.route != Route::Compat);
+    let buffered = buffered.count() as u64;
     if buffered > 0 {
         let of = used.iter().filter(|file| file.registrations > 0).count() as u64;
         advice.push(WatchAdvice::NoODirect { files: buffered, of });
+    }
+    // Reads from the page cache do not reach the storage.
+    let from_storage = report.process_io.map_or(0, |io| io.storage_read_bytes);
+    let past_cache = used.iter().filter(|file| {
+        file.o_direct == Some(true)
+            && file.route == Route::Compat
+            && from_storage >= file.reads.bytes / 2
+            && file.cached_fraction.is_some_and(|cached| cached >= MUCH_CACHED)
+    });
+    let past_cache = past_cache.count() as u64;
+    if past_cache > 0 {
+        advice.push(WatchAdvice::ODirectInCompat(past_cache));
     }
     if report.attached.as_ref().is_some_and(|process| process.recorded) {
         let maybe_registered = units::sum(all().map(|t| t.maybe_registered));
@@ -259,10 +282,11 @@ pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
     // Transfers of 0 bytes take no route.
-    let takes_route = |file: &&crate::core::WatchedFile| file.moved() + file.reads.errors + file.writes.errors > 0;
+    let takes_route = |file: &&WatchedFile| file.moved() + file.reads.errors + file.writes.errors > 0;
     let mut used = report.files.iter().filter(takes_route).peekable();
     used.peek()?;
     let is_complete = report.lost_events == 0
+        && !report.paused
         && report.libraries_left_out == 0
         && report.unrecorded.is_empty()
         && report.in_other_session.is_empty()
@@ -274,7 +298,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{BufferUse, Route, RouteStatistics, Transfers, WatchedFile, WatchedLibrary};
+    use crate::core::{BufferUse, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {
@@ -286,12 +310,12 @@ mod tests {
             writes: Transfers::default(),
             registrations: 1,
             failed_registrations: 0,
-        && !report.paused
             o_direct: Some(true),
             tensors: Vec::new(),
             tensors_of_file: 0,
             kv: None,
             plain: crate::core::PlainReads::default(),
+            cached_fraction: None,
         }
     }
 
@@ -344,6 +368,25 @@ mod tests {
         ] {
             assert_eq!((ids(&incomplete), is_proven_direct(&incomplete)), (vec![id], Some(false)));
         }
+    }
+
+    #[test]
+    fn advice_about_buffers_and_o_direct_fits_the_route_and_the_page_cache() {
+        let reads = Transfers { count: 20, bytes: 20 << 24, unregistered: 20, unaligned: 20, ..Transfers::default() };
+        let of = |route, o_direct, cached_fraction, from_storage| {
+            let file = WatchedFile { route, o_direct: Some(o_direct), cached_fraction, ..file(reads) };
+            let process_io = Some(ProcessIo { storage_read_bytes: from_storage, ..ProcessIo::default() });
+            ids(&WatchReport { files: vec![file], reading_threads: 4, process_io, ..WatchReport::default() })
+        };
+        assert_eq!(of(Route::Nvfs, false, None, 0), ["unregistered-buffers", "unaligned-transfers", "no-o-direct"]);
+        assert_eq!(of(Route::None, false, None, 0), ["unregistered-buffers", "unaligned-transfers", "no-o-direct"]);
+        assert_eq!(of(Route::Compat, false, Some(0.9), 0), ["compat-route"]);
+        assert_eq!(of(Route::Compat, true, Some(0.9), 20 << 24), ["compat-route", "o-direct-in-compat"]);
+        // The bytes came from the page cache.
+        assert_eq!(of(Route::Compat, true, Some(0.9), 0), ["compat-route"]);
+        assert_eq!(of(Route::Compat, true, Some(0.4), 20 << 24), ["compat-route"]);
+        assert_eq!(of(Route::Compat, true, None, 20 << 24), ["compat-route"]);
+        assert_eq!(of(Route::Nvfs, true, Some(0.9), 20 << 24), ["unregistered-buffers", "unaligned-transfers"]);
     }
 
     #[test]

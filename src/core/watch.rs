@@ -277,6 +277,9 @@ pub struct Transfers {
     pub empty: u64,
     /// The number of transfers below 1 MiB.
     pub below_mib: u64,
+    /// For a file that was read with `O_DIRECT`, the share of it in the page cache after the end. `None` if it is unknown.
+    #[serde(default)]
+    pub cached_fraction: Option<f64>,
     /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
     pub unaligned: u64,
     /// The number of transfers to or from unregistered memory.

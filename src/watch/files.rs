@@ -2,7 +2,11 @@
 
 use super::kv_names;
 use crate::core::{PlainReads, Route, RouteProof, TensorInfo, Transfers, WatchedFile, WatchedTensor};
+use crate::device::resident_bytes;
 use crate::models::header::{header_bytes, read_header};
+use crate::trust::open_regular;
+use rustix::process::geteuid;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Alignment in bytes for transfers without a bounce buffer. It applies to offsets, sizes and addresses.
@@ -14,6 +18,8 @@ const MOST_RANGES: usize = 1 << 20;
 /// Maximum number of bytes of headers that are read for one report. The headers of the largest published models have
 /// 20 MB. The limit is needed because the program can use any number of files with long headers.
 const MOST_HEADER_BYTES: u64 = 256 << 20;
+/// Maximum size of a file whose share in the page cache is read. This takes about a millisecond per GiB.
+const MOST_CACHED_FILE: u64 = 1 << 40;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -76,6 +82,7 @@ pub(super) struct File {
     /// The parts that a process had in its page tables, sorted and without overlaps.
     touched: Vec<(u64, u64)>,
     pub(super) plain: PlainReads,
+    cached_fraction: Option<f64>,
 }
 
 impl File {
@@ -100,6 +107,15 @@ impl File {
             touched: Vec::new(),
             tensors,
             plain: PlainReads::default(),
+            cached_fraction: None,
+        }
+    }
+
+    /// Reads which share is in the page cache, if the file was read with `O_DIRECT`: such reads leave the cache as it
+    /// was.
+    pub(super) fn look_at_cache(&mut self) {
+        if self.reads.bytes > 0 && self.direct[0] > 0 {
+            self.cached_fraction = cached_fraction(Path::new(&self.path));
         }
     }
 
@@ -223,8 +239,22 @@ impl File {
             tensors_of_file: self.tensors.len() as u64,
             kv: kv_names::of(&self.path),
             plain: self.plain,
+            cached_fraction: self.cached_fraction,
         }
     }
+}
+
+/// The share of a file in the page cache. `None` if it is unknown: for a file of another user, the kernel reports all
+/// bytes.
+fn cached_fraction(path: &Path) -> Option<f64> {
+    let file = open_regular(path).ok()?;
+    let meta = file.metadata().ok()?;
+    let user = geteuid();
+    if (!user.is_root() && meta.uid() != user.as_raw()) || meta.len() > MOST_CACHED_FILE {
+        return None;
+    }
+    let cached = resident_bytes(&file, 0..meta.len()).ok()?.min(meta.len());
+    (meta.len() > 0).then(|| cached as f64 / meta.len() as f64)
 }
 
 /// The sorted ranges without overlaps.

@@ -1,6 +1,7 @@
 //! Starts a program with the recording library and reads its calls until it ends.
 
 use super::error::WatchError;
+use super::files::File;
 use super::group::Group;
 use super::library::{self, Library};
 use super::not_loaded;
@@ -28,6 +29,9 @@ const SEARCH_SHARE: u32 = 4;
 /// The program to watch.
 #[derive(Clone, Debug)]
 pub struct Launch {
+/// Maximum number of files whose share in the page cache is read. A KV cache can have very many.
+const MOST_CACHE_LOOKS: usize = 1024;
+
     /// The program and its arguments. It must not be empty.
     pub command: Vec<OsString>,
     /// Whether to enable libcufile's level-3 statistics in the program.
@@ -220,6 +224,7 @@ impl Watched {
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {
+        self.tally.files.iter_mut().take(MOST_CACHE_LOOKS).for_each(File::look_at_cache);
                 command: self.command.clone(),
                 ended: self.ended,
                 wall_ns,

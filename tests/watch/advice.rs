@@ -51,6 +51,18 @@ fn each_habit_gets_its_advice_with_its_counts() {
 }
 
 #[test]
+fn advice_about_buffers_and_o_direct_is_not_given_in_compat_mode() {
+    let Some(place) = Place::new() else { return };
+    for (route, wanted) in [
+        ("p2p", ["unregistered-buffers", "small-reads", "no-o-direct"].as_slice()),
+        ("posix", &["compat-route", "small-reads"]),
+    ] {
+        let given: Vec<String> = advice(&place, route, &["read", "20"]).into_iter().map(|(id, _)| id).collect();
+        assert_eq!(given, wanted, "{route}");
+    }
+}
+
+#[test]
 fn transfers_that_fail_or_reach_the_end_of_the_file_give_no_advice_about_buffers_and_sizes() {
     let Some(place) = Place::new() else { return };
     let words: Vec<&str> = ["bad"; 20].into_iter().chain(["direct", "20"]).collect();

@@ -64,6 +64,15 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Open the files with O_DIRECT: without it, libcufile may read through the page cache.".to_owned(),
             format!("{} of {} registered without O_DIRECT", plural(*files, "file"), count(*of)),
         ),
+        WatchAdvice::ODirectInCompat(files) => (
+            "Open the files without O_DIRECT as long as the route is compat: the page cache is faster than the disk."
+                .to_owned(),
+            format!(
+                "{} with O_DIRECT on the route compat; the page cache has at least half of {}",
+                plural(*files, "file"),
+                verb(*files, "it", "each")
+            ),
+        ),
         WatchAdvice::Compat { files, proven } => (
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
@@ -72,7 +81,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             if *called {
                 "Check why the program reads without cuFile: 'gds-top check' shows what blocks GDS.".to_owned()
             } else {
-                "Use a loader with cuFile. This program loads libcufile, as PyTorch does, but calls none of its functions."
+                "Compare loaders with 'gds-top bench'. This program loads libcufile, as PyTorch does, but calls none of its functions."
                     .to_owned()
             },
             format!(

@@ -377,6 +377,7 @@ pub(in crate::present) mod tests {
                 Status::Warn,
                 "different",
             ),
+            cached_fraction: None,
             (vec![], Status::Info, "transferred nothing"),
         ] {
             let answer = answer(&report(files));

@@ -27,6 +27,7 @@ fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
         tensors_of_file: 0,
         kv: None,
         plain: PlainReads { count: plain, bytes: plain << 20, ..PlainReads::default() },
+        cached_fraction: None,
     }
 }
 
