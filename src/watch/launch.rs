@@ -10,7 +10,9 @@ use super::rings::{Reader, now_ns};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
-use cufile_audit::layout::{ENV_FILE, header};
+use cufile_audit::layout::{ENV_FILE, header, options};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -140,9 +142,11 @@ impl Watched {
     /// # Errors
     /// Fails if waiting for the program fails.
     pub fn step(&mut self) -> Result<bool, WatchError> {
-        let status = self.child.try_wait().map_err(WatchError::Wait)?;
+        let has_ended = self.has_ended();
         self.drain();
-        if let Some(status) = status {
+        if has_ended {
+            self.outside.look_at_end();
+            let status = self.child.wait().map_err(WatchError::Wait)?;
             self.ended = Some(match (status.code(), status.signal()) {
                 (Some(code), _) => ProgramEnd::Status(code),
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
@@ -153,6 +157,16 @@ impl Watched {
         }
         std::thread::sleep(DRAIN_EVERY);
         Ok(true)
+    }
+
+    /// Whether the program has ended. It stays in procfs until it is waited for. After an error, waiting shows the error.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        match waitid(WaitId::Pid(pid), options) {
+            Ok(status) => status.is_some(),
+            Err(error) => error != Errno::INTR,
+        }
     }
 
     fn drain(&mut self) {

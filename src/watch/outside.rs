@@ -66,7 +66,7 @@ impl Outside {
             return;
         }
         let mapping = tally.plain_processes();
-        let processes = tree(self.root);
+        let processes = self.io.tree(self.root);
         self.io.add(&processes);
         for process in &processes {
             let pid = process.pid.unsigned_abs();
@@ -80,6 +80,12 @@ impl Outside {
             }
         }
         self.next = now + LEAST.max(now.elapsed() * SHARE);
+    }
+
+    /// Reads the counters when the program has ended and is not waited for yet, so that they are complete.
+    pub(super) fn look_at_end(&mut self) {
+        let processes = self.io.tree(self.root);
+        self.io.add(&processes);
     }
 
     /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library.
@@ -131,12 +137,6 @@ impl Outside {
             let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
             let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
             if let Some(completed) = completed(&info) {
-                let known = self.rings.entry((pid, fd)).or_default();
-                *known = completed.max(*known);
-            }
-        }
-    }
-
     fn configuration(&mut self, process: &Process) {
         let Ok(environment) = process.environ() else { return };
         let named = environment.get(std::ffi::OsStr::new(CONFIGURATION));
@@ -146,31 +146,76 @@ impl Outside {
         self.configurations.insert(path.clone(), WatchedConfiguration { path, exists, from_environment });
     }
 
-    /// The total counters of all processes. For a closed ring of io_uring, it is the last known number.
-    pub(super) fn io(&self) -> Option<ProcessIo> {
-        let io_uring_requests = self.rings.values().fold(0, |sum: u64, completed| sum.saturating_add(*completed));
-        self.io.total().map(|io| ProcessIo { io_uring_requests, ..io })
+                let known = self.rings.entry((pid, fd)).or_default();
+                *known = completed.max(*known);
+            }
+        }
     }
 
     pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
         self.configurations.values().cloned().collect()
     }
+
+    /// The total counters of all processes. For a closed ring of io_uring, it is the last known number.
+    pub(super) fn io(&self) -> Option<ProcessIo> {
+        let io_uring_requests = self.rings.values().fold(0, |sum: u64, completed| sum.saturating_add(*completed));
+        self.io.total().map(|io| ProcessIo { io_uring_requests, ..io })
+    }
 }
 
 /// The counters of a process and its descendants in procfs.
 ///
-/// When a process has waited for a child that ended, the kernel adds the counters of the child to its own. So only
-/// living processes are added. The sum is less if nobody waited for a process; then the larger sum stays.
+/// When a process has waited for a child that ended, the kernel adds the counters of the child to its own. So the
+/// counters of the processes that exist are added. No process of the tree waits for an orphan, so the last counters of an
+/// orphan stay in the sum. The sum is less if a parent never waits for its children; then the largest sum stays.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     largest: Option<ProcessIo>,
+    /// The processes of the last reading.
+    known: HashMap<Identity, ProcessIo>,
+    /// The known processes whose parent ended before them.
+    orphans: HashSet<Identity>,
+    /// The counters of orphans that have ended.
+    ended: ProcessIo,
+}
+
+/// The id and the start time of a process.
+type Identity = (i32, u64);
+
+fn identity(process: &Process) -> Option<Identity> {
+    process.stat().ok().map(|stat| (process.pid, stat.starttime))
 }
 
 impl Input {
-    /// Adds the counters of these living processes.
+    /// A process and its descendants, and orphans that were its descendants.
+    pub(super) fn tree(&self, root: u32) -> Vec<Process> {
+        let roots = std::iter::once(root).chain(self.orphans.iter().map(|(pid, _)| pid.unsigned_abs()));
+        tree(roots.collect())
+    }
+
+    /// Adds the counters of all processes of a tree.
     pub(super) fn add(&mut self, processes: &[Process]) {
+        let before = std::mem::take(&mut self.known);
         // Without the right to examine a process, its counters are missing, not zero.
-        let now = processes.iter().filter_map(counters).reduce(|a, b| merged(a, b, u64::saturating_add));
+        self.known = processes.iter().filter_map(|process| identity(process).zip(counters(process))).collect();
+        for (identity, last) in before {
+            if self.known.contains_key(&identity) {
+                continue;
+            }
+            let process = Process::new(identity.0).ok().filter(|process| self::identity(process) == Some(identity));
+            if let Some(process) = process {
+                // The list of children may be incomplete while it changes.
+                let parent = process.stat().map_or(0, |stat| stat.ppid);
+                if !self.known.keys().any(|(pid, _)| *pid == parent) {
+                    self.orphans.insert(identity);
+                }
+                self.known.insert(identity, counters(&process).unwrap_or(last));
+            } else if self.orphans.remove(&identity) {
+                self.ended = merged(self.ended, last, u64::saturating_add);
+            }
+        }
+        let now = self.known.values().copied().reduce(|a, b| merged(a, b, u64::saturating_add));
+        let now = now.map(|now| merged(now, self.ended, u64::saturating_add));
         self.largest = match (self.largest, now) {
             (Some(before), Some(now)) => Some(merged(before, now, u64::max)),
             (before, now) => before.or(now),
@@ -205,10 +250,9 @@ fn counters(process: &Process) -> Option<ProcessIo> {
     Some(io)
 }
 
-/// A process and all its living descendants.
-pub(super) fn tree(root: u32) -> Vec<Process> {
+/// Processes and all their descendants.
+fn tree(mut left: Vec<u32>) -> Vec<Process> {
     let mut found = Vec::new();
-    let mut left = vec![root];
     while let Some(pid) = left.pop().filter(|_| found.len() < MOST_PROCESSES) {
         let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
         let tasks = process.tasks().into_iter().flatten().flatten();
@@ -273,6 +317,44 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    /// Waits for a condition, for at most a minute.
+    fn until(is: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is() {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn reads_of_a_child_and_of_an_orphan_are_counted() {
+        const READ: u64 = 16 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::File::create(path("data")).unwrap().set_len(READ).unwrap();
+        let script = "cat data > /dev/null; sh -c 'echo $$ > pid; while test ! -e go; do sleep 0.02; done; cat data > /dev/null; \
+            touch done; exec sleep 60' & while test ! -e end; do sleep 0.02; done";
+        let mut shell = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).spawn().unwrap();
+        let root = shell.id();
+        let mut input = Input::default();
+        until(|| std::fs::read_to_string(path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
+        input.add(&input.tree(root));
+        std::fs::write(path("end"), "").unwrap();
+        until(|| Process::new(root.cast_signed()).unwrap().stat().unwrap().state == 'Z');
+        input.add(&input.tree(root));
+        let before = input.total().unwrap().read_call_bytes;
+        assert!((READ..2 * READ).contains(&before), "{before}");
+        std::fs::write(path("go"), "").unwrap();
+        until(|| path("done").exists());
+        input.add(&input.tree(root));
+        let after = input.total().unwrap().read_call_bytes;
+        let pid =
+            std::fs::read_to_string(path("pid")).unwrap().trim().parse().ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
+        shell.wait().unwrap();
+        assert!(after >= 2 * READ, "{after}");
+    }
 
     #[test]
     fn touched_pages_of_a_mapping_are_seen_and_others_are_not() {
