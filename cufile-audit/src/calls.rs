@@ -95,6 +95,13 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
     f: usize,
 ) -> usize {
     let real = REAL[L][F].load(Ordering::Relaxed);
+    if rings::is_paused() {
+        // SAFETY: `redirect` stored the original function of this name before it returned this function.
+        return unsafe { call(real, [a, b, c, d, e, f]) };
+    }
+    if opens_driver(F) {
+        capture::record_settings(L, F == Function::DriverOpen as usize);
+    }
     let must_enable = opens_driver(F) && statistics::must_enable(L, F == Function::DriverOpen as usize);
     if must_enable {
         statistics::before_open(L);

@@ -1,9 +1,12 @@
 //! Fills the fields of the record for each call.
 
 use crate::children;
-use crate::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, Record, kind};
-use crate::rings::Writer;
+use crate::layout::{
+    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, LIBRARIES, P2PDMA, Record, kind, settings,
+};
+use crate::rings::{self, Writer};
 use crate::system;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The arguments of a call in registers. If the function has fewer arguments, the others are arbitrary.
 pub(crate) type Arguments = [usize; 7];
@@ -254,6 +257,27 @@ unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, 
     }
     writer.publish();
     bytes
+}
+
+/// The process that recorded its settings, for each copy of libcufile.
+static RECORDED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+
+/// Records the settings before a call that opens the driver: each explicit opening, and the first call that may open it
+/// implicitly.
+pub(crate) fn record_settings(library: usize, opens_explicitly: bool) {
+    let Some(recorded) = RECORDED.get(library) else { return };
+    let process = rings::process();
+    if recorded.swap(process, Ordering::Relaxed) == process && !opens_explicitly {
+        return;
+    }
+    let named = children::variable(CONFIGURATION).filter(|path| !path.is_empty());
+    let is_named = if named.is_some() { settings::NAMED } else { 0 };
+    let has_p2pdma = if children::variable(P2PDMA).is_some() { settings::P2PDMA } else { 0 };
+    if let Some(mut writer) = Writer::take() {
+        let now = system::now_ns();
+        let record = Record { start_ns: now, end_ns: now, object: is_named | has_p2pdma, ..Record::default() };
+        writer.write_with_text(kind::SETTINGS, library as u8, record, named.unwrap_or(&[]));
+    }
 }
 
 /// The first release whose level 1 has vectored transfers. They move all later fields.

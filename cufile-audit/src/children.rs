@@ -129,6 +129,14 @@ fn environ() -> Option<Variables> {
     }
 }
 
+/// The value of a variable of the program, which the program may have set after its start.
+pub(crate) fn variable(name: &str) -> Option<&'static [u8]> {
+    let variables = environ()?;
+    // SAFETY: this is the environment of the program. libcufile reads it at the same time.
+    let mut all = unsafe { each(variables) };
+    all.find_map(|(_, text)| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
 /// Like [`start`], for a function whose arguments are a list. Calls no function if no variable is missing, and returns
 /// `real` then. Returns 0 if the program could not be started.
 ///

@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 16_384;
@@ -305,6 +305,24 @@ pub mod kind {
     /// The program starts another one that is not recorded: one with elevated rights, for which the dynamic linker
     /// ignores this library, or one of another session ([`super::IN_OTHER_SESSION`]). The path of that program follows.
     pub const NOT_RECORDED: u16 = 1008;
+    /// The settings with which libcufile opens its driver: the value of [`super::CONFIGURATION`] follows. The object has
+    /// the bits of [`super::settings`].
+    pub const SETTINGS: u16 = 1009;
+    /// The highest kind.
+    pub const LAST: u16 = SETTINGS;
+}
+
+/// The environment variable with the path of libcufile's configuration.
+pub const CONFIGURATION: &str = "CUFILE_ENV_PATH_JSON";
+/// The environment variable that enables P2PDMA.
+pub const P2PDMA: &str = "CUFILE_USE_PCIP2PDMA";
+
+/// Bits of the object in a record of settings.
+pub mod settings {
+    /// [`super::CONFIGURATION`] is set.
+    pub const NAMED: u64 = 1;
+    /// [`super::P2PDMA`] is set.
+    pub const P2PDMA: u64 = 2;
 }
 
 /// The object in a record of a program that another session records.

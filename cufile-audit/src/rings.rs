@@ -2,7 +2,7 @@
 
 use crate::layout::{
     ENV_FILE, FILE_BYTES, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
-    RINGS, Record, TEXT_BYTES, VERSION, header, kind, ring, state,
+    RINGS, Record, TEXT_BYTES, VERSION, header, kind, options, ring, state,
 };
 use crate::system;
 use core::ffi::{CStr, c_char};
@@ -171,7 +171,7 @@ pub(crate) fn is_paused() -> bool {
 }
 
 /// The id of this process. Only the first call makes a system call.
-fn process() -> u64 {
+pub(crate) fn process() -> u64 {
     let page = PROCESS_PAGE.load(Ordering::Relaxed);
     if page.is_null() {
         return system::process();

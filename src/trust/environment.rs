@@ -183,6 +183,12 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     (OsString::from_vec(kept.join(&b':')), left_out)
 }
 
+/// Whether this process is root and another user could have written the file, or could create it.
+#[must_use]
+pub fn is_of_others(file: &Path) -> bool {
+    rustix::process::geteuid().is_root() && foreign(file).is_some()
+}
+
 /// The reason why another user could have written this file, could create it, or could create files in this folder.
 /// `None` if only root and the effective user can.
 fn foreign(path: &Path) -> Option<String> {

@@ -28,12 +28,12 @@ const DRAIN_EVERY: Duration = Duration::from_millis(2);
 const LOOK_FOR_ENDED: u64 = 50;
 const SEARCH_SHARE: u32 = 4;
 
-/// The program to watch.
-#[derive(Clone, Debug)]
-pub struct Launch {
 /// Maximum number of files whose share in the page cache is read. A KV cache can have very many.
 const MOST_CACHE_LOOKS: usize = 1024;
 
+/// The program to watch.
+#[derive(Clone, Debug)]
+pub struct Launch {
     /// The program and its arguments. It must not be empty.
     pub command: Vec<OsString>,
     /// Whether to enable libcufile's level-3 statistics in the program.
@@ -70,14 +70,14 @@ pub struct Watched {
     /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
     drains: u64,
+    /// Whether the program has paused the recording.
+    paused: bool,
     next_search: Instant,
     still_running: u64,
     ended: Option<ProgramEnd>,
     not_loaded: Option<NotLoaded>,
     nvfs_reads_before: Option<u64>,
 }
-    /// Whether the program has paused the recording.
-    paused: bool,
 
 /// Starts the program.
 ///
@@ -121,13 +121,13 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         waiting: Vec::new(),
         complete_until_ns: started_ns,
         drains: 0,
+        paused: false,
         next_search: Instant::now(),
         still_running: 0,
         ended: None,
         not_loaded: None,
         nvfs_reads_before,
     })
-        paused: false,
 }
 
 impl Watched {
@@ -171,6 +171,7 @@ impl Watched {
 
     fn drain(&mut self) {
         let before_ns = now_ns();
+        self.paused |= self.library.words.load(header::OPTIONS) & options::PAUSED != 0;
         let mut new = self.reader.drain(&self.library.words);
         self.drains += 1;
         let now = Instant::now();
@@ -189,7 +190,6 @@ impl Watched {
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
         if had_any {
-        self.paused |= self.library.words.load(header::OPTIONS) & options::PAUSED != 0;
             self.waiting.sort_by_key(Group::order);
         }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
@@ -223,6 +223,7 @@ impl Watched {
             self.tally.take(&group);
         }
         self.tally.put_unfinished(now_ns());
+        self.tally.files.iter_mut().take(MOST_CACHE_LOOKS).for_each(File::look_at_cache);
         self.reader.check(&self.library.words, self.started_ns);
         if self.library.words.load(header::PROGRAMS) == 0 {
             let is_cut = self.library.words.is_cut();
@@ -238,7 +239,6 @@ impl Watched {
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {
-        self.tally.files.iter_mut().take(MOST_CACHE_LOOKS).for_each(File::look_at_cache);
                 command: self.command.clone(),
                 ended: self.ended,
                 wall_ns,
@@ -256,6 +256,7 @@ impl Watched {
             programs: words.load(header::PROGRAMS),
             open_calls: self.reader.open_calls(words, now_ns()),
             uncounted,
+            paused: self.paused,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
             not_loaded: self.not_loaded,
@@ -264,11 +265,9 @@ impl Watched {
             cuda_processes: self.outside.cuda_processes(),
             still_running: self.still_running,
             process_io: self.outside.io(),
-            configurations: self.outside.configurations(),
             ..self.tally.report(&totals)
         };
-        routes::decide(&mut report, MachineRoutes::look(self.nvfs_reads_before));
+        routes::decide(&mut report, MachineRoutes::look(self.nvfs_reads_before, self.tally.settings.may_use_p2pdma));
         report
     }
 }
-            paused: self.paused,

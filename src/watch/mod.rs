@@ -26,6 +26,7 @@ mod rings;
 mod routes;
 mod streams;
 mod symbols;
+mod settings;
 mod tally;
 
 pub use attach::{Attached, attach};

@@ -2,9 +2,9 @@
 //! the requests of io_uring.
 
 use super::tally::Tally;
-use crate::core::{ProcessIo, WatchedConfiguration, is_libcufile};
+use crate::core::{ProcessIo, is_libcufile};
 use procfs::process::{MMPermissions, MMapPath, Process};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,20 +19,14 @@ const SHARE: u32 = 100;
 const MOST_PROCESSES: usize = 4096;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
 const PRESENT: u64 = 1 << 63;
-/// The environment variable with the path of libcufile's configuration. Without it, libcufile uses the default path.
-const CONFIGURATION: &str = "CUFILE_ENV_PATH_JSON";
-const DEFAULT_CONFIGURATION: &str = "/etc/cufile.json";
 
 /// Facts about the processes of a program.
 #[derive(Debug)]
 pub(super) struct Outside {
     root: u32,
     next: Instant,
-    /// The processes whose configuration is known.
-    configured: HashSet<u32>,
     io: Input,
     rings: HashMap<(u32, u64), u64>,
-    configurations: BTreeMap<String, WatchedConfiguration>,
     /// For each process without the recording library: how often it was seen like that, and its program.
     without: HashMap<u32, (u32, String)>,
     unrecorded: BTreeSet<String>,
@@ -49,10 +43,8 @@ impl Outside {
         Self {
             root,
             next: Instant::now(),
-            configured: HashSet::new(),
             io: Input::default(),
             rings: HashMap::new(),
-            configurations: BTreeMap::new(),
             without: HashMap::new(),
             unrecorded: BTreeSet::new(),
             cuda: HashSet::new(),
@@ -70,9 +62,6 @@ impl Outside {
         self.io.add(&processes);
         for process in &processes {
             let pid = process.pid.unsigned_abs();
-            if self.configured.insert(pid) {
-                self.configuration(process);
-            }
             self.completions(pid);
             self.libraries(pid, process);
             if mapping.contains(&pid) {
@@ -137,23 +126,10 @@ impl Outside {
             let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
             let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
             if let Some(completed) = completed(&info) {
-    fn configuration(&mut self, process: &Process) {
-        let Ok(environment) = process.environ() else { return };
-        let named = environment.get(std::ffi::OsStr::new(CONFIGURATION));
-        let path = named.map_or_else(|| DEFAULT_CONFIGURATION.to_owned(), |path| path.to_string_lossy().into_owned());
-        let exists = Path::new(&path).is_file();
-        let from_environment = named.is_some();
-        self.configurations.insert(path.clone(), WatchedConfiguration { path, exists, from_environment });
-    }
-
                 let known = self.rings.entry((pid, fd)).or_default();
                 *known = completed.max(*known);
             }
         }
-    }
-
-    pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
-        self.configurations.values().cloned().collect()
     }
 
     /// The total counters of all processes. For a closed ring of io_uring, it is the last known number.

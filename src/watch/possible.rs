@@ -41,7 +41,7 @@ impl Span {
         let record = &group.record;
         let Some(function) = Function::ALL.get(usize::from(record.kind())) else {
             let follows = [kind::TEXT, kind::BATCH_ENTRY, kind::BATCH_EVENT].contains(&record.kind());
-            return !follows && (kind::TEXT..=kind::NOT_RECORDED).contains(&record.kind());
+            return !follows && (kind::TEXT..=kind::LAST).contains(&record.kind());
         };
         // A process in another namespace can have another clock.
         let in_time = !group.is_visible || (self.has(record.start_ns) && self.has(record.end_ns));

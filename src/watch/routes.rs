@@ -4,9 +4,6 @@ use crate::core::{self, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchRep
 use crate::trust;
 use std::path::Path;
 
-/// Maximum length of a cufile.json that is searched.
-const MOST_CONFIGURATION_BYTES: u64 = 16 << 20;
-
 /// The route counters of the machine while a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MachineRoutes {
@@ -26,8 +23,8 @@ pub(super) fn nvfs_reads() -> Option<u64> {
 
 impl MachineRoutes {
     /// Reads the counters while the program runs or after it has ended. `before` is the number of reads when it
-    /// started.
-    pub(super) fn look(before: Option<u64>) -> Self {
+    /// started, and `may_use_p2pdma` whether the settings of its processes may enable P2PDMA.
+    pub(super) fn look(before: Option<u64>, may_use_p2pdma: bool) -> Self {
         Self {
             nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
             has_nvidia_fs: Path::new(NVFS_STATS).exists(),
@@ -37,18 +34,17 @@ impl MachineRoutes {
     }
 }
 
-/// Whether P2PDMA is enabled in a file that libcufile reads. The text search may return true by mistake, but not
-/// false.
-fn may_use_p2pdma() -> bool {
-    if std::env::var_os("CUFILE_USE_PCIP2PDMA").is_some() {
-        return true;
+    /// The route of a process without statistics, and its evidence. `reads` is whether it may read: nvidia-fs counts
+    /// reads.
+    pub(super) const fn route(&self, reads: bool) -> (Route, RouteProof) {
+        match *self {
+            // Without nvidia-fs, libcufile reports compat mode before it looks for P2PDMA.
+            Self { log_reports_compat: true, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::ProcessLog),
+            Self { nvfs_reads: Some(1..), .. } if reads => (Route::Nvfs, RouteProof::NvidiaFsCounter),
+            Self { has_nvidia_fs: false, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::NoDirectRoute),
+            _ => (Route::None, RouteProof::Nothing),
+        }
     }
-    let file = std::env::var_os("CUFILE_ENV_PATH_JSON").unwrap_or_else(|| "/etc/cufile.json".into());
-    let text = trust::read_regular(Path::new(&file), MOST_CONFIGURATION_BYTES).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().any(|line| {
-        let line = line.split("//").next().unwrap_or("");
-        line.contains("use_pci_p2pdma") && line.contains("true")
-    })
 }
 
 /// Sets the route of every file.

@@ -9,10 +9,14 @@ use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::paces::Paces;
 use super::recent::{Details, Recent};
+use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
-use cufile_audit::layout::{Answer, ERRNO_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind};
+use cufile_audit::layout::{
+    Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 
 /// Number of duration classes. The classes are powers of four from 1 µs. The last one contains all longer reads.
 const DURATIONS: usize = 12;
@@ -76,6 +80,8 @@ pub(super) struct Tally {
     pub(super) streams: Streams,
     paces: Paces,
     statistics: HashMap<Counted, RouteStatistics>,
+    /// The settings of libcufile.
+    pub(super) settings: AllSettings,
     /// Programs that the program started and that are not recorded.
     pub(super) not_recorded: BTreeSet<String>,
     /// Programs that another session records.
@@ -106,6 +112,13 @@ impl Tally {
             None if record.kind() == kind::TOUCHED => self.touched(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
+            None if record.kind() == kind::SETTINGS => {
+                let named = (record.object & settings::NAMED != 0).then(|| group.text());
+                let has_p2pdma = record.object & settings::P2PDMA != 0;
+                if self.settings.len() < MOST_LIBRARIES {
+                    self.settings.add(Settings::new(group.process, named.as_deref().map(OsStr::new), has_p2pdma));
+                }
+            }
             None if record.kind() == kind::NOT_RECORDED => {
                 let is_of_other = record.object == IN_OTHER_SESSION;
                 let programs = if is_of_other { &mut self.in_other_session } else { &mut self.not_recorded };

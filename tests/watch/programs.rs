@@ -398,6 +398,31 @@ fn two_million_calls_are_all_counted() {
 }
 
 #[test]
+fn the_settings_with_which_a_process_opens_the_driver_are_named() {
+    let Some(place) = Place::new() else { return };
+    let named = |command: Command| {
+        let seen = Seen::of(command);
+        let all = seen.report["program"]["configurations"].as_array().unwrap();
+        let one = |file: &serde_json::Value| (file["path"].as_str().unwrap().to_owned(), file["exists"] == true);
+        all.iter().map(one).collect::<Vec<_>>()
+    };
+    let own = place.file("own.json").canonicalize().unwrap_or_else(|_| place.file("own.json"));
+    std::fs::write(&own, "{}").unwrap();
+    let own = own.to_string_lossy().into_owned();
+    // The program that gds-top starts only starts another one, with other settings.
+    let mut changed = place.watch(&["--json"]);
+    changed
+        .args(["env", "CUFILE_ENV_PATH_JSON=own.json"])
+        .arg(place.file("linked"))
+        .arg(place.data())
+        .args(["read", "1"]);
+    // The program sets the variable itself.
+    let mut late = place.watch(&["--json"]);
+    late.arg(place.file("linked")).arg(place.data()).args(["implicit", "configure", "/no/such.json", "read", "1"]);
+    assert_eq!((named(changed), named(late)), (vec![(own, true)], vec![("/no/such.json".to_owned(), false)]));
+}
+
+#[test]
 fn calls_are_not_recorded_while_the_program_pauses_the_recording() {
     let Some(place) = Place::new() else { return };
     let words = ["read", "2", "pause", "1", "sleep", "100", "read", "5", "plain", "3", "pause", "0", "read", "4"];

@@ -36,6 +36,7 @@ impl Tally {
             calls: calls(true).collect(),
             other_calls: calls(false).filter(|call| call.function != "cuGetProcAddress").collect(),
             properties: self.properties,
+            configurations: self.settings.configurations(),
             latencies: self.latencies(),
             files,
             threads: totals.threads,
