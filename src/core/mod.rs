@@ -1,6 +1,7 @@
 //! Shared data types: units, ids, phases, events, samples, findings and plans. The module has no I/O.
 
 mod access;
+mod attached;
 pub mod ceiling;
 pub mod check;
 pub mod engine;
@@ -47,6 +48,7 @@ pub mod workload;
 mod workload_lane;
 
 pub use access::Access;
+pub use attached::{AttachedFile, AttachedLog, AttachedProcess};
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use check::{CheckId, CheckSpec, Group, UnknownCheck};
 pub use engine::{CacheState, Engine, LOADERS, Target, TargetName};
@@ -71,7 +73,7 @@ pub use os_error::os_error;
 pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
-pub use route::Route;
+pub use route::{Route, RouteProof};
 pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use serving::{IgnoredOption, KvStore, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
@@ -82,9 +84,9 @@ pub use span_columns::SpanColumns;
 pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    AttachedFile, AttachedProcess, BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded,
-    OpenCall, PlainReads, ProcessIo, ProgramEnd, RouteProof, RouteStatistics, SizeClass, Transfers, WatchReport,
-    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, OpenCall, PlainReads, ProcessIo,
+    ProgramEnd, RouteStatistics, SizeClass, Transfers, WatchReport, WatchedConfiguration, WatchedFailure, WatchedFile,
+    WatchedLibrary, WatchedTensor,
 };
 pub use watched_call::{BATCH_ENTRY, STREAM_TRANSFER, WatchedCall};
 pub use workload::{

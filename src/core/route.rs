@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The route by which bytes reach the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
     /// DMA into GPU memory by the nvidia-fs kernel module.
@@ -18,7 +18,31 @@ pub enum Route {
     /// libcufile reads into host memory with POSIX calls and copies the bytes to the GPU.
     Compat,
     /// No cuFile read works.
+    #[default]
     None,
+}
+
+/// The evidence for the route of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteProof {
+    /// There is no evidence.
+    #[default]
+    Nothing,
+    /// There was no transfer, so there is no route.
+    NoTransfer,
+    /// All transfers failed.
+    AllFailed,
+    /// The level-3 statistics of libcufile count all transfers of the program on this route.
+    Statistics,
+    /// The level-3 statistics of libcufile count several routes, so the route of a single file is unknown.
+    MixedStatistics,
+    /// nvidia-fs counted reads while the program ran. Its counter includes the reads of all processes.
+    NvidiaFsCounter,
+    /// The route is inferred: the cufile.log of the process reports compat mode.
+    ProcessLog,
+    /// The route is inferred: nvidia-fs is not loaded, and P2PDMA is not configured.
+    NoDirectRoute,
 }
 
 impl Route {

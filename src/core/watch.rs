@@ -1,6 +1,7 @@
 //! The report of a watched program: its cuFile calls, files, libraries and buffers.
 
-use super::route::Route;
+use super::attached::AttachedProcess;
+use super::route::{Route, RouteProof};
 use serde::{Deserialize, Serialize};
 
 /// The facts about a watched program so far. A later report replaces an earlier one.
@@ -32,9 +33,9 @@ pub struct WatchReport {
     pub lost_events: u64,
     /// The number of calls that are in no total, because there was no memory left for their thread.
     pub uncounted: u64,
-    /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
     /// Whether the program paused the recording, as benchmarks do. Its calls during the pauses are in no total.
     pub paused: bool,
+    /// The number of copies of libcufile beyond the first four in one process. Their calls are not recorded.
     pub libraries_left_out: u64,
     /// The reason why no program loaded the recording library. `None` if one did, or if the reason is unknown.
     pub not_loaded: Option<NotLoaded>,
@@ -171,59 +172,6 @@ pub struct LatencyClass {
     pub count: u64,
 }
 
-/// A running process, according to procfs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AttachedProcess {
-    /// The process id.
-    pub pid: u32,
-    /// Whether kernel probes record its calls.
-    pub recorded: bool,
-    /// The number of known processes that are the process or its descendants. 0 if they are not recorded.
-    pub processes: u64,
-    /// The reason why its calls are not recorded.
-    pub not_recorded: Option<String>,
-    /// Whether its mappings and descriptors could be read.
-    pub readable: bool,
-    /// Whether another user owns it.
-    pub other_user: bool,
-    /// The libcufile that it has mapped.
-    pub libcufile: Option<String>,
-    /// The files that it has open or mapped, without devices and libraries.
-    pub files: Vec<AttachedFile>,
-    /// The bytes that read calls of the process and its descendants returned since the attach. Direct routes of cuFile
-    /// make no read calls.
-    pub read_call_bytes: Option<u64>,
-    /// The bytes that the process and its descendants read from storage through the kernel since the attach.
-    pub storage_read_bytes: Option<u64>,
-    /// The reads that nvidia-fs counted since the attach, of all processes.
-    pub nvfs_reads: Option<u64>,
-}
-
-/// A file of a running process.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttachedFile {
-    /// Its path.
-    pub path: String,
-    /// Its size. 0 if it is unknown.
-    #[serde(default)]
-    pub bytes: u64,
-    /// The number of its descriptors.
-    pub descriptors: u64,
-impl CallTotal {
-    /// Whether the calls copy to or from GPU memory, or move managed memory.
-    #[must_use]
-    pub fn is_gpu_copy(&self) -> bool {
-        self.function.starts_with("cuMem")
-    }
-}
-
-    /// Whether all descriptors have `O_DIRECT`.
-    pub o_direct: bool,
-    /// Whether it is mapped.
-    pub mapped: bool,
-}
-
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -262,6 +210,14 @@ pub struct CallTotal {
     pub total_ns: u64,
 }
 
+impl CallTotal {
+    /// Whether the calls copy to or from GPU memory, or move managed memory.
+    #[must_use]
+    pub fn is_gpu_copy(&self) -> bool {
+        self.function.starts_with("cuMem")
+    }
+}
+
 /// The transfers of a file in one direction. Each batch entry and each stream transfer counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfers {
@@ -277,9 +233,6 @@ pub struct Transfers {
     pub empty: u64,
     /// The number of transfers below 1 MiB.
     pub below_mib: u64,
-    /// For a file that was read with `O_DIRECT`, the share of it in the page cache after the end. `None` if it is unknown.
-    #[serde(default)]
-    pub cached_fraction: Option<f64>,
     /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
     pub unaligned: u64,
     /// The number of transfers to or from unregistered memory.
@@ -324,6 +277,9 @@ pub struct WatchedFile {
     /// The reads with libc and through mappings.
     #[serde(default)]
     pub plain: PlainReads,
+    /// For a file that was read with `O_DIRECT`, the share of it in the page cache after the end. `None` if it is unknown.
+    #[serde(default)]
+    pub cached_fraction: Option<f64>,
 }
 
 /// The parts of the file name of a KV cache.
@@ -358,27 +314,6 @@ pub struct PlainReads {
     /// The mapped bytes that were in the page tables of a process when gds-top read them. The process touched them,
     /// or the kernel mapped them together with touched pages.
     pub touched_bytes: u64,
-}
-
-/// The evidence for the route of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RouteProof {
-    /// There is no evidence.
-    #[default]
-    Nothing,
-    /// There was no transfer, so there is no route.
-    NoTransfer,
-    /// All transfers failed.
-    AllFailed,
-    /// The level-3 statistics of libcufile count all transfers of the program on this route.
-    Statistics,
-    /// The level-3 statistics of libcufile count several routes, so the route of a single file is unknown.
-    MixedStatistics,
-    /// nvidia-fs counted reads while the program ran. Its counter includes the reads of all processes.
-    NvidiaFsCounter,
-    /// The route is inferred: nvidia-fs is not loaded, and P2PDMA is not configured.
-    NoDirectRoute,
 }
 
 /// A tensor of a file.

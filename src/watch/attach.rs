@@ -2,15 +2,20 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::outside::{self, Input};
-use super::probes::{self, Recorder};
+use super::outside::Input;
+use super::probe_thread::{ProbeThread, RecorderState};
+use super::probes;
+use super::process_log::ProcessLog;
 use super::rings::now_ns;
 use super::routes::{self, MachineRoutes};
+use super::settings::Settings;
 use super::tally::Tally;
-use crate::core::{AttachedFile, AttachedProcess, ProcessIo, ProgramEnd, WatchReport, WatchedCall, is_libcufile};
+use crate::core::{
+    AttachedFile, AttachedLog, AttachedProcess, ProcessIo, ProgramEnd, WatchReport, WatchedCall, is_libcufile,
+};
 use procfs::process::{FDTarget, MMapPath, Process};
 use rustix::process::geteuid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,8 +43,11 @@ pub struct Attached {
     input: Input,
     nvfs_before: Option<u64>,
     report: WatchReport,
-    recorder: Option<Recorder>,
+    recorder: Option<ProbeThread>,
     tally: Tally,
+    /// The processes whose settings are known.
+    configured: HashSet<u32>,
+    log: Option<ProcessLog>,
 }
 
 /// Attaches to a process until it ends or the time is over.
@@ -63,7 +71,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     let other_user = process.uid().map_err(failed)? != geteuid().as_raw();
     let started = stat.starttime;
     let mut input = Input::default();
-    input.add(&outside::tree(pid));
+    input.add(&input.tree(pid));
     let mut attached = Attached {
         started,
         attached_at: Instant::now(),
@@ -79,9 +87,15 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
             ..WatchReport::default()
         },
         process,
-        recorder: Some(Recorder::new(pid)),
+        recorder: None,
         tally: Tally::default(),
+        configured: HashSet::new(),
+        log: None,
     };
+    match ProbeThread::start(pid) {
+        Ok(recorder) => attached.recorder = Some(recorder),
+        Err(why) => attached.report.attached.iter_mut().for_each(|seen| seen.not_recorded = Some(why.clone())),
+    }
     attached.tally.began_late = true;
     attached.tally.began_at(now_ns());
     attached.look();
@@ -97,7 +111,8 @@ impl Attached {
         let next = Instant::now() + LOOK_EVERY.max(self.look_took * SHARE);
         let next = self.until.map_or(next, |until| next.min(until));
         while Instant::now() < next {
-            std::thread::sleep(DRAIN_EVERY);
+            let time = DRAIN_EVERY.min(next.saturating_duration_since(Instant::now()));
+            std::thread::sleep(time);
             self.drain();
         }
         // The process may have ended, and another process may have its number now.
@@ -110,11 +125,12 @@ impl Attached {
         let began = Instant::now();
         self.look();
         self.look_took = began.elapsed();
+        self.drain();
         self.until.is_none_or(|until| Instant::now() < until)
     }
 
     fn drain(&mut self) {
-        for group in self.recorder.iter_mut().flat_map(Recorder::drain) {
+        for group in self.recorder.iter().flat_map(ProbeThread::drain) {
             self.tally.take(&group);
         }
     }
@@ -123,7 +139,7 @@ impl Attached {
     fn probe(&mut self, libraries: &[(u32, (u64, u64), PathBuf)]) {
         let Some(seen) = self.report.attached.as_mut() else { return };
         for (process, range, library) in libraries {
-            match self.recorder.as_mut().map(|recorder| recorder.add(*process, *range, library)) {
+            match self.recorder.as_ref().map(|recorder| recorder.add(*process, *range, library.clone())) {
                 Some(Ok(Some(group))) => {
                     seen.recorded = true;
                     self.tally.take(&group);
@@ -145,23 +161,56 @@ impl Attached {
     }
 
     fn look(&mut self) {
-        let processes = outside::tree(self.process.pid.unsigned_abs());
+        let processes = self.input.tree(self.process.pid.unsigned_abs());
         self.input.add(&processes);
         self.look_at_files();
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
         for process in processes {
+            let pid = process.pid.unsigned_abs();
             for map in process.maps().into_iter().flatten() {
                 let MMapPath::Path(path) = map.pathname else { continue };
-                if libraries.len() < probes::MOST_COPIES
-                    && is_libcufile(&path)
-                    && !libraries.iter().any(|(_, _, known)| *known == path)
+                if !is_libcufile(&path) {
+                    continue;
+                }
+                if self.configured.insert(pid)
+                    && let Some(settings) = Settings::of(&process)
                 {
-                    libraries.push((process.pid.unsigned_abs(), map.address, path));
+                    self.tally.settings.add(settings);
+                }
+                if libraries.len() < probes::MOST_COPIES && !libraries.iter().any(|(_, _, known)| *known == path) {
+                    libraries.push((pid, map.address, path));
                 }
             }
         }
         self.probe(&libraries);
+        self.look_at_log();
+    }
+
+    /// Reads the new lines of the process's log.
+    fn look_at_log(&mut self) {
+        let Some(seen) = self.report.attached.as_mut().filter(|seen| seen.libcufile.is_some()) else { return };
+        if self.log.is_none() {
+            self.log = ProcessLog::find(&self.process);
+        }
+        if let Some(log) = &mut self.log {
+            log.read();
+            let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
+            seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
+        }
+    }
+
+    /// The messages of the process in its log.
+    pub(super) fn log_text(&self) -> Option<String> {
+        self.log.as_ref().map(ProcessLog::text)
+    }
+
+    fn machine(&self) -> MachineRoutes {
+        let log_reports_compat = self.log.as_ref().is_some_and(ProcessLog::reports_compat);
+        MachineRoutes {
+            log_reports_compat,
+            ..MachineRoutes::look(self.nvfs_before, self.tally.settings.may_use_p2pdma)
+        }
     }
 
     /// Reads the open files and counters of the process.
@@ -209,21 +258,29 @@ impl Attached {
     pub(super) fn report(&self) -> WatchReport {
         let wall_ns = u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let recorder = self.recorder.as_ref().filter(|_| self.report.attached.as_ref().is_some_and(|a| a.recorded));
-        let Some(recorder) = recorder else { return WatchReport { wall_ns, ..self.report.clone() } };
+        let Some(recorder) = recorder else {
+            let mut report =
+                WatchReport { wall_ns, configurations: self.tally.settings.configurations(), ..self.report.clone() };
+            if let Some(seen) = report.attached.as_mut().filter(|seen| seen.libcufile.is_some()) {
+                (seen.route, seen.route_proof) = self.machine().route(true);
+            }
+            return report;
+        };
+        let RecorderState { totals, open_calls, processes } = recorder.state();
         let mut report = WatchReport {
             wall_ns,
             command: self.report.command.clone(),
             ended: self.report.ended,
             attached: self.report.attached.clone(),
-            open_calls: recorder.open_calls(now_ns()),
+            open_calls,
             // The results of stream transfers are not known, because they are read too late.
             unfinished: 0,
-            ..self.tally.report(&recorder.totals())
+            ..self.tally.report(&totals)
         };
         if let Some(seen) = &mut report.attached {
-            seen.processes = recorder.processes();
+            seen.processes = processes;
         }
-        routes::decide(&mut report, MachineRoutes::look(self.nvfs_before));
+        routes::decide(&mut report, self.machine());
         report
     }
 }

@@ -20,13 +20,14 @@ mod paces;
 mod plain;
 mod possible;
 mod probes;
+mod process_log;
 mod recent;
 mod ring_bytes;
 mod rings;
 mod routes;
+mod settings;
 mod streams;
 mod symbols;
-mod settings;
 mod tally;
 
 pub use attach::{Attached, attach};
@@ -76,6 +77,15 @@ impl Source {
         match self {
             Self::Launched(watched) => watched.take_calls(),
             Self::Attached(attached) => attached.take_calls(),
+        }
+    }
+
+    /// The messages of a running process in its cufile.log. `None` if it has none that may be read.
+    #[must_use]
+    pub fn log_text(&self) -> Option<String> {
+        match self {
+            Self::Launched(_) => None,
+            Self::Attached(attached) => attached.log_text(),
         }
     }
 

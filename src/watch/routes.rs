@@ -1,7 +1,6 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
 use crate::core::{self, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
-use crate::trust;
 use std::path::Path;
 
 /// The route counters of the machine while a program runs.
@@ -13,6 +12,8 @@ pub(super) struct MachineRoutes {
     pub(super) has_nvidia_fs: bool,
     /// Whether P2PDMA or C2C may be configured.
     pub(super) may_use_p2pdma: bool,
+    /// Whether the cufile.log of the process reports compat mode.
+    pub(super) log_reports_compat: bool,
 }
 
 /// Number of reads that nvidia-fs has counted for all processes. `None` if the module is not loaded or does not
@@ -29,10 +30,10 @@ impl MachineRoutes {
             nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
             has_nvidia_fs: Path::new(NVFS_STATS).exists(),
             // Grace systems have C2C without nvidia-fs.
-            may_use_p2pdma: may_use_p2pdma() || cfg!(target_arch = "aarch64"),
+            may_use_p2pdma: may_use_p2pdma || cfg!(target_arch = "aarch64"),
+            log_reports_compat: false,
         }
     }
-}
 
     /// The route of a process without statistics, and its evidence. `reads` is whether it may read: nvidia-fs counts
     /// reads.
@@ -95,13 +96,7 @@ fn route_of(
             _ => {}
         }
     }
-    match machine {
-        MachineRoutes { nvfs_reads: Some(1..), .. } if file.reads.bytes > 0 => {
-            (Route::Nvfs, RouteProof::NvidiaFsCounter)
-        }
-        MachineRoutes { has_nvidia_fs: false, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::NoDirectRoute),
-        _ => (Route::None, RouteProof::Nothing),
-    }
+    machine.route(file.reads.bytes > 0)
 }
 
 #[cfg(test)]
@@ -119,7 +114,7 @@ mod tests {
     fn only_statistics_of_all_transfers_prove_a_route() {
         let seen = RouteStatistics { processes: 1, read_bytes: 4096, ..RouteStatistics::default() };
         let bare = MachineRoutes::default();
-        let nvfs = MachineRoutes { has_nvidia_fs: true, nvfs_reads: Some(9), may_use_p2pdma: false };
+        let nvfs = MachineRoutes { has_nvidia_fs: true, nvfs_reads: Some(9), ..bare };
         let unknown = MachineRoutes { has_nvidia_fs: true, ..bare };
         for (statistics, machine, route, proof) in [
             (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
@@ -146,6 +141,14 @@ mod tests {
             (Some(RouteStatistics { nvfs: 3, posix: 1, ..seen }), bare, Route::None, RouteProof::MixedStatistics),
             (Some(seen), bare, Route::Compat, RouteProof::NoDirectRoute),
             (None, nvfs, Route::Nvfs, RouteProof::NvidiaFsCounter),
+            // nvidia-fs counts the reads of all processes.
+            (None, MachineRoutes { log_reports_compat: true, ..nvfs }, Route::Compat, RouteProof::ProcessLog),
+            (
+                None,
+                MachineRoutes { log_reports_compat: true, may_use_p2pdma: true, ..unknown },
+                Route::None,
+                RouteProof::Nothing,
+            ),
             (None, unknown, Route::None, RouteProof::Nothing),
             (None, MachineRoutes { may_use_p2pdma: true, ..bare }, Route::None, RouteProof::Nothing),
         ] {

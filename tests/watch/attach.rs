@@ -104,6 +104,32 @@ fn report_of(session: std::process::Child) -> Option<Seen> {
     Some(seen)
 }
 
+#[test]
+fn the_log_of_a_running_process_shows_that_it_has_no_direct_route() {
+    let Some(place) = Place::new() else { return };
+    let mut program = Command::new(place.file("linked"));
+    // No settings of this machine enable P2PDMA in the program.
+    place.prepare(program.env("CUFILE_ENV_PATH_JSON", "/no/such.json").env_remove("CUFILE_USE_PCIP2PDMA"));
+    let mut running = program.arg(place.data()).args(["log", "steady", "100000"]).spawn().unwrap();
+    let mut command = gds_top();
+    command.args(["watch", "--json", "--seconds", "2", "--pid", &running.id().to_string()]);
+    let seen = Seen::of(command);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let program = &seen.report["program"];
+    let (process, settings) = (&program["attached"], &program["configurations"][0]);
+    assert_eq!((&process["log"]["lines"], &process["log"]["compat"]), (&1.into(), &true.into()), "{process}");
+    assert!(!process["log"]["causes"].as_array().unwrap().is_empty(), "{process}");
+    assert_eq!((&settings["path"], &settings["from_environment"]), (&"/no/such.json".into(), &true.into()));
+    if cfg!(target_arch = "x86_64") {
+        let (route, proof) = match process["recorded"] == true {
+            true => (&program["transfers"][0]["route"], &program["transfers"][0]["proof"]),
+            false => (&process["route"], &process["route_proof"]),
+        };
+        assert_eq!((route, proof), (&"compat".into(), &"process_log".into()), "{process}");
+    }
+}
+
 /// While the probes of one session are removed, those of the next one are set.
 #[test]
 fn sessions_after_each_other_and_at_the_same_time_record_the_calls() {

@@ -564,6 +564,13 @@ int main(int count, char **words)
             kill(getpid(), SIGKILL);
         else if (!strcmp(words[i], "sleep"))
             usleep(number * 1000);
+        else if (!strcmp(words[i], "configure"))
+            setenv("CUFILE_ENV_PATH_JSON", words[i + 1], 1);
+        else if (!strcmp(words[i], "log")) {
+            /* As libcufile does: the log stays open. */
+            int fd = open("cufile.log", O_CREAT | O_WRONLY | O_APPEND, 0600);
+            dprintf(fd, " 27-11-2026 14:39:59:877 [pid=%d tid=%d] NOTICE  cufio-drv:1257 running in compatible mode\n", getpid(), getpid());
+        }
         else if (!strcmp(words[i], "mark"))
             close(open(words[i + 1], O_CREAT | O_WRONLY, 0600));
         else if (!strcmp(words[i], "until")) {

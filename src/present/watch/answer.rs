@@ -1,5 +1,6 @@
 //! The answer about a watched program, and its facts.
 
+use super::file::{proof, route_text};
 use crate::analysis::{is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
@@ -164,7 +165,10 @@ fn attached(process: &AttachedProcess) -> Answer {
                 .not_recorded
                 .as_deref()
                 .map_or_else(String::new, |why| format!("Calls are not recorded: {why}. "));
-            let headline = "The process has libcufile loaded; its route is not proven.";
+            let headline = match process.route {
+                Route::None => "The process has libcufile loaded; its route is not proven.".to_owned(),
+                route => format!("The process has libcufile loaded; its route seems to be {route}, inferred."),
+            };
             Answer::new(Status::Info, headline, why + start)
         }
         (None, true) => Answer::new(Status::Info, "The process does not have libcufile loaded.", ""),
@@ -206,8 +210,16 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         facts.push(("read calls", of_all(process.read_call_bytes)));
         facts.push(("storage", of_all(process.storage_read_bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
-        facts.push(("nvidia-fs", counted.unwrap_or_else(gap)));
+        facts.push(("nvidia-fs", counted.unwrap_or_else(|| "not loaded, or it counts no reads".to_owned())));
+        facts.extend(log(process));
         if !process.recorded {
+            if process.libcufile.is_some() {
+                facts.extend(settings(report));
+                let route = route_text(process.route, false);
+                facts.push(("route", format!("{route} ({})", proof(process.route_proof))));
+                facts.push(("proven", PROVEN.to_owned()));
+                facts.push(("not proven", NOT_PROVEN.to_owned()));
+            }
             return facts;
         }
     }
@@ -224,11 +236,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         let processes = plural_es(library.processes, "process");
         facts.push(("libcufile", format!("{}{version}, loaded by {processes}", library.path)));
     }
-    for configuration in report.configurations.iter().filter(|_| !report.libraries.is_empty()) {
-        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
-        let is = if configuration.exists { "" } else { ", does not exist: defaults" };
-        facts.push(("settings", format!("{}{origin}{is}", configuration.path)));
-    }
+    facts.extend(settings(report));
     if let Some(properties) = &report.properties {
         facts.push(("driver", driver(properties)));
     }
@@ -272,6 +280,29 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         ));
     }
     facts
+}
+
+/// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
+const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes of read calls";
+const NOT_PROVEN: &str =
+    "which bytes cuFile moved, which calls failed, and the route: direct reads are in no counter of a process";
+
+/// The cufile.json of the processes.
+fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)> {
+    report.configurations.iter().map(|configuration| {
+        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
+        let is = if configuration.exists { "" } else { ", does not exist: defaults" };
+        ("settings", format!("{}{origin}{is}", configuration.path))
+    })
+}
+
+/// The log of a running process, and the causes in it.
+fn log(process: &AttachedProcess) -> Vec<(&'static str, String)> {
+    let Some(log) = &process.log else { return Vec::new() };
+    let compat = if log.compat { ", reports compat mode" } else { "" };
+    let lines = plural(log.lines, "line");
+    let causes = log.causes.iter().map(|cause| ("in the log", cause.clone()));
+    std::iter::once(("cufile.log", format!("{}: {lines} of this process{compat}", log.path))).chain(causes).collect()
 }
 
 /// The transfers that libcufile counted by route, or the reason why there are none.
@@ -346,6 +377,7 @@ pub(in crate::present) mod tests {
             tensors_of_file: 0,
             kv: None,
             plain: crate::core::PlainReads::default(),
+            cached_fraction: None,
         }
     }
 
@@ -377,7 +409,6 @@ pub(in crate::present) mod tests {
                 Status::Warn,
                 "different",
             ),
-            cached_fraction: None,
             (vec![], Status::Info, "transferred nothing"),
         ] {
             let answer = answer(&report(files));

@@ -36,7 +36,12 @@ pub(in crate::present) fn name(file: &WatchedFile) -> String {
 
 /// The route of a file's transfers. A question mark means that the route is inferred.
 pub(in crate::present) fn route(file: &WatchedFile) -> String {
-    match (file.route, file.proven) {
+    route_text(file.route, file.proven)
+}
+
+/// A route. A question mark means that it is inferred.
+pub(super) fn route_text(route: Route, proven: bool) -> String {
+    match (route, proven) {
         (Route::None, _) => GAP.to_owned(),
         (route, true) => route.to_string(),
         (route, false) => format!("{route}?"),
@@ -53,6 +58,7 @@ pub const fn proof(proof: RouteProof) -> &'static str {
         RouteProof::Statistics => "proven by libcufile's level-3 statistics",
         RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
         RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
+        RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
         RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
     }
 }

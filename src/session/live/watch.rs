@@ -4,7 +4,8 @@ use super::bus::Bus;
 use super::run::SessionError;
 use super::session::Watcher;
 use super::started::started;
-use crate::core::{EventBody, LogLevel};
+use crate::checks::log_signatures::explain_cufile;
+use crate::core::{EventBody, LogLevel, Status};
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
@@ -17,6 +18,8 @@ use std::time::{Duration, Instant};
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Maximum number of calls in one event, because lines of recordings have a limit.
 const CALLS_OF_EVENT: usize = 1000;
+/// Maximum number of causes from the log of a process.
+const MOST_CAUSES: usize = 6;
 /// Time that the program has to end after Ctrl-C, which it also receives. Then it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -122,5 +125,11 @@ fn seen(bus: &Bus, watched: &mut Source) {
     for calls in calls.chunks(CALLS_OF_EVENT) {
         bus.emit(EventBody::CallsSeen { calls: calls.to_vec(), left_out: std::mem::take(&mut left_out) });
     }
-    bus.emit(EventBody::ProgramSeen { report: Box::new(watched.report()) });
+    let mut report = watched.report();
+    if let Some(log) = report.attached.as_mut().and_then(|process| process.log.as_mut()) {
+        let causes = explain_cufile(&watched.log_text().unwrap_or_default());
+        let causes = causes.iter().filter(|cause| cause.status >= Status::Warn && cause.status != Status::Na);
+        log.causes = causes.take(MOST_CAUSES).map(|cause| cause.sentence()).collect();
+    }
+    bus.emit(EventBody::ProgramSeen { report: Box::new(report) });
 }
