@@ -241,7 +241,7 @@ unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, 
         return bytes;
     }
     record.head = Record::head(record.kind(), record.library(), recorded as u32);
-    record.extra[3] = count as u64;
+    record.extra[EVENTS_WORD] = count as u64;
     writer.put(record);
     for index in 0..recorded {
         let [cookie, status, transferred] = event(index);

@@ -331,6 +331,9 @@ pub const IN_OTHER_SESSION: u64 = 1;
 /// The index in [`Record::extra`] of the `errno` of a transfer that returned -1. 0 if it is unknown.
 pub const ERRNO_WORD: usize = 6;
 
+/// The index in [`Record::extra`] of the number of events that a batch status call returned.
+pub const EVENTS_WORD: usize = 3;
+
 /// The bytes of text in a text record.
 pub const TEXT_BYTES: usize = (RECORD_WORDS - 1) * 8;
 

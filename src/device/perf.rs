@@ -2,11 +2,13 @@
 //! the thread.
 
 use super::perf_keeper::{Keeper, NoRemoval};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const DEVICE: &str = "/sys/bus/event_source/devices/uprobe";
 /// The size of the sample rings of all CPUs in bytes, and the bounds for the ring of one CPU, without its header page.
@@ -95,6 +97,8 @@ pub enum Hit {
 pub struct Probes {
     rings: Vec<Ring>,
     events: Vec<OwnedFd>,
+    /// The positions of the events whose rings are mapped.
+    leaders: Vec<usize>,
     /// The probe index and whether it records the stack, by the identifier that the kernel assigned.
     ids: std::collections::HashMap<u64, (usize, bool)>,
     /// It is closed after the events. `None` if it could not be started; then the end takes longer.
@@ -110,8 +114,13 @@ impl Probes {
         let kind: u64 = number(&format!("{DEVICE}/type"))?;
         let return_bit = fs::read_to_string(format!("{DEVICE}/format/retprobe"))?;
         let return_bit: u32 = return_bit.trim().strip_prefix("config:").and_then(|bit| bit.parse().ok()).unwrap_or(0);
-        let mut open =
-            Self { rings: Vec::new(), events: Vec::new(), ids: std::collections::HashMap::new(), _keeper: None };
+        let mut open = Self {
+            rings: Vec::new(),
+            events: Vec::new(),
+            leaders: Vec::new(),
+            ids: std::collections::HashMap::new(),
+            _keeper: None,
+        };
         let no_removal = NoRemoval::new();
         for cpu in cpus {
             let mut leader: Option<i32> = None;
@@ -128,7 +137,8 @@ impl Probes {
                     sample,
                     0,
                     flags,
-                    0,
+                    // Each hit with a stack wakes the reader.
+                    u64::from(has_stack),
                     path.as_ptr().addr() as u64,
                     probe.offset,
                     0,
@@ -143,6 +153,7 @@ impl Probes {
                     Some(leader) => share_ring(&event, leader)?,
                     None => {
                         open.rings.push(Ring::map(&event, cpus.len())?);
+                        open.leaders.push(open.events.len());
                         leader = Some(event.as_raw_fd());
                     }
                 }
@@ -152,6 +163,19 @@ impl Probes {
         drop(no_removal);
         open._keeper = Keeper::start(&open.events).ok();
         Ok(open)
+    }
+
+    /// Waits until a hit with a stack is in a ring, for at most this time. The arguments of such a hit are in memory that
+    /// the thread may change soon.
+    pub fn wait<'p>(sets: impl Iterator<Item = &'p Self>, time: Duration) {
+        let leaders = sets.flat_map(|probes| probes.leaders.iter().filter_map(|at| probes.events.get(*at)));
+        let mut rings: Vec<PollFd<'_>> = leaders.map(|event| PollFd::new(event, PollFlags::IN)).collect();
+        if rings.is_empty() {
+            std::thread::sleep(time);
+        } else if let Ok(time) = Timespec::try_from(time) {
+            // After an interruption, the rings are read as after the time.
+            let _ = poll(&mut rings, Some(&time));
+        }
     }
 
     /// Removes all new hits from the rings and returns them. The hits of a CPU are in order.

@@ -38,7 +38,8 @@ pub fn read_hits(bytes: &[u8]) -> WatchReport {
             stack_pointer,
             stack: hit[STACK_FROM * 8..].to_vec(),
         };
-        if let Some(group) = recorder.take(usize::from(library), function, at_return & 1 != 0, hit) {
+        if let Some(group) = recorder.take(usize::from(library), function, at_return & 1 != 0, hit, at_return & 2 != 0)
+        {
             tally.take(&group);
         }
     }

@@ -19,6 +19,7 @@ mod outside;
 mod paces;
 mod plain;
 mod possible;
+mod probe_thread;
 mod probes;
 mod process_log;
 mod recent;

@@ -3,19 +3,21 @@
 
 use super::descriptors;
 use super::group::{Group, Total};
-use super::rings::Totals;
+use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::open_regular;
-use cufile_audit::layout::{Answer, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
+use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use procfs::process::{MMPermissions, MMapPath};
 use rustix::process::geteuid;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Number of stack bytes in a hit of a function whose arguments are pointers. They usually point to local variables
 /// of the caller.
@@ -64,6 +66,8 @@ struct Begun {
     description: [u32; 2],
     /// The words in memory to which the arguments of a stream, vector or batch transfer point.
     words: Vec<u64>,
+    /// The time in nanoseconds after which these words were read, if they were not in the recorded stack.
+    read_ns: Option<u64>,
 }
 
 /// The open probes of one copy of libcufile.
@@ -94,6 +98,8 @@ struct Memory<'a> {
     process: u32,
     stack_pointer: u64,
     stack: &'a [u8],
+    /// Whether bytes were read from the current memory, which can differ from the memory at the time of the hit.
+    used_current: Cell<bool>,
 }
 
 impl Memory<'_> {
@@ -104,6 +110,7 @@ impl Memory<'_> {
             out.copy_from_slice(bytes);
             return true;
         }
+        self.used_current.set(true);
         address != 0
             && File::open(format!("/proc/{}/mem", self.process))
                 .and_then(|memory| memory.read_exact_at(out, address))
@@ -196,28 +203,50 @@ impl Recorder {
             }
         }
         hits.sort_by_key(|(at_ns, ..)| *at_ns);
-        let mut groups: Vec<Group> = hits.into_iter().filter_map(|(_, library, hit)| self.hit(library, hit)).collect();
+        let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
+        let last: HashMap<u32, usize> = hits.iter().enumerate().map(|(at, (.., hit))| (thread_of(hit), at)).collect();
+        let hits = hits.into_iter().enumerate();
+        let mut groups: Vec<Group> = hits
+            .filter_map(|(at, (_, library, hit))| {
+                let went_on = last.get(&thread_of(&hit)) != Some(&at);
+                self.hit(library, hit, went_on)
+            })
+            .collect();
         groups.sort_by_key(Group::order);
         groups
     }
 
-    fn hit(&mut self, library: usize, hit: Hit) -> Option<Group> {
+    fn hit(&mut self, library: usize, hit: Hit, went_on: bool) -> Option<Group> {
         let Hit::Probe { probe, process, .. } = hit else { return None };
         if !self.belongs(process) {
             return None;
         }
         let (function, at_return) = *self.sets.get(library)?.functions.get(probe)?;
-        self.take(library, function, at_return, hit)
+        self.take(library, function, at_return, hit, went_on)
     }
 
-    /// Processes a hit of a function of a library. Returns the call if it has returned.
-    pub(super) fn take(&mut self, library: usize, function: Function, at_return: bool, hit: Hit) -> Option<Group> {
+    /// Waits for new calls, for at most this time.
+    pub(super) fn wait(&self, time: Duration) {
+        Probes::wait(self.sets.iter().map(|set| &set.probes), time);
+    }
+
+    /// Processes a hit of a function of a library. `went_on` is whether the thread has had another hit since. Returns the
+    /// call if it has returned and its arguments are known.
+    pub(super) fn take(
+        &mut self,
+        library: usize,
+        function: Function,
+        at_return: bool,
+        hit: Hit,
+        went_on: bool,
+    ) -> Option<Group> {
         let Hit::Probe { process, thread, at_ns, result, arguments, stack_pointer, stack, .. } = hit else {
             return None;
         };
-        let memory = Memory { process, stack_pointer, stack: &stack };
+        let memory = Memory { process, stack_pointer, stack: &stack, used_current: Cell::new(false) };
         if !at_return {
-            let begun = begin(function, library as u8, at_ns, arguments, &memory);
+            let mut begun = begin(function, library as u8, at_ns, arguments, &memory);
+            begun.read_ns = memory.used_current.get().then(now_ns);
             if self.begun.len() >= MOST_THREADS && !self.begun.contains_key(&thread) {
                 self.lost += self.begun.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
             }
@@ -235,7 +264,19 @@ impl Recorder {
         if open.is_empty() {
             self.begun.remove(&thread);
         }
-        let group = end(&begun, process, thread, at_ns, result, &memory);
+        let mut group = end(&begun, process, thread, at_ns, result, &memory);
+        // The program may have changed the memory after the call had returned. A wrong handle is replaced by the next
+        // registration, and its transfers have no file.
+        let is_late = begun.read_ns.is_some_and(|read_ns| read_ns > at_ns) || (went_on && memory.used_current.get());
+        if is_late && !matches!(function, Function::HandleRegister | Function::BatchSetUp) {
+            self.lost += 1;
+            group.parts.clear();
+            group.record.size = 0;
+            self.count(function, &group);
+            // The end of the entries is unknown.
+            group.record.extra[EVENTS_WORD] = 1;
+            return (function == Function::BatchGetStatus).then_some(group);
+        }
         self.count(function, &group);
         Some(group)
     }
@@ -330,7 +371,8 @@ fn ended_bytes(group: &Group) -> u64 {
 fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
     let [_, b, c, d, e, f] = arguments;
     let process = memory.process;
-    let mut begun = Begun { process, function, library, at_ns, arguments, description: [0; 2], words: Vec::new() };
+    let mut begun =
+        Begun { process, function, library, at_ns, arguments, description: [0; 2], words: Vec::new(), read_ns: None };
     match function {
         Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
         Function::ReadAsync | Function::WriteAsync => {
@@ -394,6 +436,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
         }
         Function::BatchGetStatus if worked => {
             let count = u64::from(memory.half(c)).min(ENTRIES);
+            record.extra[EVENTS_WORD] = count;
             for event in memory.words(d, count * EVENT_WORDS as u64).chunks_exact(EVENT_WORDS) {
                 parts.push(Record {
                     head: Record::head(kind::BATCH_EVENT, begun.library, 0),
@@ -450,25 +493,4 @@ pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file()) as u32;
-        // The stack contains the handle and then the description of the file.
-        let words = [0xabc_u64, 1, u64::from(fd), 0];
-        let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let process = std::process::id();
-        let memory = Memory { process, stack_pointer: 0x7000, stack: &stack };
-        let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory);
-        let group = end(&begun, process, 9, 7, 0, &memory);
-        assert_eq!((group.record.object, group.record.extra[0]), (0xabc, u64::from(fd)));
-        assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
-        // This address is outside the stack, so it is read from memory.
-        let value = Box::new(0x1234_u64);
-        assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
-        assert_eq!(memory.word(0), 0);
-    }
-}
+mod tests;

@@ -207,7 +207,11 @@ impl Tally {
             }
             Function::BatchSubmit if !failed => concerned = self.submit_batch(group),
             Function::BatchGetStatus => {
-                for event in group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT) {
+                let events = || group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT);
+                if record.extra[EVENTS_WORD] > events().count() as u64 {
+                    self.forget_entries(process, library, record);
+                }
+                for event in events() {
                     self.end_entry(process, library, event);
                 }
             }

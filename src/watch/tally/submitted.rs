@@ -99,8 +99,10 @@ impl Tally {
                 entries.push(entry);
             }
         }
+        // An event before the submission belongs to an entry that was lost.
+        let submitted_ns = group.record.start_ns;
         let orphans = std::mem::take(&mut self.of(process).orphans);
-        for (library, event) in orphans {
+        for (library, event) in orphans.into_iter().filter(|(_, event)| event.end_ns >= submitted_ns) {
             self.end_entry(process, library, &event);
         }
         files.first().copied().filter(|first| files.iter().all(|file| file == first))
@@ -133,6 +135,15 @@ impl Tally {
         self.put_entry(process, &entry, Some(result), event.end_ns);
         if failed {
             self.failure(BATCH_ENTRY, result, 0, Some(entry.file), true);
+        }
+    }
+
+    /// Removes the entries of a batch after a status call whose events are unknown: another entry may have the cookie of
+    /// one that has ended.
+    pub(super) fn forget_entries(&mut self, process: u32, library: u8, status: &Record) {
+        let entries = self.of(process).batches.get_mut(&(library, status.object)).map(std::mem::take);
+        for entry in entries.unwrap_or_default() {
+            self.put_entry(process, &entry, None, status.end_ns);
         }
     }
 

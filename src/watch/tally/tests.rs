@@ -30,3 +30,49 @@ fn handles_and_buffers_without_end_take_bounded_memory_and_are_counted_as_lost()
     call(&mut tally, Function::HandleRegister, 8, 4);
     assert_eq!((tally.registered, tally.not_kept), (MOST_REGISTERED - 1, 2));
 }
+
+/// A submission of one entry to a batch, or a status call with one event, between two times in nanoseconds.
+fn batch(function: Function, times: [u64; 2], parts: Vec<Record>, events: u64) -> Group {
+    let mut record = Record {
+        head: Record::head(function as u16, 0, 1),
+        object: 5,
+        start_ns: times[0],
+        end_ns: times[1],
+        ..Record::default()
+    };
+    record.extra[EVENTS_WORD] = events;
+    let parts = parts.into_iter().map(|part| Record { object: 5, end_ns: times[1], ..part }).collect();
+    Group { process: 1, thread: 1, is_visible: false, record, parts }
+}
+
+#[test]
+fn entries_whose_end_was_lost_are_not_ended_by_a_later_event_with_their_cookie() {
+    const COOKIE: u64 = 77;
+    let entry = Record {
+        head: Record::head(kind::BATCH_ENTRY, 0, 0),
+        size: 4096,
+        extra: [COOKIE, 0, 9, 0, 0, 0, 0],
+        ..Record::default()
+    };
+    let event = Record {
+        head: Record::head(kind::BATCH_EVENT, 0, 0),
+        result: 4096,
+        extra: [COOKIE, u64::from(cufile_ffi::values::BATCH_COMPLETE), 0, 0, 0, 0, 0],
+        ..Record::default()
+    };
+    let submit = |at_ns| batch(Function::BatchSubmit, [at_ns, at_ns + 1], vec![entry], 0);
+    let status = |at_ns, parts| batch(Function::BatchGetStatus, [at_ns, at_ns + 1], parts, 1);
+    let longest = |groups: &[Group]| {
+        let mut tally = Tally::default();
+        groups.iter().for_each(|group| tally.take(group));
+        let report = tally.report(&Totals::default());
+        (report.files[0].reads.bytes, report.sizes.first().map_or(0, |size| size.longest_ns))
+    };
+    assert_eq!(longest(&[submit(100), status(200, vec![event])]), (4096, 101));
+    // The events of the first status call are not known.
+    let groups = [submit(100), status(200, Vec::new()), submit(1000), status(1010, vec![event])];
+    assert_eq!(longest(&groups), (4096, 11));
+    // The first submission is not known, and its event does not end the entry of the second one.
+    let groups = [status(200, vec![event]), submit(1000), status(1010, vec![event])];
+    assert_eq!(longest(&groups), (4096, 11));
+}

@@ -1,0 +1,115 @@
+//! The thread that reads calls from kernel probes. It reads memory to which their arguments point, so it must not wait
+//! until procfs has been read.
+
+use super::group::Group;
+use super::probes::Recorder;
+use super::rings::{Totals, now_ns};
+use crate::core::{OpenCall, units};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use rustix::process::setpriority_process;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Maximum time between two readings.
+const DRAIN_EVERY: Duration = Duration::from_millis(5);
+
+/// The highest priority of an ordinary thread, so that the thread reads memory before the program changes it.
+const FIRST: i32 = -20;
+
+/// The result of [`ProbeThread::add`].
+type Added = Result<Option<Group>, String>;
+
+/// A question to the thread.
+enum Request {
+    Add { process: u32, range: (u64, u64), path: PathBuf, answer: Sender<Added> },
+    State(Sender<RecorderState>),
+}
+
+/// The numbers of a recorder.
+#[derive(Debug, Default)]
+pub(super) struct RecorderState {
+    pub(super) totals: Totals,
+    pub(super) open_calls: Vec<OpenCall>,
+    /// The number of known processes that belong to the watched one.
+    pub(super) processes: u64,
+}
+
+/// A recorder in its thread.
+#[derive(Debug)]
+pub(super) struct ProbeThread {
+    /// `None` at the end.
+    requests: Option<Sender<Request>>,
+    groups: Receiver<Group>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProbeThread {
+    /// Starts a thread that records a process and its descendants.
+    ///
+    /// # Errors
+    /// Returns a sentence without its end if no thread can be started.
+    pub(super) fn start(root: u32) -> Result<Self, String> {
+        let (requests, asked) = unbounded();
+        let (group_sender, groups) = unbounded();
+        let thread = std::thread::Builder::new().name("probes".to_owned());
+        let thread = thread.spawn(move || record(Recorder::new(root), &asked, &group_sender));
+        let thread = thread.map_err(|error| units::no_thread(&error))?;
+        Ok(Self { requests: Some(requests), groups, thread: Some(thread) })
+    }
+
+    /// Adds probes to a copy of libcufile, as [`Recorder::add`].
+    pub(super) fn add(&self, process: u32, range: (u64, u64), path: PathBuf) -> Added {
+        let (answer, answered) = bounded(1);
+        self.ask(Request::Add { process, range, path, answer });
+        answered.recv().unwrap_or_else(|_| Err("the thread that sets kernel probes ended".to_owned()))
+    }
+
+    /// The new calls, in the order of time.
+    pub(super) fn drain(&self) -> impl Iterator<Item = Group> {
+        self.groups.try_iter()
+    }
+
+    /// The numbers so far.
+    pub(super) fn state(&self) -> RecorderState {
+        let (answer, answered) = bounded(1);
+        self.ask(Request::State(answer));
+        answered.recv().unwrap_or_default()
+    }
+
+    fn ask(&self, request: Request) {
+        // If the thread has ended, the answer is missing too.
+        let _ = self.requests.as_ref().map(|requests| requests.send(request));
+    }
+}
+
+impl Drop for ProbeThread {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn record(mut recorder: Recorder, asked: &Receiver<Request>, groups: &Sender<Group>) {
+    // Only root may do this, and only root may set probes.
+    let _ = setpriority_process(None, FIRST);
+    loop {
+        match asked.try_recv() {
+            Ok(Request::Add { process, range, path, answer }) => {
+                let _ = answer.send(recorder.add(process, range, &path));
+            }
+            Ok(Request::State(answer)) => {
+                let (totals, open_calls) = (recorder.totals(), recorder.open_calls(now_ns()));
+                let _ = answer.send(RecorderState { totals, open_calls, processes: recorder.processes() });
+            }
+            Err(TryRecvError::Empty) => recorder.wait(DRAIN_EVERY),
+            Err(TryRecvError::Disconnected) => return,
+        }
+        for group in recorder.drain() {
+            // The receiver exists as long as the sender of requests.
+            let _ = groups.send(group);
+        }
+    }
+}
