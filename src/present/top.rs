@@ -107,7 +107,7 @@ pub fn seems(process: &ProcessUse) -> String {
 pub fn tables(sample: &SystemSample) -> Vec<Table> {
     let mut processes: Vec<&ProcessUse> = sample.processes.iter().collect();
     processes.sort_by_key(|process| (process.cufile.is_none(), process.pid));
-    let per_second = |rate: Option<f64>| or_gap(rate.map(|rate| format!("{}/s", bytes(rate.max(0.0) as u64))));
+    let per_second = |read: Option<f64>| or_gap(read.map(|bytes_per_s| rate(bytes_per_s.max(0.0))));
     let rows = processes.iter().map(|process| {
         vec![
             process.pid.to_string(),
@@ -136,6 +136,12 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
     let mut tables = Vec::new();
     if !processes.is_empty() {
         tables.push(Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() });
+    }
+    let evidence = processes.iter().filter(|process| process.cufile.is_some());
+    let evidence: Vec<_> = evidence.map(|process| vec![process.pid.to_string(), process.evidence.clone()]).collect();
+    if !evidence.is_empty() {
+        let heads = vec![number("process"), text("evidence")];
+        tables.push(Table { title: "Processes with cuFile".to_owned(), note: String::new(), heads, rows: evidence });
     }
     tables.extend(hidden(sample));
     let gpus: Vec<_> = (sample.gpus.iter())
@@ -200,7 +206,7 @@ mod tests {
         let processes = vec![process(1, None), process(2, Some("libcufile.so.0"))];
         let sample = SystemSample { processes, hidden_processes: 3, ..SystemSample::default() };
         let tables = tables(&sample);
-        assert_eq!(tables.len(), 1);
+        assert_eq!((tables.len(), tables[1].rows.len()), (2, 1));
         assert_eq!(tables[0].rows[0][0], "2");
         assert_eq!(tables[0].rows[1][4..], [GAP; 5]);
         assert_eq!(answer(&sample).headline, "1 process has libcufile mapped.");

@@ -235,15 +235,18 @@ fn libraries(folder: &Path) -> Libraries {
 struct Open {
     models: Vec<OpenFile>,
     nvidia_fs: bool,
+    /// Whether the process has a cufile.log open: libcufile opens it together with its driver.
+    log: bool,
 }
 
 /// The open files of a process that are models or devices of GDS; `None` without permission.
 fn open_files(folder: &Path) -> Option<Open> {
-    let mut open = Open { models: Vec::new(), nvidia_fs: false };
+    let mut open = Open { models: Vec::new(), nvidia_fs: false, log: false };
     for entry in fs::read_dir(folder.join("fd")).ok()?.flatten() {
         let Ok(target) = fs::read_link(entry.path()) else { continue };
         let path = target.to_string_lossy().into_owned();
         open.nvidia_fs |= path.starts_with("/dev/nvidia-fs");
+        open.log |= path.ends_with("/cufile.log");
         if !is_model(&path) {
             continue;
         }
@@ -272,13 +275,12 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         (Some(library), Some(o)) if o.nvidia_fs => {
             (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
         }
-        (Some(library), Some(_)) if direct > 0 => (
-            SeenRoute::Cufile,
-            format!(
-                "{library} is mapped, {} open with O_DIRECT, /dev/nvidia-fs is not open: P2PDMA or compat",
-                files(direct)
-            ),
-        ),
+        (Some(library), Some(o)) if direct > 0 || o.log => {
+            let log = if o.log { ", cufile.log is open" } else { "" };
+            let direct = if direct > 0 { format!(", {} open with O_DIRECT", files(direct)) } else { String::new() };
+            let text = format!("{library} is mapped{log}{direct}, /dev/nvidia-fs is not open: P2PDMA or compat");
+            (SeenRoute::Cufile, text)
+        }
         (Some(library), None) => {
             (SeenRoute::Unknown, format!("{library} is mapped; its open files need the rights of its owner or of root"))
         }
@@ -354,6 +356,12 @@ mod tests {
         assert!(seen.cuda && seen.files[0].direct && seen.files[0].offset == 64 && seen.files[0].bytes == Some(100));
         assert_eq!(seen.route, SeenRoute::Cufile);
         assert!(seen.evidence.contains("P2PDMA or compat"), "{}", seen.evidence);
+        // Without O_DIRECT, the log shows that the driver is open.
+        put(&proc.path().join("4000001/fdinfo/5"), "pos:\t64\nflags:\t0\n");
+        let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).0[0].route;
+        assert_eq!(route(&mut processes), SeenRoute::Cached);
+        std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
+        assert_eq!(route(&mut processes), SeenRoute::Cufile);
     }
 
     #[test]
