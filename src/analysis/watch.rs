@@ -92,6 +92,13 @@ pub enum WatchAdvice {
         /// Whether the trace proves it.
         proven: bool,
     },
+    /// libcufile counts transfers on compat and on direct routes.
+    FallsBack {
+        /// The transfers on compat.
+        compat: u64,
+        /// The transfers on direct routes.
+        direct: u64,
+    },
     /// The program loaded libcufile and read most bytes without it.
     NotByCuFile {
         /// Whether it called any function of cuFile.
@@ -144,6 +151,7 @@ impl WatchAdvice {
             Self::NoODirect { .. } => "no-o-direct",
             Self::ODirectInCompat(_) => "o-direct-in-compat",
             Self::Compat { .. } => "compat-route",
+            Self::FallsBack { .. } => "falls-back",
             Self::NotByCuFile { .. } => "not-by-cufile",
             Self::RouteUnknown { .. } => "route-unknown",
             Self::Unfinished(_) => "unfinished-stream-transfers",
@@ -193,6 +201,12 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     if compat > 0 {
         let proven = used.iter().filter(inferred).all(|file| file.proven);
         advice.push(WatchAdvice::Compat { files: compat, proven });
+    }
+    if let Some(seen) = report.statistics {
+        let (compat, direct) = (seen.posix, seen.nvfs.saturating_add(seen.p2pdma));
+        if compat > 0 && direct > 0 {
+            advice.push(WatchAdvice::FallsBack { compat, direct });
+        }
     }
     let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
     if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {

@@ -55,6 +55,7 @@ fn mixed_routes_are_not_attributed_to_a_file() {
     assert_eq!((&file["route"], &file["proven"]), (&"none".into(), &false.into()));
     let statistics = &seen.report["program"]["statistics"];
     assert_eq!((&statistics["nvfs"], &statistics["posix"]), (&3.into(), &3.into()));
+    assert!(seen.advice().contains(&"falls-back"), "{:?}", seen.advice());
 }
 
 #[test]

@@ -77,6 +77,10 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
         ),
+        WatchAdvice::FallsBack { compat, direct } => (
+            "Run 'gds-top check' on the folder of each file: a part of the transfers falls back to host memory.".to_owned(),
+            format!("libcufile counted {} on compat and {} on direct routes", plural(*compat, "transfer"), count(*direct)),
+        ),
         WatchAdvice::NotByCuFile { called, plain_bytes, mapped_bytes, cufile_bytes } => (
             if *called {
                 "Check why the program reads without cuFile: 'gds-top check' shows what blocks GDS.".to_owned()
