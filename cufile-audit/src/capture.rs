@@ -276,8 +276,29 @@ pub(crate) fn record_settings(library: usize, opens_explicitly: bool) {
     if let Some(mut writer) = Writer::take() {
         let now = system::now_ns();
         let record = Record { start_ns: now, end_ns: now, object: is_named | has_p2pdma, ..Record::default() };
-        writer.write_with_text(kind::SETTINGS, library as u8, record, named.unwrap_or(&[]));
+        let mut room = [0; PATH_BYTES];
+        writer.write_with_text(kind::SETTINGS, library as u8, record, absolute(named.unwrap_or(&[]), &mut room));
     }
+}
+
+/// The maximum length of the folder and the path of a configuration in bytes.
+const PATH_BYTES: usize = 2048;
+
+/// The path with the folder of the process, if it is relative and both fit into `room`. The folder may change later.
+fn absolute<'p>(path: &'p [u8], room: &'p mut [u8; PATH_BYTES]) -> &'p [u8] {
+    if matches!(path.first(), None | Some(b'/')) {
+        return path;
+    }
+    // SAFETY: the argument is a C string literal.
+    let folder = unsafe { system::link_target(c"/proc/self/cwd".as_ptr(), room) };
+    let end = folder + 1 + path.len();
+    if folder == 0 || end > room.len() {
+        return path;
+    }
+    for (slot, byte) in room.iter_mut().skip(folder).zip(core::iter::once(&b'/').chain(path)) {
+        *slot = *byte;
+    }
+    room.get(..end).unwrap_or(path)
 }
 
 /// The first release whose level 1 has vectored transfers. They move all later fields.
@@ -326,4 +347,22 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         });
     }
     writer.publish();
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    #[test]
+    fn a_relative_path_is_in_the_folder_of_the_process() {
+        let folder = std::env::current_dir().unwrap_or_default();
+        let mut room = [0; PATH_BYTES];
+        let expected = folder.join("a/b.json");
+        assert_eq!(absolute(b"a/b.json", &mut room), expected.to_string_lossy().as_bytes());
+        for same in [b"/etc/x".as_slice(), b"", &[b'x'; PATH_BYTES]] {
+            assert_eq!(absolute(same, &mut room), same);
+        }
+    }
 }

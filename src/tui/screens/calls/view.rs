@@ -21,6 +21,8 @@ use crate::tui::words::headline_in;
 
 /// Minimum number of columns for two panes side by side. The name of a file needs half of them.
 const WIDE: u16 = 110;
+/// Minimum height of the rate in lines, with its frame.
+const LEAST_CHART: u16 = 7;
 /// Width of a thread's name in columns.
 const THREAD: u16 = 16;
 /// Width of a file's bar in columns.
@@ -44,8 +46,19 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let rest = h.saturating_sub(y);
     if w < WIDE || rest < 14 {
         // In one column, threads and files are the most useful: they show what the program does now and what it has
-        // read.
-        let upper = rest / 2;
+        // read. The rate gets the lines that they do not need.
+        let (threads_need, files_need) =
+            (calls::timeline(state, 1).1.len(), calls::top_files(report, rest.into()).len());
+        let need = |lines: usize, frame: u16| (lines.clamp(1, 100) as u16 + frame).min(rest / 3);
+        let (middle, lower) = (need(threads_need, 3), need(files_need, 2));
+        let mut upper = rest - middle - lower;
+        if upper >= LEAST_CHART {
+            rate(&mut pen.part(0, y, w, upper), state, theme);
+            threads(&mut pen.part(0, y + upper, w, middle), state, theme);
+            files(&mut pen.part(0, y + upper + middle, w, lower), report, theme);
+            return;
+        }
+        upper = rest / 2;
         threads(&mut pen.part(0, y, w, upper), state, theme);
         files(&mut pen.part(0, y + upper, w, rest - upper), report, theme);
         return;
