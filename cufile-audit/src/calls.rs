@@ -205,11 +205,6 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     f: usize,
 ) -> usize {
     let is = |function: Function| F == function as usize;
-    // Addresses are replaced nevertheless, because a program may look up each of them only once.
-    if !is(Function::CudaGetAddress) && rings::is_paused() {
-        // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
-        return unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };
-    }
     let may_be_large = if is(Function::LibcRead)
         || is(Function::LibcReadChecked)
         || is(Function::LibcPread)
@@ -228,15 +223,17 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     } else if is(Function::LibcExit) {
         mappings::end();
     }
-    let start_ns = if may_be_large { system::now_ns() } else { 0 };
-    // SAFETY: as above.
+    // Other calls do not touch the shared file: if the program truncated it, they must not end the program.
+    let is_recorded = may_be_large && !rings::is_paused();
+    let start_ns = if is_recorded { system::now_ns() } else { 0 };
+    // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
     let result = unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };
     if is(Function::CudaGetAddress) {
         if result as u32 == 0 {
             // SAFETY: the call succeeded, so its arguments are a name and the location of an address.
             unsafe { replace(a as *const c_char, b as *mut usize) };
         }
-    } else if may_be_large {
+    } else if is_recorded {
         let times = [start_ns, system::now_ns()];
         if F >= Function::CudaHtoD as usize {
             // SAFETY: the arguments belong to a copy that has returned.
