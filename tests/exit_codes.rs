@@ -61,6 +61,8 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["fix", "udev-record", "--list", "--root", &healthy], 0),
         (vec!["fix", "nonsense", "--list", "--root", &healthy], 2),
         (vec!["fix", "--undo", "nonsense"], 2),
+        (vec!["fix", "--undo", "--sysroot", "."], 0),
+        (vec!["fix", "--undo", "udev-record", "--sysroot", "."], 3),
         (vec!["fix", "nonsense", "--dry-run", "--root", &healthy], 2),
         (vec!["explain", "5030"], 0),
         (vec!["explain", "-5027"], 0),

@@ -145,7 +145,7 @@ pub(super) enum Sub {
         /// Models, loaded one after another
         #[arg(required_unless_present = "list_loaders", value_parser = super::hints::profiles(), hide_possible_values = true)]
         models: Vec<String>,
-        /// Load each model alone and then all of them at the same time (one after another on the GPUs of --gpu), and
+        /// Load each model alone and then all of them at the same time (one after another on the GPUs of --target), and
         /// show how much they slow each other down
         #[arg(long, conflicts_with = "sweep")]
         together: bool,

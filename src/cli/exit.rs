@@ -36,6 +36,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
             "the model does not fit",
             "an engine is not available",
             "a fix needs root",
+            "a fix to undo is not applied",
             "no call of the watched program could be recorded",
             "a run process died",
             "a comparison was not possible or not decided",

@@ -227,7 +227,7 @@ fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> Result<PathBuf, Str
     let number = match gpu {
         None | Some("host") => 0,
         Some(gpu) => gpu.parse::<usize>().map_err(|_| {
-            format!("--gpu {gpu} is not an index, but the index of the GPU selects one of several folders; name the index or one folder")
+            format!("--target {gpu} is not an index, but the index of the GPU selects one of several folders; name the index or one folder")
         })?,
     };
     all.get(number % all.len().max(1)).map(PathBuf::from).ok_or_else(|| format!("'{text}' names no folder"))

@@ -145,7 +145,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
         option("--config", file.into());
     }
     if let Some(gpu) = &race.gpu {
-        option("--gpu", gpu.into());
+        option("--target", gpu.into());
     }
     if let Some(seconds) = race.limit {
         option("--limit", seconds.to_string().into());
@@ -332,7 +332,7 @@ mod tests {
         let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         assert_eq!(
             arguments_of.join(" "),
-            "m --engine odirect --cache cold --record /r --repeat 1 --gpu host --limit 9 --set threads=2 --no-verify --yes"
+            "m --engine odirect --cache cold --record /r --repeat 1 --target host --limit 9 --set threads=2 --no-verify --yes"
         );
     }
 }

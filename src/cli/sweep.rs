@@ -51,7 +51,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     }
     let runner = match Runner::new(model, race, output) {
         Ok(runner) if matches!(runner.base.gpu, live::GpuChoice::All | live::GpuChoice::Several(_)) => {
-            return fail(super::outcome::BAD_CALL, "--sweep finds settings for one GPU; name it with --gpu");
+            return fail(super::outcome::BAD_CALL, "--sweep finds settings for one GPU; name it with --target");
         }
         Ok(runner) => runner,
         Err(sentence) => return fail(super::outcome::BAD_CALL, &sentence),

@@ -17,7 +17,7 @@ fn arguments(swept: &Swept) -> String {
 
 /// The command that runs the engine with the best settings.
 fn command(swept: &Swept, model: &str, race: &RaceArgs) -> String {
-    let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --gpu {gpu}"));
+    let gpu = race.gpu.as_ref().map_or_else(String::new, |gpu| format!(" --target {gpu}"));
     let model = quoted(model);
     // The settings that applied to all runs of the sweep are part of its result.
     let set = race.settings.iter().map(|order| format!(" --set {order}")).collect::<String>();

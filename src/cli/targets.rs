@@ -1,4 +1,4 @@
-//! Parses the argument of `--gpu`.
+//! Parses the argument of `--target`.
 
 use super::settings;
 use crate::session::live::{self, GpuChoice};
@@ -18,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<GpuChoice, String> {
     let mixed = choices.contains(&GpuChoice::Host) && !choices.iter().all(GpuChoice::is_host);
     if mixed || (choices.len() > 1 && choices.contains(&GpuChoice::All)) {
         return Err(format!(
-            "--gpu '{text}' mixes targets: pass 'all' alone, and either GPUs or 'host', because loads into host memory and GPU memory cannot be compared"
+            "--target '{text}' mixes targets: pass 'all' alone, and either GPUs or 'host', because loads into host memory and GPU memory cannot be compared"
         ));
     }
     Ok(match choices.len() {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let [first, others @ ..] = models else { return Err("name at least two models to load together".to_owned()) };
     if others.is_empty() {
-        return Err("--together loads several models at the same time: name at least two (one can be named twice). To divide one model among GPUs, use --gpu 0,1 instead".to_owned());
+        return Err("--together loads several models at the same time: name at least two (one can be named twice). To divide one model among GPUs, use --target 0,1 instead".to_owned());
     }
     let mut config = config(race)?;
     let baseline = baseline(race)?;

@@ -127,7 +127,7 @@ impl CudaDevice {
             let have: Vec<String> = devices.iter().map(|d| format!("{} {} ({})", d.ordinal, d.uuid, d.name)).collect();
             return Err(DeviceError::system(
                 format!("opening {wanted}"),
-                format!("CUDA sees [{}]; check CUDA_VISIBLE_DEVICES and --gpu", have.join(", ")),
+                format!("CUDA sees [{}]; check CUDA_VISIBLE_DEVICES and --target", have.join(", ")),
             ));
         };
         let (info, device) = describe(info.ordinal as i32)?;

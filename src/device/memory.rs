@@ -94,7 +94,7 @@ impl DeviceMemory {
                 // Stream-ordered memory is not used, because cuFileBufRegister does not document support for it.
                 let base = unsafe { result::malloc_sync(len) }.map_err(|e| {
                     DeviceError::cuda(doing(), e).if_out_of_memory(
-                        "the GPU has too little free memory: choose another with --gpu, or a smaller model",
+                        "the GPU has too little free memory: choose another with --target, or a smaller model",
                     )
                 })?;
                 Ok(Self { base, len, kind: Kind::Cuda(cuda.clone()) })

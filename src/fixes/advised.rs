@@ -34,7 +34,7 @@ pub(super) fn gpu_near_disk(root: &Root) -> FixPlan {
             run("nvidia-smi topo -m"),
             run(&format!("env CUDA_VISIBLE_DEVICES=NEAREST numactl --cpunodebind={node} PROGRAM")),
         ],
-        verify: "gds-top check: pcie-topology; gds-top bench MODEL --gpu N measures it".to_owned(),
+        verify: "gds-top check: pcie-topology; gds-top bench MODEL --target N measures it".to_owned(),
         undo: "start the program as before".to_owned(),
         ..empty(FixId::GpuNearDisk, Needs::User, FixRisk::Low, FixPolicy::Show)
     }

@@ -155,8 +155,8 @@ pub enum FixError {
 }
 
 impl FixError {
-    /// Whether the work was prevented before it began: root is needed, another process uses the journal, or the fix
-    /// cannot be applied on this machine.
+    /// Whether the work was prevented before it began: root is needed, another process uses the journal, the fix
+    /// cannot be applied on this machine, or a fix to undo is not applied.
     #[must_use]
     pub(super) fn is_obstacle(&self) -> bool {
         matches!(
@@ -164,6 +164,7 @@ impl FixError {
             Self::OnlyShown { .. }
                 | Self::Obstacle { .. }
                 | Self::NeedsRoot { .. }
+                | Self::NotApplied { .. }
                 | Self::AppliedByRoot { .. }
                 | Self::PerhapsByRoot { .. }
                 | Self::Busy { .. }

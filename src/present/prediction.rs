@@ -127,7 +127,7 @@ fn too_small(model: &Model, all: &[Predicted<'_>]) -> Vec<String> {
     gpus.dedup();
     let sentence = |(gpu, has): (String, u64)| {
         format!(
-            "The model does not fit on one {gpu}: its tensors need {} and the GPU has {}. Use at least {} GPUs (`bench MODEL --gpu 0,1,…`); the times are for all bytes on one GPU.",
+            "The model does not fit on one {gpu}: its tensors need {} and the GPU has {}. Use at least {} GPUs (`bench MODEL --target 0,1,…`); the times are for all bytes on one GPU.",
             units::bytes(model.bytes()),
             units::bytes(has),
             model.bytes().div_ceil(has)

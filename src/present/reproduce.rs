@@ -64,7 +64,7 @@ fn bench(state: &State) -> Option<Vec<String>> {
     words.push(once(lanes.iter().map(|lane| CacheState::to_string(&lane.cache)).collect()));
     words.push("--repeat".to_owned());
     words.push(lanes.iter().map(|lane| lane.repeat.saturating_add(1)).max().unwrap_or(1).to_string());
-    words.push("--gpu".to_owned());
+    words.push("--target".to_owned());
     words.push(once(
         lanes
             .iter()

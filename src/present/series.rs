@@ -1,7 +1,6 @@
 //! The data series of charts: bandwidth and memory over time, and tensors by size and time.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
-use super::labels::engine_in;
 use super::tensors::a_worker;
 use crate::analysis::{CostModel, LandingCurve};
 use crate::core::{CacheState, Ceiling, Engine, Metric, units};
@@ -104,8 +103,12 @@ fn shown<'d, 'a>(analysis: &'d SessionAnalysis<'a>, cache: CacheState) -> Vec<&'
     shown
 }
 
+/// The name of a run in a legend, as in the tables. The title of the chart has the cache state.
 fn label(analysis: &SessionAnalysis<'_>, run: &AnalysedRun<'_>) -> String {
-    engine_in(&run.lane.engine, run.lane.cache, analysis.which(run).as_deref())
+    let engine = &run.lane.engine;
+    let direction = engine.direction().map_or_else(String::new, |direction| format!(" {direction}"));
+    let model = analysis.which(run).map_or_else(String::new, |model| format!(", {model}"));
+    format!("{}{direction}{model}", engine.label())
 }
 
 /// Bandwidth in GB/s over the time in seconds, with the measured ceilings.
@@ -129,7 +132,7 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Serie
     let end = all.iter().flat_map(|series| &series.points).map(|(s, _)| *s).fold(0.0, f64::max);
     for run in shown(analysis, cache) {
         let Some((level, name)) = ceiling(analysis.state, run.lane).filter(|_| end > 0.0) else { continue };
-        let label = format!("{} ceiling: {name}", run.lane.cache);
+        let label = format!("ceiling: {name}");
         if !all.iter().any(|series| series.label == label) {
             let points = vec![(0.0, level), (end, level)];
             all.push(Series { label, engine: None, points, line: true, dashed: true });

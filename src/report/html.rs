@@ -147,7 +147,8 @@ fn table(page: &mut String, cells: &Cells) {
                 }
                 None => {
                     let right = cells.heads.get(column).is_some_and(|head| head.right);
-                    let _ = write!(page, "<td{}>{}", number(right), markup(cell));
+                    let class = if right || !is_short(cell) { number(right) } else { " class=\"short\"" };
+                    let _ = write!(page, "<td{class}>{}", markup(cell));
                 }
             }
         }
@@ -172,6 +173,12 @@ fn write_item(page: &mut String, item: &Item) {
         let _ = write!(page, "<p class=\"dim\">{}: {text}</p>", detail.label);
     }
     page.push_str("</details>");
+}
+
+/// Whether a cell is shown on one line: a range of sizes, a route with its proof.
+fn is_short(cell: &str) -> bool {
+    const MOST: usize = 16;
+    cell.contains(' ') && cell.chars().count() <= MOST
 }
 
 /// Text whose words are not broken at their hyphens: commands, UUIDs.

@@ -8,9 +8,10 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 20.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = 40.0;
+// Two rows of text. A narrow page has larger letters (report.css), which must not touch each other or the lowest tick.
+const BOTTOM: f64 = 50.0;
 
 /// One of the eleven engine colours, which are the same as on the screens; grey for `None`.
 pub(super) fn colour(number: Option<usize>) -> String {
@@ -97,7 +98,7 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
         );
     }
     for tick in &fx.ticks {
-        let (at, below) = (px(*tick), height - BOTTOM + 16.0);
+        let (at, below) = (px(*tick), height - BOTTOM + 21.0);
         let _ = write!(
             svg,
             "<text class=\"tick\" x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{}</text>",
@@ -108,7 +109,7 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
         svg,
         "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
         WIDTH - RIGHT,
-        height - 6.0,
+        height - 5.0,
         x.name
     );
     for s in series {

@@ -84,7 +84,7 @@ impl Throwaway {
     /// Resumes an interrupted fix and does nothing else, because the fix that it must undo is never applied.
     pub(crate) fn resume(&self) -> Output {
         let resumed = self.fix(RESUME);
-        assert_eq!(resumed.status.code(), Some(1), "{}", err(&resumed));
+        assert_eq!(resumed.status.code(), Some(3), "{}", err(&resumed));
         assert!(err(&resumed).contains("nothing to undo"), "{}", err(&resumed));
         resumed
     }

@@ -11,7 +11,7 @@ use std::cell::Cell;
 fn a_failing_cuda_call_is_a_sentence() {
     let Some((_folder, model, built)) = setting() else { return };
     let cases: [(Engine, &str, &[&str]); 10] = [
-        (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--gpu"]),
+        (Engine::Mmap, "cuMemAlloc_v2:2", &["allocating", "are free", "--target"]),
         (Engine::Pread, "cuMemAlloc_v2:2", &["allocating", "8 GiB", "are free"]),
         (Engine::Odirect, "cuMemAlloc_v2:2", &["are free"]),
         (Engine::GdsSlab, "cuMemAlloc_v2:2", &["are free"]),
@@ -205,7 +205,7 @@ fn a_model_larger_than_the_gpu_is_an_error_and_not_a_crash() {
     let Some((_folder, model, built)) = setting() else { return };
     for engine in ENGINES {
         let outcome = run_with(&built, &gpu_order(engine.clone(), &model), &[("STANDIN_CUDA_TOTAL_BYTES", "1000000")]);
-        assert!(outcome.error().contains("977 KiB free: choose another GPU with --gpu"), "{}", outcome.error());
+        assert!(outcome.error().contains("977 KiB free: choose another GPU with --target"), "{}", outcome.error());
         // The free memory may be fragmented.
         let outcome = run_with(&built, &gpu_order(engine, &model), &[("STANDIN_CUDA_FAIL", "cuMemAlloc_v2:2")]);
         assert!(outcome.error().contains("too little free memory"), "{}", outcome.error());

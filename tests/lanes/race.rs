@@ -67,7 +67,7 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
     assert!(told["tried"].as_array().unwrap().len() > 5 && told["verified"] == true, "{told}");
     assert!(told["best_wall_ns"].as_u64().unwrap() > 0 && told["default_wall_ns"].as_u64().unwrap() > 0);
     let command = told["command"].as_str().unwrap();
-    assert!(command.starts_with("gds-top bench ") && command.contains("--engine pread --cache as-is --gpu host"));
+    assert!(command.starts_with("gds-top bench ") && command.contains("--engine pread --cache as-is --target host"));
     let reasons = told["reasons"].as_array().unwrap();
     assert!(reasons.iter().any(|r| r.as_str().unwrap().contains("block_bytes")), "{reasons:?}");
     // An engine without settings is a usage error.

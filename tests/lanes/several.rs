@@ -363,7 +363,7 @@ fn a_gpu_that_is_not_there_is_refused_and_nothing_takes_its_place() {
         let out = program(&["load", text(folder.path()), "--engine", "pread", "--gpu", gpu], &env);
         let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
         assert_eq!(out.status.code(), Some(3), "{gpu}: {said}");
-        assert!(said.contains("there is no GPU") && said.contains("pass one of them with --gpu"), "{gpu}: {said}");
+        assert!(said.contains("there is no GPU") && said.contains("pass one of them with --target"), "{gpu}: {said}");
         assert!(!said.contains("would be divided among"), "{gpu}: {said}");
     }
 }

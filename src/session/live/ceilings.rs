@@ -45,7 +45,7 @@ fn measure(
         let Some(path) = model.or(models.first()).map(|m| m.path.to_string_lossy().into_owned()) else { break };
         let mut arguments = vec!["__ceilings", path.as_str()];
         if let Some(gpu) = gpu {
-            arguments.extend(["--gpu", gpu.as_str()]);
+            arguments.extend(["--target", gpu.as_str()]);
         }
         if model.is_none() {
             arguments.push("--copies-only");

@@ -36,7 +36,7 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<T
 /// The targets among these devices.
 fn on_gpus(devices: Result<Vec<CudaInfo>, String>, choices: &[GpuChoice]) -> Result<Vec<Target>, String> {
     let devices =
-        devices.map_err(|error| format!("no GPU can be used: {error}; pass --gpu host to use host memory"))?;
+        devices.map_err(|error| format!("no GPU can be used: {error}; pass --target host to use host memory"))?;
     let chosen = choices.iter().map(|choice| chosen(choice, &devices)).collect::<Result<Vec<_>, _>>()?;
     Ok(chosen.into_iter().flatten().collect())
 }
@@ -47,7 +47,7 @@ pub(super) fn that_take_parts(bus: &Bus, mut engines: Vec<Engine>, models: usize
     if models == 1 && targets > 1 {
         for engine in engines.iter().filter(|engine| engine.is_outside()) {
             let why = format!(
-                "an external loader cannot load a part of a model, and this model would be divided among {targets} targets; select one target with --gpu"
+                "an external loader cannot load a part of a model, and this model would be divided among {targets} targets; select one target with --target"
             );
             bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
         }
@@ -72,7 +72,7 @@ fn chosen(choice: &GpuChoice, devices: &[CudaInfo]) -> Result<Vec<Target>, Strin
             _ => "of any kind".to_owned(),
         };
         return Err(format!(
-            "there is no GPU {asked}: CUDA lists {}; pass one of them with --gpu, or 'host' for host memory",
+            "there is no GPU {asked}: CUDA lists {}; pass one of them with --target, or 'host' for host memory",
             have.join(" and ")
         ));
     }

@@ -34,7 +34,7 @@ pub(super) fn lines(
     let Some(cufile) = cufile.filter(|_| settings.on(KvSetting::Async)) else { return Ok(Vec::new()) };
     if !device.is_gpu() {
         return Err(wrong(format!(
-            "asynchronous transfers need a CUDA stream, but the target is host memory: select a GPU with --gpu; {ABORTED}"
+            "asynchronous transfers need a CUDA stream, but the target is host memory: select a GPU with --target; {ABORTED}"
         )));
     }
     let refused = |doing: &str, error: &Error| LoadError::CuFile(format!("{}; {ABORTED}", explain(doing, error)));
