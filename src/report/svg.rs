@@ -7,7 +7,7 @@ use crate::text::markup;
 use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 76.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 10.0;
 // Two rows of text. A narrow page has larger letters (report.css), which must not touch each other or the lowest tick.
