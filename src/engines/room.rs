@@ -11,8 +11,7 @@ pub(crate) fn check(device: &Device, needs: u64) -> Result<(), LoadError> {
     let (has, free, advice) = match device {
         Device::Cuda(cuda) => {
             let Some(free) = free_gpu_bytes(device) else { return Ok(()) };
-            let advice =
-                "choose another GPU with --target, divide the model among several (--target 0,1), or choose a smaller model";
+            let advice = "choose another GPU with --target, divide the model among several (--target 0,1), or choose a smaller model";
             (free, format!("{} has {} free", cuda.info().name, units::bytes(free)), advice)
         }
         Device::Host => match (free_host_bytes(), cgroup_limit()) {
