@@ -8,7 +8,7 @@ use super::terminal::headless_options;
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
-use crate::core::{FixId, FixPlan, FixProgress, FixStage, OpenPlan};
+use crate::core::{CheckId, FixId, FixPlan, FixProgress, FixStage, OpenPlan, Status};
 use crate::fixes::{self, Ended, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
@@ -165,7 +165,9 @@ impl Work<'_> {
             return print_json(&serde_json::json!({"plans": chosen}));
         }
         if chosen.is_empty() {
-            note("nothing to fix: no check that can be fixed here warns or fails");
+            if order.ids.is_empty() {
+                note("nothing to fix: no check that can be fixed here warns or fails");
+            }
             return FINE;
         }
         let mut status = FINE;
@@ -214,6 +216,12 @@ impl Work<'_> {
             {
                 note(&format!("no check needs {id} here; it is shown because it was named"));
                 found.push(plan);
+            }
+            if found.is_empty()
+                && let Some(check) = id.parse().ok().and_then(|known: FixId| passed(known, report))
+            {
+                note(&format!("{id}: nothing to fix, the check {check} passes"));
+                continue;
             }
             if found.is_empty() {
                 return Err(unknown(id, &plans));
@@ -311,6 +319,15 @@ fn newest_first(ids: &[FixId], applied: &[Entry]) -> Vec<FixId> {
     ids.sort_by_key(|id| age(*id));
     ids.dedup();
     ids
+}
+
+/// The check of a fix, if it passes.
+fn passed(id: FixId, report: &Report) -> Option<CheckId> {
+    let check = fixes::check_of(id);
+    report
+        .finding(check)
+        .filter(|finding| matches!(finding.status, Status::Pass | Status::Info))
+        .map(|finding| finding.id)
 }
 
 fn unknown(id: &str, plans: &[FixPlan]) -> String {

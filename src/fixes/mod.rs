@@ -58,7 +58,7 @@ pub use error::FixError;
 pub use interrupted::{interrupted, recover, recover_with};
 pub use journal::{CommandRun, CommandState, Entry, Journal, Stage, Written};
 pub use place::Place;
-pub use plans::{plan, plan_by_id};
+pub use plans::{check_of, plan, plan_by_id};
 pub use preview::preview;
 pub use resume::take_up;
 pub use setup::{Done, SetUp};

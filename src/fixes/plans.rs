@@ -23,10 +23,16 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     out
 }
 
+/// The check that a fix is for.
+#[must_use]
+pub fn check_of(id: FixId) -> CheckId {
+    spec::of(id).check
+}
+
 /// The plan of a fix, even if no check needs it. `None` if there is nothing to change on the machine.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
-    for_id(root, report, id, spec::of(id).check)
+    for_id(root, report, id, check_of(id))
 }
 
 /// The plan of a fix for the check `check`.

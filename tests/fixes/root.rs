@@ -24,6 +24,9 @@ fn a_fix_is_previewed_applied_read_back_listed_and_taken_back_on_a_throw_away_ro
     assert_eq!(fs::read_to_string(&record).unwrap(), "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n");
     assert_eq!(fs::metadata(&record).unwrap().mode() & 0o7777, 0o644);
     assert!(out(&root.fix(&["--list"])).contains("udev-record  applied"));
+    let image = root.image();
+    assert!(root.fix(&["udev-record", "--yes"]).status.success(), "there is nothing left to fix");
+    assert_eq!(root.image(), image);
     let undone = root.fix(&["--undo", "udev-record"]);
     assert!(undone.status.success(), "{}", err(&undone));
     assert_eq!(root.image(), before, "undo leaves no trace, not even a journal");
