@@ -338,8 +338,9 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
             start_ns: now_ns,
             end_ns: now_ns,
             object: gpu as u64,
-            // Bytes read, and unaligned reads.
+            // Bytes read and written, and unaligned reads.
             size: counter(2),
+            offset: counter(15),
             base: counter(10),
             // Reads with p2pdma, nvidia-fs and POSIX, and all reads. Then writes on the three routes.
             extra: [counter(7), counter(8), counter(9), counter(6), counter(20), counter(21), counter(22)],

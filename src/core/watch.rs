@@ -396,6 +396,9 @@ pub struct RouteStatistics {
     /// The bytes of the reads that were counted by route. Some versions do not include batch entries.
     #[serde(default)]
     pub read_bytes: u64,
+    /// The bytes of the writes that were counted by route. 0 in earlier recordings.
+    #[serde(default)]
+    pub written_bytes: u64,
     /// The bytes of all reads, without batches and streams. The fields from here on are 0 in earlier recordings.
     #[serde(default)]
     pub all_read_bytes: u64,

@@ -5,9 +5,8 @@
 use super::context::{EngineContext, Loaded};
 use super::cufile::CuFile;
 use super::error::LoadError;
-use super::route::Made;
 use super::{files, gds_slab, odirect, pread};
-use crate::core::{AutoChoice, AutoReason, CacheState, Engine, LaneOrder, Route, Setting, Target};
+use crate::core::{AutoChoice, AutoReason, CacheState, Engine, LaneOrder, Made, Route, Setting, Target};
 use crate::device::{Device, DeviceMemory};
 use cufile_ffi::FileHandle;
 use std::path::Path;
@@ -85,7 +84,7 @@ pub(super) fn prove_route(cufile: &CuFile, device: &Device, order: &LaneOrder) -
     let memory = Arc::new(DeviceMemory::allocate(device, 64 << 10).ok()?);
     let before = cufile.counts();
     let bytes = handle.read_at(&memory, 0, super::blocks::PAGE.min(shard.file_bytes) as usize, 0).ok()?;
-    let counts = cufile.route(before, cufile.counts(), Made { transfers: 1, bytes: bytes as u64 });
+    let counts = cufile.route(before, cufile.counts(), &Made::exactly(1, bytes as u64));
     counts.proven.then_some(counts.route)
 }
 

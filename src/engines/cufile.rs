@@ -1,9 +1,8 @@
 //! The open cuFile driver of a run, and the route according to its statistics.
 
 use super::error::LoadError;
-use super::route::{Counted, Made};
 use super::settings::Chosen;
-use crate::core::{Access, Route, RouteCounts, Setting, Target, units};
+use crate::core::{Access, Counted, Made, Route, RouteCounts, Setting, Target, units};
 use cufile_ffi::{Driver, Library, OpenOptions, Search, Version, values};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -104,7 +103,13 @@ impl TransferCounts {
             all: batch.iter().fold(self.alone.saturating_sub(before.alone), |all, more| all.saturating_add(*more)),
             all_bytes: self.alone_bytes.saturating_sub(before.alone_bytes).saturating_add(batch_bytes),
             nvidia_fs_loaded: super::nvfs::is_loaded(),
-            gpus: self.by_gpu.iter().zip(&before.by_gpu).filter(|(after, before)| after > before).count(),
+            // nvidia-fs may count the entries of batches in another line.
+            nvidia_fs_reads: self
+                .module
+                .filter(|_| batch == [0; 3])
+                .zip(before.module)
+                .map(|(after, before)| after.saturating_sub(before)),
+            gpus: Some(self.by_gpu.iter().zip(&before.by_gpu).filter(|(after, before)| after > before).count()),
         };
         if counted.by_route != [0; 3] {
             return (counted, "cuFile level-3 statistics");
@@ -227,15 +232,14 @@ impl CuFile {
         counts
     }
 
-    /// The route of the transfers between two readings of the counters. It is proven only if they have all that was made.
+    /// The route of the transfers between two readings of the counters. It is proven only if they have exactly the
+    /// transfers that were made.
     #[must_use]
-    pub fn route(&self, before: TransferCounts, after: TransferCounts, made: Made) -> RouteCounts {
+    pub fn route(&self, before: TransferCounts, after: TransferCounts, made: &Made) -> RouteCounts {
         let unread = before.unread || after.unread;
         let module = after.module.zip(before.module).map(|(after, before)| after.saturating_sub(before));
         // If the first reading failed, earlier counts are unknown and belong to other transfers.
-        let (mut counted, source) = after.since(if unread { after } else { before });
-        counted.all = counted.all.max(made.transfers);
-        counted.all_bytes = counted.all_bytes.max(made.bytes);
+        let (counted, source) = after.since(if unread { after } else { before });
         let name = after.access.name();
         if self.host_target {
             return RouteCounts {
@@ -254,7 +258,7 @@ impl CuFile {
                 proven: true,
             };
         }
-        if let Some(route) = counted.route(source) {
+        if let Some(route) = counted.route(made, source) {
             return route;
         }
         let why = match &self.statistics {

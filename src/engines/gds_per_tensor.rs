@@ -92,7 +92,7 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         ],
         auto_choice: None,
         notes,
-        route: Some(cufile.route(counts, cufile.counts(), tries.made())),
+        route: Some(cufile.route(counts, cufile.counts(), &tries.made())),
     })
 }
 

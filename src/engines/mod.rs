@@ -37,7 +37,6 @@ pub mod probe_read;
 pub mod protocol;
 mod readers;
 mod room;
-mod route;
 mod second_try;
 mod settings;
 mod slab;
@@ -51,7 +50,6 @@ pub use lane::run_lane;
 pub use nvfs::nvfs_reads;
 pub use parent::{ENV_SESSION, end_with_parent};
 pub use pread::pread_settings;
-pub use route::Made;
 
 // Parts from which other modules build their runs.
 pub(crate) use crate::models::plan::Block;

@@ -10,8 +10,7 @@ use super::files;
 use super::gds_per_tensor::on_pages_of_their_own;
 use super::nixl_library::named;
 use super::nixl_requests::{Requests, in_parts, together as grouped};
-use super::route::Made;
-use crate::core::{Note, Phase, Setting, units};
+use crate::core::{Made, Note, Phase, Setting, units};
 use crate::device::{Device, DeviceMemory};
 use crate::models::plan::Block;
 use nixl_ffi::{Agent, Memory, Operation, Part};
@@ -141,8 +140,8 @@ pub(super) fn load(context: &EngineContext<'_>) -> Result<Loaded, LoadError> {
         notes,
         route: context.cufile.zip(counts.zip(after)).map(|(cufile, (before, after))| {
             // The plugin divides transfers; their number is not known here.
-            let made = Made { transfers: 1, bytes: model.tensors.iter().map(|tensor| tensor.bytes).sum() };
-            cufile.route(before, after, made)
+            let made = Made::at_least(1, model.tensors.iter().map(|tensor| tensor.bytes).sum());
+            cufile.route(before, after, &made)
         }),
     })
 }

@@ -2,8 +2,7 @@
 //! child process because it opens CUDA and libcufile. It only reads.
 
 use super::probe::{answer, with_own_log};
-use super::route::Counted;
-use crate::core::{Access, RouteCounts, units::MIB};
+use crate::core::{Access, Counted, Made, RouteCounts, units::MIB};
 use crate::device::{CudaDevice, Device, DeviceMemory};
 use cufile_ffi::stats::GpuCounters;
 use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
@@ -92,7 +91,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     } else {
         Some(driver.register(&memory, 0, memory.len(), 0).map_err(refused("register"))?)
     };
-    let before = counts(&driver, statistics);
+    let before = (counts(&driver, statistics), super::nvfs::nvfs_reads());
     let (mut done, mut reads) = (0, 0);
     while done < bytes {
         let length = CHUNK_BYTES.min(bytes - done) as usize;
@@ -107,7 +106,8 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
         done += got as u64;
         reads += 1;
     }
-    let route = route(before, counts(&driver, statistics), (reads, done), super::nvfs::is_loaded());
+    let after = (counts(&driver, statistics), super::nvfs::nvfs_reads());
+    let route = route(before, after, &Made::exactly(reads, done), super::nvfs::is_loaded());
     drop(registered);
     drop(handle);
     Ok(
@@ -117,6 +117,8 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
 
 /// The reads with nvidia-fs, P2PDMA and POSIX calls on each GPU of this process, and their bytes.
 type Counts = Option<Vec<([u64; 3], u64)>>;
+/// The counters of the library, and the reads of all processes that nvidia-fs counted.
+type Reading = (Counts, Option<u64>);
 
 fn counts(driver: &Driver, on: bool) -> Counts {
     let stats = driver.stats_l3().ok().filter(|_| on)?;
@@ -125,8 +127,9 @@ fn counts(driver: &Driver, on: bool) -> Counts {
 }
 
 /// The route of the reads between two readings of the counters. `None` if the library has no counters.
-fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_loaded: bool) -> Option<RouteCounts> {
-    let (before, after) = (before?, after?);
+fn route(before: Reading, after: Reading, made: &Made, nvidia_fs_loaded: bool) -> Option<RouteCounts> {
+    let nvidia_fs_reads = after.1.zip(before.1).map(|(after, before)| after.saturating_sub(before));
+    let (before, after) = (before.0?, after.0?);
     let since = after.iter().enumerate().map(|(gpu, (reads, bytes))| {
         let (reads_before, bytes_before) = before.get(gpu).copied().unwrap_or_default();
         let reads: [u64; 3] = std::array::from_fn(|n| reads[n].saturating_sub(reads_before[n]));
@@ -137,12 +140,13 @@ fn route(before: Counts, after: Counts, (all, all_bytes): (u64, u64), nvidia_fs_
         access: Access::Read,
         by_route: [0, 1, 2].map(|n| used.iter().fold(0, |sum: u64, (reads, _)| sum.saturating_add(reads[n]))),
         bytes: used.iter().fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes)),
-        all,
-        all_bytes,
+        all: 0,
+        all_bytes: 0,
         nvidia_fs_loaded,
-        gpus: used.len(),
+        nvidia_fs_reads,
+        gpus: Some(used.len()),
     };
-    counted.route("cuFile level-3 statistics of a test read")
+    counted.route(made, "cuFile level-3 statistics of a test read")
 }
 
 /// The path itself if it is a file. For a directory it is the first model file, otherwise the first file that is
@@ -192,8 +196,9 @@ mod tests {
     #[test]
     fn the_route_is_proven_by_reads_that_are_all_counted_and_no_reads_are_no_proof() {
         let one = |reads: [u64; 3], bytes: u64| Some(vec![(reads, bytes)]);
-        let proven_route = |before, after, all| {
-            route(before, after, all, true).map(|proven_route| (proven_route.route, proven_route.proven))
+        let proven_route = |before, after, (reads, bytes)| {
+            let made = Made::exactly(reads, bytes);
+            route((before, None), (after, None), &made, true).map(|found| (found.route, found.proven))
         };
         assert_eq!(proven_route(one([0; 3], 0), one([0; 3], 0), (4, 4096)), None);
         assert_eq!(proven_route(None, one([1; 3], 9), (3, 9)), None);

@@ -2,8 +2,7 @@
 
 use super::error::{LoadError, explain};
 use super::files;
-use super::route::Made;
-use crate::core::Note;
+use crate::core::{Made, Note};
 use crate::device::DeviceMemory;
 use cufile_ffi::Error;
 use std::path::Path;
@@ -38,12 +37,10 @@ impl SecondTries {
         Self { reads, bytes, failed, repeated_bytes, first_failure: Mutex::new(None) }
     }
 
-    /// The reads that cuFile made.
+    /// The reads that cuFile made. A read that moved only a part was continued with another one.
     pub(super) fn made(&self) -> Made {
-        Made {
-            transfers: (self.reads as u64).saturating_sub(self.repeated()),
-            bytes: self.bytes.saturating_sub(self.repeated_bytes.load(Ordering::Relaxed)),
-        }
+        let bytes = self.bytes.saturating_sub(self.repeated_bytes.load(Ordering::Relaxed));
+        Made::at_least((self.reads as u64).saturating_sub(self.repeated()), bytes)
     }
 
     /// Reads the missing bytes with `pread` and copies them to the target. At most an eighth of all reads are

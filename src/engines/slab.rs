@@ -227,7 +227,7 @@ impl<'a> Slab<'a> {
             settings,
             auto_choice: None,
             notes,
-            route: Some(self.cufile.route(self.counts, self.cufile.counts(), self.tries.made())),
+            route: Some(self.cufile.route(self.counts, self.cufile.counts(), &self.tries.made())),
         })
     }
 }

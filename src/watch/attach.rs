@@ -280,7 +280,7 @@ impl Attached {
         if let Some(seen) = &mut report.attached {
             seen.processes = processes;
         }
-        routes::decide(&mut report, self.machine());
+        routes::decide(&mut report, self.tally.requested_bytes(), self.machine());
         report
     }
 }

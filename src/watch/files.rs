@@ -71,6 +71,8 @@ pub(super) struct File {
     pub(super) path: String,
     reads: Transfers,
     writes: Transfers,
+    /// The requested bytes of transfers that did not fail and were not empty.
+    requested_bytes: u64,
     registrations: u64,
     failed_registrations: u64,
     /// Number of descriptors with and without O_DIRECT.
@@ -100,6 +102,7 @@ impl File {
             path,
             reads: Transfers::default(),
             writes: Transfers::default(),
+            requested_bytes: 0,
             registrations: 0,
             failed_registrations: 0,
             direct: [0; 2],
@@ -130,6 +133,7 @@ impl File {
 
     /// Counts a submitted transfer.
     pub(super) fn submit(&mut self, transfer: &Transfer) {
+        self.requested_bytes = self.requested_bytes.saturating_add(transfer.size);
         let counts = self.counts(transfer.write);
         counts.count += 1;
         counts.batched += u64::from(transfer.how == How::Batch);
@@ -147,9 +151,15 @@ impl File {
         counts.bytes = counts.bytes.saturating_add(bytes);
         if bytes == 0 {
             transfer.habits(counts, |count| *count = count.saturating_sub(1));
+            self.requested_bytes = self.requested_bytes.saturating_sub(transfer.size);
         } else if !transfer.write {
             self.read_tensors(transfer.offset, bytes);
         }
+    }
+
+    /// The bytes that were requested in transfers that moved bytes, or that may have moved some.
+    pub(super) const fn requested_bytes(&self) -> u64 {
+        self.requested_bytes
     }
 
     const fn counts(&mut self, write: bool) -> &mut Transfers {

@@ -267,7 +267,8 @@ impl Watched {
             process_io: self.outside.io(),
             ..self.tally.report(&totals)
         };
-        routes::decide(&mut report, MachineRoutes::look(self.nvfs_reads_before, self.tally.settings.may_use_p2pdma));
+        let machine = MachineRoutes::look(self.nvfs_reads_before, self.tally.settings.may_use_p2pdma);
+        routes::decide(&mut report, self.tally.requested_bytes(), machine);
         report
     }
 }

@@ -1,6 +1,8 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
-use crate::core::{self, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile};
+use crate::core::{
+    self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile,
+};
 use std::path::Path;
 
 /// The route counters of the machine while a program runs.
@@ -48,26 +50,46 @@ impl MachineRoutes {
     }
 }
 
-/// Sets the route of every file.
-pub(super) fn decide(report: &mut WatchReport, machine: MachineRoutes) {
+/// Sets the route of every file. `requested_bytes` are those of all transfers: libcufile may count a read past the end
+/// of a file with the bytes that were requested.
+pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: MachineRoutes) {
+    let moved = |file: &WatchedFile| file.reads.bytes.saturating_add(file.writes.bytes);
+    let bytes = report.files.iter().map(moved).fold(0, u64::saturating_add);
     let transfers = report.transfers();
-    let statistics = report.statistics;
-    // Some versions do not count the bytes of batch entries. Then the route of a program with batches is not proven.
-    let read_bytes = report.files.iter().map(|file| file.reads.bytes).fold(0, u64::saturating_add);
-    let counted = |seen: RouteStatistics| seen.read_bytes >= read_bytes;
-    let is_complete = statistics.is_some_and(counted) && report.lost_events == 0;
+    let made = Made { transfers: transfers..=transfers, bytes: bytes..=requested_bytes.max(bytes) };
+    let is_complete = report.lost_events == 0 && report.uncounted == 0;
+    let shown = report.statistics.map(|seen| shown_by(seen, is_complete, &made, machine));
     for file in &mut report.files {
-        (file.route, file.proof) = route_of(file, statistics.map(|seen| (seen, is_complete)), transfers, machine);
+        (file.route, file.proof) = route_of(file, shown, machine);
         file.proven = matches!(file.proof, RouteProof::Statistics);
     }
 }
 
-fn route_of(
-    file: &WatchedFile,
-    statistics: Option<(RouteStatistics, bool)>,
-    transfers: u64,
-    machine: MachineRoutes,
-) -> (Route, RouteProof) {
+/// The route that the statistics of libcufile prove for all transfers, or the reason why they prove none.
+fn shown_by(seen: RouteStatistics, is_complete: bool, made: &Made, machine: MachineRoutes) -> (Route, RouteProof) {
+    // Some versions do not count the bytes of batch entries. Then the route of a program with batches is not proven.
+    let counted = Counted {
+        access: Access::Read,
+        by_route: [seen.nvfs, seen.p2pdma, seen.posix],
+        bytes: seen.read_bytes.saturating_add(seen.written_bytes),
+        all: 0,
+        all_bytes: 0,
+        nvidia_fs_loaded: machine.has_nvidia_fs,
+        nvidia_fs_reads: machine.nvfs_reads.filter(|_| seen.batch_entries == 0 && seen.writes == 0),
+        gpus: None,
+    };
+    if counted.by_route.iter().filter(|count| **count > 0).count() > 1 {
+        return (Route::None, RouteProof::MixedStatistics);
+    }
+    match counted.route(made, "") {
+        Some(found) if found.proven && is_complete && seen.missing_processes == 0 => {
+            (found.route, RouteProof::Statistics)
+        }
+        _ => (Route::None, RouteProof::Nothing),
+    }
+}
+
+fn route_of(file: &WatchedFile, shown: Option<(Route, RouteProof)>, machine: MachineRoutes) -> (Route, RouteProof) {
     let (count, failed) = (file.reads.count + file.writes.count, file.reads.errors + file.writes.errors);
     if count == 0 {
         return (Route::None, RouteProof::NoTransfer);
@@ -78,25 +100,10 @@ fn route_of(
     if file.moved() == 0 {
         return (Route::None, RouteProof::NoTransfer);
     }
-    if let Some((seen, is_complete)) = statistics {
-        let routes = [(Route::P2pdma, seen.p2pdma), (Route::Nvfs, seen.nvfs), (Route::Compat, seen.posix)];
-        let mut taken = routes.into_iter().filter(|(_, count)| *count > 0);
-        match (taken.next(), taken.next()) {
-            // libcufile divides transfers, so it may count more transfers than the program made. If it counts fewer,
-            // the statistics are incomplete. Direct reads by nvidia-fs require the module.
-            (Some((route, counted)), None)
-                if counted >= transfers
-                    && seen.missing_processes == 0
-                    && is_complete
-                    && (route != Route::Nvfs || machine.has_nvidia_fs) =>
-            {
-                return (route, RouteProof::Statistics);
-            }
-            (Some(_), Some(_)) => return (Route::None, RouteProof::MixedStatistics),
-            _ => {}
-        }
+    match shown {
+        Some(shown) if shown.1 != RouteProof::Nothing => shown,
+        _ => machine.route(file.reads.bytes > 0),
     }
-    machine.route(file.reads.bytes > 0)
 }
 
 #[cfg(test)]
@@ -119,10 +126,26 @@ mod tests {
         for (statistics, machine, route, proof) in [
             (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
             (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
+            (Some(RouteStatistics { nvfs: 8, ..seen }), nvfs, Route::Nvfs, RouteProof::Statistics),
+            // A read past the end of the file may be counted with the bytes that were requested.
+            (Some(RouteStatistics { nvfs: 4, read_bytes: 5000, ..seen }), nvfs, Route::Nvfs, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 4, ..seen }), unknown, Route::Nvfs, RouteProof::Statistics),
             (Some(RouteStatistics { nvfs: 3, ..seen }), unknown, Route::None, RouteProof::Nothing),
-            // Inconsistent counters: nvidia-fs without the module, a tie, a majority only by number, and bytes that
-            // were not counted.
+            // Inconsistent counters: nvidia-fs without the module or its own count, a tie, a majority only by number,
+            // bytes that were not counted, and each transfer counted twice with its bytes.
+            (
+                Some(RouteStatistics { nvfs: 4, ..seen }),
+                MachineRoutes { nvfs_reads: Some(0), ..nvfs },
+                Route::None,
+                RouteProof::Nothing,
+            ),
+            (Some(RouteStatistics { nvfs: 4, read_bytes: 8192, ..seen }), unknown, Route::None, RouteProof::Nothing),
+            (
+                Some(RouteStatistics { p2pdma: 8, read_bytes: 4096, written_bytes: 4096, ..seen }),
+                unknown,
+                Route::None,
+                RouteProof::Nothing,
+            ),
             (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::Compat, RouteProof::NoDirectRoute),
             (Some(RouteStatistics { nvfs: 2, posix: 2, ..seen }), unknown, Route::None, RouteProof::MixedStatistics),
             (
@@ -153,18 +176,18 @@ mod tests {
             (None, MachineRoutes { may_use_p2pdma: true, ..bare }, Route::None, RouteProof::Nothing),
         ] {
             let mut report = report(statistics);
-            decide(&mut report, machine);
+            decide(&mut report, 5000, machine);
             let file = &report.files[0];
             assert_eq!((file.route, file.proof), (route, proof), "{statistics:?} {machine:?}");
             assert_eq!(file.proven, proof == RouteProof::Statistics);
         }
         let mut failed = report(Some(RouteStatistics { nvfs: 4, ..seen }));
         failed.files[0].reads.errors = 4;
-        decide(&mut failed, bare);
+        decide(&mut failed, 0, bare);
         assert_eq!(failed.files[0].proof, RouteProof::AllFailed);
         let mut empty = report(Some(RouteStatistics { nvfs: 4, ..seen }));
         empty.files[0].reads.empty = 4;
-        decide(&mut empty, bare);
+        decide(&mut empty, 0, bare);
         assert_eq!(empty.files[0].proof, RouteProof::NoTransfer);
     }
 }

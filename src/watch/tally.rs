@@ -165,6 +165,7 @@ impl Tally {
             add(&mut counted.nvfs, &[nvfs_reads, nvfs_writes]);
             add(&mut counted.posix, &[posix_reads, posix_writes]);
             add(&mut counted.read_bytes, &[gpu.size]);
+            add(&mut counted.written_bytes, &[gpu.offset]);
         }
         self.statistics.insert((group.process, group.record.library()), counted);
     }
@@ -301,6 +302,11 @@ impl Tally {
     fn library_number(&self, process: u32, library: u8) -> Option<usize> {
         let parents = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
         self.library_of.get(&(process, library)).or_else(parents).copied()
+    }
+
+    /// The bytes that the program requested in transfers that did not fail.
+    pub(super) fn requested_bytes(&self) -> u64 {
+        self.files.iter().map(File::requested_bytes).fold(0, u64::saturating_add)
     }
 
     fn failure(&mut self, function: &str, code: i64, errno: i32, file: Option<usize>, later: bool) {

@@ -11,6 +11,8 @@
  * STANDIN_CUFILE_COUNT_BYTES=4096  level 3 counts at most this many bytes of a transfer
  * STANDIN_CUFILE_COUNT_NO_MORE=1   level 1 counts no more transfers and bytes than level 3
  * STANDIN_CUFILE_COUNT_TIMES=2     level 3 counts each transfer this many times
+ * STANDIN_CUFILE_COUNT_BYTES_TIMES=1  level 3 counts the bytes of each transfer this many times; as COUNT_TIMES if it is not set
+ * STANDIN_CUFILE_COUNT_ALL_TIMES=2 level 1 has this many times its numbers
  * STANDIN_CUFILE_COUNT_FROM=-8     counters of level 3 begin at this number
  * STANDIN_CUFILE_COUNT_GPUS=2      level 3 counts every other transfer for another GPU
  * STANDIN_CUFILE_POSIX_EVERY=3     of what that route counts, every third is counted as POSIX
@@ -356,10 +358,11 @@ static void count_route(int direction, ssize_t bytes, uint64_t us)
     }
     if (stats_level > 2 && (at_most <= 0 || level_3++ < at_most)) {
         int at = direction == READ ? 2 : 15;
-        long long times = standin_number("STANDIN_CUFILE_COUNT_TIMES", 1), gpus = standin_number("STANDIN_CUFILE_COUNT_GPUS", 1);
+        long long times = standin_number("STANDIN_CUFILE_COUNT_TIMES", 1), bytes_times = standin_number("STANDIN_CUFILE_COUNT_BYTES_TIMES", times);
+        long long gpus = standin_number("STANDIN_CUFILE_COUNT_GPUS", 1);
         static long long by_gpu;
         uint64_t *one = gpus > 1 && ++by_gpu % 2 == 0 ? other_gpu : gpu;
-        one[at] += moved * times;
+        one[at] += moved * bytes_times;
         one[at + 3] += us;
         one[at + 4] += times;
         one[at + 5 + by] += times;
@@ -811,6 +814,9 @@ static size_t fill(char *out, int level)
         words[READ_OPS] = all;
         words[READ_BYTES] = gpu[2];
     }
+    uint64_t all_times = (uint64_t)standin_number("STANDIN_CUFILE_COUNT_ALL_TIMES", 1);
+    for (size_t word = 0; word < at / 8; word++)
+        ((uint64_t *)out)[word] *= all_times;
     if (level > 1) {
         memcpy(out + at, histograms, sizeof histograms);
         at += sizeof histograms;

@@ -69,13 +69,20 @@ fn a_failed_transfer_takes_no_route_and_a_program_that_does_not_close_the_driver
 #[test]
 fn a_library_that_lies_about_its_routes_proves_none() {
     let Some(place) = Place::new() else { return };
-    let lies: [&[(&str, &str)]; 5] = [
+    let lies: [&[(&str, &str)]; 7] = [
         // The module for this route is not loaded.
         &[("STANDIN_CUFILE_ROUTE", "nvfs")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_READS", "1")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "1")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "2")],
         &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_POSIX_EVERY", "6")],
+        // Each read is counted twice with its bytes.
+        &[
+            ("STANDIN_CUFILE_ROUTE", "p2p"),
+            ("STANDIN_CUFILE_COUNT_TIMES", "2"),
+            ("STANDIN_CUFILE_COUNT_ALL_TIMES", "2"),
+        ],
+        &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES_TIMES", "2")],
     ];
     for lie in lies {
         if lie[0].1 == "nvfs" && std::path::Path::new("/proc/driver/nvidia-fs/stats").exists() {

@@ -63,8 +63,8 @@ fn proven(verdict: &Verdict, route: Route, proof: String) -> Verdict {
 
 /// The verdict after a test read with compat mode forbidden and, if that failed, one with compat mode allowed.
 ///
-/// If libcufile has counters, they decide. Otherwise (before 1.20), a read that works with compat mode forbidden is
-/// direct, and a read that needs compat mode is not.
+/// If libcufile has counters, they decide. Otherwise, a read that needs compat mode is not direct, and a read that works
+/// with compat mode forbidden proves only the routes that libcufile never counts.
 #[must_use]
 pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) -> Verdict {
     match (strict, allowed) {
@@ -80,9 +80,10 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
             let direct = [verdict.route, verdict.possible].into_iter().find(|route| route.is_direct());
             let proof = format!("a read of {} from {file} worked with compat mode forbidden", units::bytes(*bytes));
             match direct {
-                Some(route) => proven(verdict, route, proof),
-                // The read was direct, but neither libcufile nor the checks show which route it used.
-                None => Verdict { proof: format!("{proof}, on a route without counters"), ..verdict.clone() },
+                // libcufile has no counters of these routes.
+                Some(route @ (Route::Rdma | Route::C2c)) => proven(verdict, route, proof),
+                // A library without counters, or a route that neither libcufile nor the checks show.
+                _ => Verdict { proof: format!("{proof}, on a route without counters"), ..verdict.clone() },
             }
         }
         (Trial::Refused { error }, Some(Trial::Worked { file, bytes, counts })) => {

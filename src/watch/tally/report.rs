@@ -94,6 +94,7 @@ impl Tally {
             nvfs: a.nvfs.saturating_add(b.nvfs),
             posix: a.posix.saturating_add(b.posix),
             read_bytes: a.read_bytes.saturating_add(b.read_bytes),
+            written_bytes: a.written_bytes.saturating_add(b.written_bytes),
             all_read_bytes: a.all_read_bytes.saturating_add(b.all_read_bytes),
             all_written_bytes: a.all_written_bytes.saturating_add(b.all_written_bytes),
             batch_read_bytes: a.batch_read_bytes.saturating_add(b.batch_read_bytes),

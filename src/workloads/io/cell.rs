@@ -3,10 +3,10 @@
 use super::content::{self, Places};
 use super::order::GridOrder;
 use super::slots::Mover;
-use crate::core::{Access, CellKey, CellResult, Pattern, Percentiles, units};
+use crate::core::{Access, CellKey, CellResult, Made, Pattern, Percentiles, units};
 use crate::device::Device;
+use crate::engines::cpu_ns;
 use crate::engines::cufile::CuFile;
-use crate::engines::{Made, cpu_ns};
 use crate::trust;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         setup_ns,
         route: counter
             .zip(counted)
-            .map(|(cufile, before)| cufile.route(before, counts(cufile), Made { transfers: operations, bytes })),
+            .map(|(cufile, before)| cufile.route(before, counts(cufile), &Made::at_least(operations, bytes))),
         checked_bytes: done.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
         verified: done.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
         error: None,

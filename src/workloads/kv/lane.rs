@@ -19,14 +19,14 @@ use super::store::{self, Limit};
 use super::verify;
 use super::work::{self, Done, Equipment};
 use crate::core::{
-    Access, Fallback, LaneOrder, LaneStage, LogLevel, NixlPlugin, Note, RunResult, Span, WorkloadResult, units,
+    Access, Fallback, LaneOrder, LaneStage, LogLevel, Made, NixlPlugin, Note, RunResult, Span, WorkloadResult, units,
 };
 use crate::device::{Device, DeviceMemory};
 use crate::engines::cufile::CuFile;
 use crate::engines::nixl_library::{Nixl, if_bytes_differ};
 use crate::engines::protocol::LaneMessage;
 use crate::engines::{
-    Counters, EngineContext, LoadError, Made, Peaks, Sender, SetupParts, check_room, cpu_ns, lane_process, open_device,
+    Counters, EngineContext, LoadError, Peaks, Sender, SetupParts, check_room, cpu_ns, lane_process, open_device,
     pinned_shortage, send_spans, verify_run, with_progress,
 };
 use std::path::PathBuf;
@@ -279,10 +279,13 @@ fn measure(
     // If every transfer fell back, cuFile moved no bytes, so there is no route.
     let fell_back: u64 = fallbacks.iter().map(|fall| fall.operations).sum();
     let by_cufile = context.cufile.filter(|_| Fallback::staged(&fallbacks) < done.operations.len() as u64);
-    // The bytes of transfers that fell back are not counted separately. If there are any, only the totals of the library
-    // are compared.
-    let made = Made { transfers: u64::from(fell_back == 0), bytes: if fell_back == 0 { result.bytes } else { 0 } };
-    result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), made));
+    let made = match (fell_back, shared.method) {
+        (0, Method::Gds) => Made::at_least(done.operations.len() as u64, result.bytes),
+        (0, _) => Made::at_least(1, result.bytes),
+        // The bytes of transfers that fell back are not counted separately.
+        _ => Made { transfers: 1..=u64::MAX, bytes: 1..=result.bytes },
+    };
+    result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), &made));
     result.notes.extend(notes(shared, &done, concurrent_writes.as_ref(), &fallbacks, wall_ns));
     result.notes.extend(pool.map(Pool::note));
     let reached = |fault| fallbacks.iter().any(|fall| fall.provoked && fall.reason == fault);
