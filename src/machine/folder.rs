@@ -22,6 +22,8 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: u32 = 40;
 /// Maximum size in bytes of a JSON file next to `files/`.
 const MAX_JSON_BYTES: u64 = 16 << 20;
+/// Maximum number of entries of a folder. Each of them can be a device or a process whose files are read.
+const MAX_ENTRIES: usize = 16_384;
 /// Maximum number of JSON values in one file. An empty value takes 2 bytes in the file and up to 100 bytes in memory.
 const MAX_JSON_VALUES: usize = 500_000;
 
@@ -204,10 +206,14 @@ impl Folder {
             .filter_map(Result::ok)
             .map(|entry| OsString::from_vec(entry.file_name().to_bytes().to_vec()).to_string_lossy().into_owned())
             .filter(|name| name != "." && name != "..")
+            .take(MAX_ENTRIES + 1)
             .map(|name| name.strip_suffix(".denied").map_or(name.clone(), str::to_owned))
             .collect();
         names.sort();
         names.dedup();
+        if names.len() > MAX_ENTRIES {
+            return Err(Unread::Failed(format!("it has more than {MAX_ENTRIES} entries")));
+        }
         Ok(names)
     }
 

@@ -6,6 +6,7 @@ mod boot;
 mod capture;
 mod command;
 mod confidential;
+mod container;
 mod cuda;
 mod cufile_probe;
 mod disks;
@@ -49,6 +50,7 @@ pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
+pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, cufile_wheel, nvidia_driver};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows};
@@ -71,7 +73,7 @@ pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{SecureBoot, Signature, is_signature_rejection, secure_boot, signature};
 pub use summary::{
-    Container, container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
+    container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
 };
 pub use symbols::SYMBOLS;
 pub use unread::{Denial, Unread};

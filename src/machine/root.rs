@@ -1,6 +1,7 @@
 //! `Root` is one view of a machine. It has the same methods for the live machine and for a captured one.
 
 use super::command::{self, CommandOutput};
+use super::container::Container;
 use super::cufile_probe;
 use super::folder::Folder;
 use super::libcufile::LibcufileFacts;
@@ -20,6 +21,29 @@ use std::time::Duration;
 
 /// Maximum size in bytes of a file that a view reads. Larger files give [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
+/// Smaller maximum sizes of files below these folders. The list of processors has 1.3 MiB for 896 of them, and a node
+/// with 10 000 mounts lists them in 2 MiB. Attributes of sysfs have one page.
+const MAX_BYTES_BELOW: [(&str, u64); 9] = [
+    ("/proc/cpuinfo", 4 << 20),
+    ("/proc/self/mountinfo", 4 << 20),
+    ("/proc/net", 1 << 20),
+    ("/proc", 128 << 10),
+    ("/sys", 128 << 10),
+    ("/etc/os-release", 64 << 10),
+    ("/etc", 1 << 20),
+    ("/run", 1 << 20),
+    ("/boot", 1 << 20),
+];
+/// Maximum number of bytes that a round of checks reads from files above [`SMALL_BYTES`]. The files of a captured
+/// machine can have any size.
+const MAX_ROUND_BYTES: u64 = 48 << 20;
+/// Maximum size in bytes of a file that is read in any case.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// The maximum size in bytes of a file.
+fn max_bytes(path: &Path) -> u64 {
+    MAX_BYTES_BELOW.iter().find(|(above, _)| path.starts_with(above)).map_or(MAX_TEXT_BYTES, |(_, most)| *most)
+}
 
 #[allow(clippy::large_enum_variant, reason = "there is one value per machine")]
 enum View {
@@ -33,6 +57,10 @@ struct Kept {
     files: BTreeMap<PathBuf, Result<Vec<u8>, Unread>>,
     folders: BTreeMap<PathBuf, Result<Vec<String>, Unread>>,
     presence: BTreeMap<PathBuf, bool>,
+    /// The container in which the machine's programs run. Many checks and sentences ask for it.
+    container: Option<Option<Container>>,
+    /// The bytes of the files above [`SMALL_BYTES`].
+    bytes: u64,
 }
 
 /// A view of a machine. Slow facts (NVML, libcufile, commands, kernel symbols) are collected once and kept. Files and
@@ -188,15 +216,25 @@ impl Root {
     /// Returns the reason why the file could not be read.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Result<Vec<u8>, Unread> {
         let path = path.as_ref();
-        if let Some(read) = self.kept().as_ref().and_then(|kept| kept.files.get(path)) {
-            return read.clone();
+        let mut most = max_bytes(path);
+        if let Some(kept) = self.kept().as_ref() {
+            if let Some(read) = kept.files.get(path) {
+                return read.clone();
+            }
+            most = most.min(MAX_ROUND_BYTES.saturating_sub(kept.bytes).max(SMALL_BYTES));
         }
         let read = match &self.view {
-            View::Live(_) => live::read_bytes(path, MAX_TEXT_BYTES),
-            View::Folder(folder) => folder.read_bytes(path, MAX_TEXT_BYTES),
+            View::Live(_) => live::read_bytes(path, most),
+            View::Folder(folder) => folder.read_bytes(path, most),
         };
         self.note(|r| r.file(path, &read));
         if let Some(kept) = self.kept().as_mut() {
+            let bytes = match &read {
+                Ok(bytes) => bytes.len() as u64,
+                Err(Unread::TooLarge(most)) => *most,
+                Err(_) => 0,
+            };
+            kept.bytes += if bytes > SMALL_BYTES { bytes } else { 0 };
             kept.files.insert(path.to_owned(), read.clone());
         }
         read
@@ -213,6 +251,18 @@ impl Root {
         let is_first = kept.is_none();
         kept.get_or_insert_default();
         KeptReads { root: self, is_first }
+    }
+
+    /// The container, which is determined only once until the guard of [`Root::keep_reads`] is dropped.
+    pub(super) fn kept_container(&self, find: impl FnOnce() -> Option<Container>) -> Option<Container> {
+        if let Some(found) = self.kept().as_ref().and_then(|kept| kept.container.clone()) {
+            return found;
+        }
+        let found = find();
+        if let Some(kept) = self.kept().as_mut() {
+            kept.container = Some(found.clone());
+        }
+        found
     }
 
     /// The sorted names of the entries in a folder.

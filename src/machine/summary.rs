@@ -1,26 +1,19 @@
 //! Builds the summary of a machine for the top of screens and reports.
 
+use super::container::Container;
 use super::hardware;
 use super::pci::pci_gpus;
 use super::root::Root;
 use crate::core::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 
-/// The container in which this process runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
-    /// Container runtime: `docker`, `podman`, `kubernetes`, `enroot` and others, or `container` if only that is
-    /// known.
-    pub runtime: String,
-    /// The file or variable that shows the container.
-    pub source: String,
-    /// The text of the source.
-    pub text: String,
-}
-
 /// The container in which this process runs, detected by the files and variables that runtimes create; `None` outside
 /// a container.
 #[must_use]
 pub fn container(root: &Root) -> Option<Container> {
+    root.kept_container(|| find_container(root))
+}
+
+fn find_container(root: &Root) -> Option<Container> {
     let environment = root.environment();
     let seen = |runtime: &str, source: &str, text: &str| {
         Some(Container { runtime: runtime.to_owned(), source: source.to_owned(), text: text.to_owned() })

@@ -146,3 +146,75 @@ fn no_command_on_a_captured_machine_lets_it_command_the_terminal() {
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert!(report["machine"]["gpus"][0]["name"].as_str().is_some_and(|name| name.ends_with(HOSTILE)), "{report}");
 }
+
+/// Kinds of files that another user can put in place of each file of a machine.
+const KINDS: [&str; 11] =
+    ["fifo", "socket", "zero", "tty", "folder", "link to itself", "link to /", "30 GiB", "zeros", "lines", "words"];
+
+/// Replaces a file. Returns false if only root can create this kind.
+fn replace(file: &Path, kind: &str) -> bool {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    fs::remove_file(file).unwrap();
+    let node = |kind, device| mknodat(CWD, file, kind, Mode::from_raw_mode(0o666), device);
+    let large = 15 << 20;
+    match kind {
+        "fifo" => node(FileType::Fifo, 0).unwrap(),
+        "socket" => node(FileType::Socket, 0).unwrap(),
+        "zero" => return node(FileType::CharacterDevice, makedev(1, 5)).is_ok(),
+        "tty" => return node(FileType::CharacterDevice, makedev(5, 0)).is_ok(),
+        "folder" => fs::create_dir(file).unwrap(),
+        "link to itself" => std::os::unix::fs::symlink(file.file_name().unwrap(), file).unwrap(),
+        "link to /" => std::os::unix::fs::symlink("/", file).unwrap(),
+        "30 GiB" => fs::File::create(file).unwrap().set_len(30 << 30).unwrap(),
+        "zeros" => fs::File::create(file).unwrap().set_len(large).unwrap(),
+        "lines" => fs::write(file, "\n".repeat(large as usize)).unwrap(),
+        _ => fs::write(file, "a 1 nvidia_fs = {[\n".repeat(large as usize / 19)).unwrap(),
+    }
+    true
+}
+
+#[test]
+fn special_and_large_files_of_a_machine_take_little_time_and_memory() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev");
+    for kind in KINDS {
+        let scratch = tempfile::tempdir().unwrap();
+        let machine = scratch.path().join("machine");
+        copy(&base, &machine);
+        let mut all = Vec::new();
+        files(&machine.join("files"), &mut all);
+        if !all.iter().all(|file| replace(file, kind)) {
+            eprintln!("skipped: {kind} needs root");
+            continue;
+        }
+        for words in [
+            &["check", "--capture"][..],
+            &["fix", "--list", "--sysroot"],
+            &["fix", "memlock", "--dry-run", "--sysroot"],
+        ] {
+            let began = std::time::Instant::now();
+            let mut command = std::process::Command::new("sh");
+            // 800 MB of address space. The program itself maps about 150 MB.
+            command.args(["-c", "ulimit -v 800000 && exec timeout -s KILL 100 \"$@\"", "sh", crate::program::PROGRAM]);
+            let output = command.args(words).arg(&machine).envs(crate::program::VARIABLES).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.code().is_some_and(|status| status <= 2), "{kind}, {words:?}: {said}");
+            assert!(!said.contains("panicked") && !said.contains("memory allocation"), "{kind}, {words:?}: {said}");
+            eprintln!("{kind}, {}: {:?}", words.join(" "), began.elapsed());
+        }
+    }
+}
+
+#[test]
+fn a_folder_with_any_number_of_entries_takes_little_time() {
+    let scratch = tempfile::tempdir().unwrap();
+    let devices = scratch.path().join("files/sys/bus/pci/devices");
+    fs::create_dir_all(&devices).unwrap();
+    for number in 0..20_000 {
+        fs::write(devices.join(format!("{number:04x}:00:00.0")), "").unwrap();
+    }
+    let root = Root::open(scratch.path()).unwrap();
+    let why = root.entries("/sys/bus/pci/devices").unwrap_err().to_string();
+    assert!(why.contains("more than 16384 entries"), "{why}");
+    let found = checks::run(&root, &[], None, &mut |_| {});
+    assert!(!found.findings.is_empty());
+}
