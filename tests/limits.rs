@@ -33,7 +33,7 @@ const LIMITS: [Limit; 10] = [
     },
     // In blocks of 512 bytes in sh.
     Limit { name: "FSIZE", option: 'f', values: [0, 1, 2, 8, 16, 64, 256, 2_000, 20_000, 200_000] },
-    Limit { name: "NOFILE", option: 'n', values: [3, 4, 5, 6, 7, 8, 9, 12, 16, 40] },
+    Limit { name: "NOFILE", option: 'n', values: [3, 4, 5, 6, 8, 9, 10, 12, 14, 40] },
     Limit { name: "STACK", option: 's', values: [16, 64, 100, 128, 200, 256, 512, 1_024, 4_096, 8_192] },
     Limit { name: "MEMLOCK", option: 'l', values: [0, 1, 4, 8, 16, 64, 256, 1_024, 8_192, 65_536] },
     // In seconds.

@@ -214,10 +214,9 @@ impl PrivateFolder {
     /// Fails if an entry cannot be removed.
     pub fn empty(&self, keep: Option<&str>) -> io::Result<()> {
         let keep = keep.map(str::as_bytes);
-        for name in self.names()?.into_iter().filter(|name| Some(name.as_bytes()) != keep) {
-            remove_entry(self.folder.as_fd(), &name, self.id.device)?;
-        }
-        Ok(())
+        let mut names = self.names()?;
+        names.retain(|name| Some(name.as_bytes()) != keep);
+        remove_entries(self.folder.as_fd(), names, self.id.device)
     }
 
     /// Removes the folder and its content.
@@ -299,27 +298,58 @@ fn listed(folder: &mut rustix::fs::Dir) -> io::Result<Vec<CString>> {
     Ok(found)
 }
 
-/// Removes a file, a link, or a folder with its content. Links are removed and never followed. If another file system
-/// is mounted on the entry, the function fails.
-fn remove_entry(folder: BorrowedFd<'_>, name: &CString, device: u64) -> io::Result<()> {
+/// Removes entries of a folder: files, links, and folders with their content. Links are removed and never followed. If
+/// another file system is mounted on an entry, the function fails. Folders inside of folders are first moved to the top,
+/// so that one descriptor is enough for any depth.
+fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>, device: u64) -> io::Result<()> {
+    let mut moved = 0_u32;
+    while let Some(name) = names.pop() {
+        if is_unlinked(top, &name)? {
+            continue;
+        }
+        is_of_device(top, &name, device)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut inner = rustix::fs::Dir::new(rustix::fs::openat(top, &name, flags, Mode::empty())?)?;
+        for entry in listed(&mut inner)? {
+            if is_unlinked(inner.fd()?, &entry)? {
+                continue;
+            }
+            is_of_device(inner.fd()?, &entry, device)?;
+            loop {
+                let free = CString::new(format!(".gds-top-removed-{moved}"))?;
+                moved = moved.checked_add(1).ok_or(Errno::OVERFLOW)?;
+                match rustix::fs::renameat(inner.fd()?, &entry, top, &free) {
+                    Ok(()) => {
+                        names.push(free);
+                        break;
+                    }
+                    // A folder or a file has this name.
+                    Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        drop(inner);
+        rustix::fs::unlinkat(top, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Removes an entry if it is not a folder. Returns false if it is one.
+fn is_unlinked(folder: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
         // For a folder, Linux returns EISDIR. POSIX also allows EPERM.
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno.into()),
+        Err(Errno::ISDIR | Errno::PERM) => Ok(false),
+        Err(errno) => Err(errno.into()),
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let inner = rustix::fs::openat(folder, name, flags, Mode::empty())?;
-    if rustix::fs::fstat(&inner)?.st_dev != device {
-        let text = format!("another file system is mounted at {}", name.to_string_lossy());
-        return Err(io::Error::other(text));
+}
+
+fn is_of_device(folder: BorrowedFd<'_>, name: &CString, device: u64) -> io::Result<()> {
+    if rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_dev == device {
+        return Ok(());
     }
-    // Each level uses one descriptor.
-    let mut inner = rustix::fs::Dir::new(inner)?;
-    for name in listed(&mut inner)? {
-        remove_entry(inner.fd()?, &name, device)?;
-    }
-    Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+    Err(io::Error::other(format!("another file system is mounted at {}", name.to_string_lossy())))
 }
 
 #[cfg(test)]

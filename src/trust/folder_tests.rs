@@ -23,6 +23,23 @@ fn theirs(dir: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_deep_folder_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = made(dir.path());
+    // The names of earlier removals do not stop this one.
+    let mut deep = ours.path().join(".gds-top-removed-0");
+    fs::write(ours.path().join(".gds-top-removed-1"), "").unwrap();
+    for level in 0..300 {
+        fs::create_dir(&deep).unwrap();
+        fs::write(deep.join("file"), "").unwrap();
+        symlink("/", deep.join("link")).unwrap();
+        deep.push(if level % 2 == 0 { "a" } else { "b" });
+    }
+    ours.remove().unwrap();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn it_is_private_whatever_the_umask_and_goes_with_everything_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let folder = made(dir.path());
