@@ -10,6 +10,8 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: u32 = 40;
 /// All users have write permission.
 const OTHERS_WRITE: u32 = 0o002;
+/// The group has write permission.
+const GROUP_WRITE: u32 = 0o020;
 /// In a directory with this bit, only the owner of an entry can rename or remove it.
 const STICKY: u32 = 0o1000;
 
@@ -17,13 +19,15 @@ const STICKY: u32 = 0o1000;
 /// sentence, or `None` if no other user can.
 ///
 /// The file, each directory in its path and each link in it must belong to root or to the effective user. They must
-/// not be writable by all users, except directories with the sticky bit. Groups are not checked: the owner of a
-/// directory chooses its group, and many systems create a group for each user.
+/// not be writable by all users, except directories with the sticky bit. For root, they must not be writable by another
+/// group than that of root either. For other users, groups are not checked: the owner of a directory chooses its group,
+/// and many systems create a group for each user.
 #[must_use]
 pub fn distrust(path: &Path) -> Option<String> {
     // SAFETY: the function has no arguments and cannot fail.
     let euid = unsafe { libc::geteuid() };
-    distrust_as(path, &[Some(0), Some(euid), unmapped_owner()])
+    let trusted_groups = (euid == 0).then_some([Some(0), unmapped_owner()]);
+    distrust_as(path, &[Some(0), Some(euid), unmapped_owner()], trusted_groups.as_ref().map(<[_; 2]>::as_slice))
 }
 
 /// The settings that libcufile reads at every start. No variable replaces all of them.
@@ -67,7 +71,8 @@ fn read_unmapped_owner() -> Option<u32> {
     std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()
 }
 
-fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
+/// `groups` may write; `None` means that every group may.
+fn distrust_as(path: &Path, owners: &[Option<u32>], groups: Option<&[Option<u32>]>) -> Option<String> {
     let path = match std::path::absolute(path) {
         Ok(path) => path,
         Err(error) => return Some(format!("the absolute path of {} cannot be determined: {error}", path.display())),
@@ -102,6 +107,10 @@ fn distrust_as(path: &Path, owners: &[Option<u32>]) -> Option<String> {
             } else {
                 if meta.mode() & OTHERS_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0) {
                     return Some(format!("{} can be written by all users", here.display()));
+                }
+                let is_open = meta.mode() & GROUP_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0);
+                if is_open && groups.is_some_and(|groups| !groups.contains(&Some(meta.gid()))) {
+                    return Some(format!("{} can be written by the group {}", here.display(), meta.gid()));
                 }
                 at = here;
             }
@@ -186,13 +195,13 @@ mod tests {
         let (_dir, file) = file();
         // The result for another user.
         let roots: [Option<u32>; 1] = [Some(0)];
-        let why = distrust_as(&file, &roots);
+        let why = distrust_as(&file, &roots, None);
         assert_eq!(why.is_none(), owner(&file) == Some(0), "{why:?}");
         let others = [owner(Path::new("/")), owner(Path::new("/tmp")), Some(4_000_000)];
         if owner(&file) != owner(Path::new("/")) {
-            assert!(distrust_as(&file, &others).unwrap().contains("another user"));
+            assert!(distrust_as(&file, &others, None).unwrap().contains("another user"));
         }
-        assert!(distrust_as(&file, &[Some(4_000_000)]).unwrap().starts_with("/ belongs to another user"));
+        assert!(distrust_as(&file, &[Some(4_000_000)], None).unwrap().starts_with("/ belongs to another user"));
     }
 
     #[test]
@@ -206,6 +215,25 @@ mod tests {
         std::os::unix::fs::chown(dir.path().join("a"), Some(0), None).unwrap();
         std::os::unix::fs::chown(&file, Some(12_345), None).unwrap();
         assert!(distrust(&file).unwrap().contains("lib.so belongs to another user"));
+    }
+
+    #[test]
+    fn a_file_or_folder_that_another_group_can_write_is_not_trusted_by_root() {
+        let (dir, file) = file();
+        let here = [owner(Path::new("/")), owner(Path::new("/tmp")), owner(&file)];
+        let group = fs::metadata(&file).unwrap().gid();
+        let judged = |groups: &[Option<u32>]| distrust_as(&file, &here, Some(groups));
+        for (path, open, closed) in [("a", 0o2775, 0o755), ("a/b", 0o775, 0o755), ("a/b/lib.so", 0o664, 0o644)] {
+            let path = dir.path().join(path);
+            mode(&path, open);
+            let why = judged(&[Some(4_000_000)]).unwrap();
+            assert!(why.contains(&format!("{} can be written by the group {group}", path.display())), "{why}");
+            assert_eq!(distrust_as(&file, &here, None), None, "{}", path.display());
+            mode(&path, closed);
+        }
+        // With the sticky bit, the members of the group can only change their own entries.
+        mode(&dir.path().join("a"), 0o3775);
+        assert_eq!(judged(&[Some(4_000_000)]), None);
     }
 
     #[test]

@@ -11,9 +11,10 @@ use std::process::Command;
 /// Lists of folders in which the dynamic linker and Python look for code. An empty part is the working directory.
 const LISTS: [&str; 2] = ["LD_LIBRARY_PATH", "PYTHONUSERBASE"];
 
-/// Files of libcufile. A name without a slash is a file in the working directory. The settings name a folder for logs,
-/// and libcufile opens its log for writing.
-const FILES: [&str; 2] = ["CUFILE_ENV_PATH_JSON", "CUFILE_LOGFILE_PATH"];
+/// The settings of libcufile. A name without a slash is a file in the working directory. They name a folder for logs.
+const SETTINGS: &str = "CUFILE_ENV_PATH_JSON";
+/// The log of libcufile, which opens it for writing.
+const LOG: &str = "CUFILE_LOGFILE_PATH";
 
 /// Variables of libraries begin with these names. Many of them name code, settings, caches or logs, and new versions
 /// have more. So each of them is examined if it contains a path.
@@ -90,11 +91,13 @@ fn without_foreign(name: &OsStr, value: &OsStr) -> Option<(OsString, Vec<String>
         let (kept, left_out) = trusted(value);
         return (!left_out.is_empty()).then_some((kept, left_out));
     }
-    let why = if is(&FILES) {
+    let why = if name == SETTINGS {
         foreign(Path::new(value))
+    } else if name == LOG {
+        foreign_to_write(Path::new(value))
     } else if is(&OTHERS) || LIBRARIES.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes())) {
         let parts = value.as_bytes().split(|byte| b":;,=".contains(byte)).filter(|part| part.contains(&b'/'));
-        parts.map(|part| Path::new(OsStr::from_bytes(part))).find_map(foreign)
+        parts.map(|part| Path::new(OsStr::from_bytes(part))).find_map(foreign_to_write)
     } else {
         None
     };
@@ -158,7 +161,7 @@ pub fn has_foreign_home() -> bool {
 /// Returns a sentence if one is not a regular file. The dynamic linker would wait for the writer of a FIFO, and every
 /// later use of the linker would wait too.
 pub fn examine_named_libraries() -> Result<(), String> {
-    for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML"] {
+    for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML", "GDS_TOP_NIXL"] {
         let value = std::env::var_os(name).unwrap_or_default();
         // A missing file is reported where the library is needed. A directory cannot be loaded.
         let kind = std::fs::metadata(&value).map(|meta| meta.file_type());
@@ -196,6 +199,13 @@ fn foreign(path: &Path) -> Option<String> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let existing = absolute.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(&absolute);
     distrust(existing).or_else(|| open_to_others(existing))
+}
+
+/// The reason why root must not write this file: [`foreign`], or other users can create entries in its folder. There, the
+/// file could be a hard link that another user made to a file of root.
+fn foreign_to_write(path: &Path) -> Option<String> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    foreign(path).or_else(|| absolute.parent().filter(|_| !path.is_dir()).and_then(open_to_others))
 }
 
 /// The reason why another user could create an entry of this folder. The sticky bit protects only the entries that
@@ -261,7 +271,8 @@ mod tests {
         let (open, own) = (open.display(), own.display());
         for name in ["CUFILE_ENV_PATH_JSON", "CUFILE_LOGFILE_PATH", "CUDA_CACHE_PATH", "UCX_LOG_FILE", "LOCPATH"] {
             assert!(is_kept(name, format!("{own}/file")) && is_kept(name, format!("{own}/later")), "{name}");
-            assert!(is_kept(name, format!("{open}/file")), "{name}");
+            // In a folder like /tmp, the file can be a hard link to a file of root. Root only reads the settings.
+            assert_eq!(is_kept(name, format!("{open}/file")), name == "CUFILE_ENV_PATH_JSON", "{name}");
             // Another user can create a missing file in a folder like /tmp.
             assert!(!is_kept(name, format!("{open}/later")) && !is_kept(name, format!("{own}/of-all")), "{name}");
         }

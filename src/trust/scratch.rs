@@ -15,8 +15,6 @@ use std::sync::{Mutex, PoisonError};
 const MOST_EXAMINED: usize = 20_000;
 /// All users have write permission.
 const OTHERS_WRITE: u32 = 0o022;
-/// In a folder with this bit, only the owner of an entry can rename or remove it.
-const STICKY: u32 = 0o1000;
 
 /// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
@@ -61,7 +59,7 @@ impl Scratch {
     /// # Errors
     /// See [`Scratch::new`].
     pub fn new_in(above: &Path, prefix: &str) -> io::Result<Self> {
-        match cufile_ffi::distrust(above).or_else(|| open_to_group(above)) {
+        match cufile_ffi::distrust(above) {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
             None => {
                 sweep_once(above);
@@ -130,13 +128,6 @@ fn is_closed(folder: &Path) -> bool {
 fn admits_no_others(folder: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     std::fs::metadata(folder).is_ok_and(|meta| meta.mode() & OTHERS_WRITE == 0 && [0, user].contains(&meta.uid()))
-}
-
-/// The reason why a group could rename entries of this folder, if root uses it. Other users choose their groups.
-fn open_to_group(folder: &Path) -> Option<String> {
-    let meta = std::fs::metadata(folder).ok().filter(|_| rustix::process::geteuid().is_root())?;
-    let is_open = meta.mode() & 0o020 != 0 && meta.mode() & STICKY == 0 && meta.gid() != 0;
-    is_open.then(|| format!("{} can be written by the group {}", folder.display(), meta.gid()))
 }
 
 /// Whether this process can create a library in the folder and load it from there.

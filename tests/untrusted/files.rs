@@ -155,7 +155,7 @@ fn a_fifo_or_a_device_in_place_of_any_input_is_refused_at_once() {
             let output = command.env("CUFILE_ENV_PATH_JSON", &input).output().unwrap();
             assert!(output.status.code().is_some_and(|status| status <= 2), "{words:?} with {input}: {output:?}");
         }
-        for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML"] {
+        for name in ["GDS_TOP_LIBCUFILE", "GDS_TOP_NVML", "GDS_TOP_NIXL"] {
             let mut command = std::process::Command::new("timeout");
             command.args(["-s", "KILL", "60", crate::program::PROGRAM, "check", "--no-probe", "/usr"]);
             let output = command.envs(crate::program::VARIABLES).env(name, &input).output().unwrap();
