@@ -9,6 +9,7 @@ pub const KERNEL_LOG: &str = "journalctl -k -b";
 #[must_use]
 pub fn kernel_log(root: &Root) -> Option<String> {
     let output = root.command(&["journalctl", "-k", "-b", "-o", "cat"])?;
-    // Without permission, journalctl prints a hint and no kernel messages.
-    (output.exit_code == Some(0) && output.stdout.lines().count() > 1).then_some(output.stdout)
+    // Without permission, journalctl prints no kernel messages but `-- No entries --`, and some versions a hint.
+    let is_message = |line: &str| !line.trim().is_empty() && !line.starts_with("-- ") && !line.starts_with("Hint: ");
+    (output.exit_code == Some(0) && output.stdout.lines().any(is_message)).then_some(output.stdout)
 }

@@ -210,8 +210,8 @@ pub(crate) fn lists() -> Vec<Variant> {
             Route::P2pdma,
             Route::P2pdma,
             &[],
-            &[],
-            // Without nvidia-fs, the kernel log is not read because it is long. The remaining GPU has no problem.
+            // The remaining GPU has no problem.
+            &["gpu-ecc"],
             vec![
                 kernel_log("NVRM: Xid (PCI:0000:5e:00): 79, GPU has fallen off the bus.\n"),
                 path("/0/size_bytes", json!(4096)),
