@@ -96,6 +96,19 @@ impl Advice {
         self
     }
 
+    /// Whether one of its shell commands contains one of these words.
+    pub(crate) fn has_command_with(&self, words: &[&str]) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Command(Command::Shell(line)) => words.iter().any(|word| line.contains(word)),
+            Part::Command(Command::Fix(_)) | Part::Text(_) => false,
+        })
+    }
+
+    /// The advice as text for another machine: its fixes are named without a path of this one.
+    pub(crate) fn plain(&self) -> String {
+        self.render(&Examined::default())
+    }
+
     pub(crate) fn first_command(&self) -> Option<&Command> {
         self.parts.iter().find_map(|part| match part {
             Part::Command(command) => Some(command),

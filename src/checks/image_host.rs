@@ -1,7 +1,7 @@
-//! Advice for hosts whose kernel modules come from an image or from a driver container. Packages of a distribution
-//! cannot be installed there, or have no effect.
+//! Advice for hosts whose kernel modules come from an image, a declared configuration or a driver container. Packages of
+//! a distribution cannot be installed there, or have no effect.
 //!
-//! Sources: GPU Operator (GPUDirect RDMA and GPUDirect Storage), Network Operator 25.10 (DOCA-OFED Driver Container),
+//! Sources: NixOS options (hardware.nvidia, boot, services.udev), rpm-ostree and transactional-update manuals, GPU Operator (GPUDirect RDMA and GPUDirect Storage), Network Operator 25.10 (DOCA-OFED Driver Container),
 //! Talos (NVIDIA GPU), Bottlerocket (variants), Flatcar (Using NVIDIA GPUs), Google Kubernetes Engine (GPUs).
 
 use crate::checks::advice::Advice;
@@ -20,6 +20,18 @@ enum Part {
     ModuleOption,
     Library,
     FabricManager,
+    /// An argument of the kernel for the IOMMU or ACS.
+    Argument,
+    /// An option of a mount.
+    Mount,
+    /// The list of modules that are loaded at boot.
+    Loading,
+    /// The initramfs.
+    Initramfs,
+    /// A rule of udev.
+    UdevRule,
+    /// A limit of the user.
+    Limit,
 }
 
 const fn part(fix: FixId) -> Option<Part> {
@@ -31,6 +43,12 @@ const fn part(fix: FixId) -> Option<Part> {
         FixId::P2pdmaRegistryKeys | FixId::NvmeMultipathOff => Part::ModuleOption,
         FixId::LibcufileInstall => Part::Library,
         FixId::NvidiaFabricmanager => Part::FabricManager,
+        FixId::IommuOff | FixId::AcsRedirect => Part::Argument,
+        FixId::Ext4Ordered => Part::Mount,
+        FixId::NvfsLoad => Part::Loading,
+        FixId::Initramfs => Part::Initramfs,
+        FixId::MdUdev => Part::UdevRule,
+        FixId::Memlock => Part::Limit,
         _ => return None,
     })
 }
@@ -46,11 +64,96 @@ enum Way {
 const OPERATOR: &str =
     "Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs.";
 
+/// The ways that NVIDIA's GPU Operator does what a fix does. `None` if it does not.
+pub(crate) fn by_operator(fix: FixId) -> Option<Advice> {
+    match way(ImageHost::DriverContainer, fix)? {
+        Way::Advice(advice) => (fix != FixId::LibcufileInstall).then_some(advice),
+        Way::Never(_) => None,
+    }
+}
+
+/// The ways on NixOS: options of its configuration.
+fn on_nixos(fix: FixId, part: Part) -> Option<Way> {
+    let set = |option: &str| {
+        Way::Advice(
+            Advice::from(format!("Set {option} in configuration.nix, then run "))
+                .command("sudo nixos-rebuild boot")
+                .text(" and reboot."),
+        )
+    };
+    Some(match part {
+        Part::Driver if fix == FixId::NvidiaDriverProprietary => set(
+            "services.xserver.videoDrivers = [ \"nvidia\" ], hardware.nvidia.open = false and a hardware.nvidia.package of branch 580",
+        ),
+        Part::Driver => set("services.xserver.videoDrivers = [ \"nvidia\" ] and hardware.nvidia.open = true"),
+        Part::NvidiaFs | Part::NvmeDriver => Way::Never(
+            "Use P2PDMA, or a node with Ubuntu or RHEL: NixOS has no package of nvidia-fs and no NVMe driver for it."
+                .into(),
+        ),
+        Part::Kernel => set("boot.kernelPackages = pkgs.linuxPackages_latest"),
+        Part::ModuleOption if matches!(fix, FixId::NvmeMultipathOff) => {
+            set("boot.kernelParams = [ \"nvme_core.multipath=N\" ] (not if disks have several paths)")
+        }
+        Part::ModuleOption => set(
+            "boot.extraModprobeConfig = \"options nvidia NVreg_RegistryDwords=RMForceStaticBar1=1;RmForceDisableIomapWC=1;\" (before Hopper also ForceP2P=0;)",
+        ),
+        Part::Library => Way::Advice("Add cudaPackages.libcufile to the packages of the program's environment.".into()),
+        Part::FabricManager => set("hardware.nvidia.datacenter.enable = true"),
+        Part::Argument if matches!(fix, FixId::IommuOff) => set("boot.kernelParams = [ \"iommu=pt\" ]"),
+        Part::Argument => set("pci=disable_acs_redir= for the named bridges in boot.kernelParams"),
+        Part::Mount => set("\"data=ordered\" in the options of this file system (fileSystems)"),
+        Part::Loading => set("boot.kernelModules = [ \"nvidia_fs\" ]"),
+        Part::Initramfs => {
+            Way::Advice(Advice::run("sudo nixos-rebuild boot").text(", then reboot: it writes the initramfs again."))
+        }
+        Part::UdevRule => set("the rule that imports MD_LEVEL in services.udev.extraRules"),
+        Part::Limit => set("memlock to unlimited in security.pam.loginLimits"),
+    })
+}
+
+/// The ways on systems with an image of packages: rpm-ostree and transactional-update.
+fn on_package_image(host: ImageHost, fix: FixId, part: Part) -> Option<Way> {
+    let is_ostree = host == ImageHost::Ostree;
+    let advice = |text: String| Some(Way::Advice(text.into()));
+    match part {
+        Part::Driver | Part::NvidiaFs | Part::NvmeDriver if is_ostree => advice(
+            "Build the modules into the image (a derived bootc or ostree image): rpm-ostree has no place for modules that DKMS builds on the machine.".to_owned(),
+        ),
+        Part::Kernel if is_ostree => {
+            Some(Way::Advice(Advice::run("sudo rpm-ostree upgrade").text(" to a release with Linux 6.2 or later, then reboot.")))
+        }
+        Part::Library if is_ostree => {
+            advice("Run the program in a container with CUDA, whose image has libcufile.".to_owned())
+        }
+        Part::ModuleOption if is_ostree && fix == FixId::NvmeMultipathOff => Some(Way::Advice(
+            Advice::run("sudo rpm-ostree kargs --append-if-missing=nvme_core.multipath=N")
+                .text(", then reboot. Do not do this if disks have several paths."),
+        )),
+        Part::ModuleOption if is_ostree => Some(Way::Advice(
+            Advice::from("Set the registry keys in /etc/modprobe.d/nvidia-p2pdma.conf, run ")
+                .command("sudo rpm-ostree initramfs-etc --track=/etc/modprobe.d/nvidia-p2pdma.conf")
+                .text(", then reboot."),
+        )),
+        Part::Initramfs if is_ostree => {
+            Some(Way::Advice(Advice::run("sudo rpm-ostree initramfs --enable").text(", then reboot.")))
+        }
+        Part::Initramfs => {
+            Some(Way::Advice(Advice::run("sudo transactional-update initrd").text(", then reboot.")))
+        }
+        _ => None,
+    }
+}
+
 fn way(host: ImageHost, fix: FixId) -> Option<Way> {
-    use ImageHost::{Bottlerocket, ContainerOptimized, DriverContainer, Flatcar, OpenShift, Talos};
+    use ImageHost::{
+        Bottlerocket, ContainerOptimized, DriverContainer, Flatcar, NixOs, OpenShift, Ostree, Talos, Transactional,
+    };
     let part = part(fix)?;
     let advice = |text: &'static str| Some(Way::Advice(text.into()));
     match (host, part) {
+        (NixOs, part) => on_nixos(fix, part),
+        (Ostree | Transactional, part) => on_package_image(host, fix, part),
+        (_, Part::Argument | Part::Mount | Part::Loading | Part::Initramfs | Part::UdevRule | Part::Limit) => None,
         (_, Part::Library) => {
             advice("Run gds-top in a container with CUDA. Its image has libcufile, this host has none.")
         }
@@ -136,8 +239,8 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
         let blocks = judged.in_the_way().next().is_some();
         let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
         match fix.and_then(|fix| way(host, fix)) {
-            Some(Way::Advice(advice)) => judged.fixes(None).advice(advice),
-            Some(Way::Never(advice)) => judged.fixes(None).advice(advice).never(&[Route::Nvfs]),
+            Some(Way::Advice(advice)) => judged.by_hand().advice(advice),
+            Some(Way::Never(advice)) => judged.by_hand().advice(advice).never(&[Route::Nvfs]),
             None => judged,
         }
     };

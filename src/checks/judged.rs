@@ -58,6 +58,8 @@ pub(crate) struct Judged {
     /// Whether it explains why the configured route is not used. It is then a warning even if another route needs
     /// less effort.
     pub(crate) explains: bool,
+    /// Whether the default fix of the check does not resolve this problem.
+    pub(crate) by_hand: bool,
 }
 
 impl Judged {
@@ -84,6 +86,7 @@ impl Judged {
             scope: Scope::Machine,
             severity: Status::Fail,
             explains: false,
+            by_hand: false,
         }
     }
 
@@ -159,6 +162,13 @@ impl Judged {
 
     fn effect(mut self, weight: Weight, routes: &[Route]) -> Self {
         self.effects.extend(routes.iter().map(|&route| (route, weight)));
+        self
+    }
+
+    /// Marks a problem that only its advice resolves: the fix of the check would fail or have no effect.
+    pub(crate) fn by_hand(mut self) -> Self {
+        self.finding.fix = None;
+        self.by_hand = true;
         self
     }
 

@@ -1,6 +1,6 @@
 //! Runs a round of checks: their order, and the findings as they arrive.
 
-use super::container::{dynamic_routing, limits, surroundings};
+use super::container::{dynamic_routing, limits, of_host, surroundings};
 use super::context::{Context, Subject};
 use super::cufile::{config, details, library};
 use super::filesystem::{file, kind, mount};
@@ -106,7 +106,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let mut all: Vec<Judged> = Vec::new();
     let mut sent: Vec<Finding> = Vec::new();
     let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
-        let mut judged = image_host::adapt(&ctx, judged);
+        let mut judged = of_host::adapt(&ctx, image_host::adapt(&ctx, judged));
         complete(&ctx, &mut judged);
         if early {
             // The status of a finding that blocks a route is known only at the end. Other findings are emitted

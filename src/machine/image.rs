@@ -17,6 +17,12 @@ pub enum ImageHost {
     ContainerOptimized,
     /// Flatcar Container Linux, with system extensions.
     Flatcar,
+    /// NixOS, with modules and settings from its configuration.
+    NixOs,
+    /// A system of rpm-ostree or bootc: Fedora CoreOS, Silverblue, RHEL for Edge.
+    Ostree,
+    /// A system of SUSE whose packages transactional-update changes: SL Micro, MicroOS.
+    Transactional,
     /// A distribution with packages whose driver runs in a container of NVIDIA's GPU Operator.
     DriverContainer,
 }
@@ -31,6 +37,9 @@ impl ImageHost {
             Self::Bottlerocket => "Bottlerocket",
             Self::ContainerOptimized => "Container-Optimized OS",
             Self::Flatcar => "Flatcar",
+            Self::NixOs => "NixOS",
+            Self::Ostree => "this image-based system",
+            Self::Transactional => "this transactional system",
             Self::DriverContainer => "the GPU Operator",
         }
     }
@@ -60,6 +69,11 @@ pub fn image_host(root: &Root) -> Option<ImageHost> {
         "bottlerocket" => Some(ImageHost::Bottlerocket),
         "cos" => Some(ImageHost::ContainerOptimized),
         "flatcar" => Some(ImageHost::Flatcar),
+        "nixos" => Some(ImageHost::NixOs),
+        "sl-micro" | "sle-micro" | "opensuse-microos" | "opensuse-leap-micro" => Some(ImageHost::Transactional),
+        _ if os_release(root, "OSTREE_VERSION").is_some() || root.exists("/run/ostree-booted") => {
+            Some(ImageHost::Ostree)
+        }
         _ => driver_container(root).map(|_| ImageHost::DriverContainer),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
                 .id
                 .spec()
                 .default_fix()
+                .filter(|_| !judged.by_hand)
                 .filter(|fix| !is_permanent || *fix == FixId::MoveModel)
                 .filter(|fix| !image_host::replaces(ctx, *fix));
             let command = match fix {

@@ -1,0 +1,170 @@
+//! Advice inside a container for what only its host can change: kernel modules, packages of the driver, mounts and boot.
+
+use super::bring::{Lack, bring};
+use crate::checks::advice::Advice;
+use crate::checks::context::Context;
+use crate::checks::image_host;
+use crate::checks::judged::Judged;
+use crate::core::FixId;
+use crate::machine::{self, Container};
+
+/// What a fix changes, seen from inside a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Files of the container, or how it is started.
+    Container,
+    /// An option of its start replaces the fix.
+    Start(Lack),
+    /// Its image.
+    Image,
+    /// The host.
+    Host,
+}
+
+const fn place(fix: FixId) -> Place {
+    match fix {
+        FixId::UdevRecord => Place::Start(Lack::Udev),
+        FixId::Memlock => Place::Start(Lack::Memlock),
+        FixId::LibcufileInstall => Place::Image,
+        FixId::CufileP2pdmaKeys
+        | FixId::CufileConfig
+        | FixId::CufileLog
+        | FixId::ContainerDevices
+        | FixId::GpuNearDisk
+        | FixId::MoveModel => Place::Container,
+        FixId::NvidiaRepository
+        | FixId::NvidiaDriverOpen
+        | FixId::NvidiaDriverProprietary
+        | FixId::NvidiaFabricmanager
+        | FixId::NvfsInstall
+        | FixId::NvfsLoad
+        | FixId::NvfsDkms
+        | FixId::NvfsStats
+        | FixId::SecureBootKey
+        | FixId::NvmePatch
+        | FixId::IommuOff
+        | FixId::AcsRedirect
+        | FixId::Ext4Ordered
+        | FixId::NvmeMultipathOff
+        | FixId::P2pdmaRegistryKeys
+        | FixId::Initramfs
+        | FixId::MdUdev
+        | FixId::Bar1Large
+        | FixId::KernelP2pdma => Place::Host,
+    }
+}
+
+/// Words of commands that change the host.
+const OF_HOST: &[&str] = &[
+    "modprobe",
+    "dkms",
+    "systemctl",
+    "reboot",
+    "grubby",
+    "update-grub",
+    "grub2-mkconfig",
+    "prime-select",
+    "mokutil",
+    "udevadm",
+    "umount",
+    "mount",
+    "nvidia-smi -",
+    "/etc/modules-load.d",
+    "/etc/modprobe.d",
+    "/sys/module",
+    "linux-modules",
+    "linux-headers",
+    "kernel-devel",
+];
+
+/// Adapts the findings in a container: fixes and commands of the host become advice for the host.
+pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
+    let Some(container) = machine::container(ctx.root) else { return judged };
+    judged.into_iter().map(|judged| adapted(&container, judged)).collect()
+}
+
+fn adapted(container: &Container, judged: Judged) -> Judged {
+    let advice = judged.advice.clone();
+    match judged.finding.fix.or(judged.id.spec().default_fix()).map(place) {
+        Some(Place::Start(lack)) => {
+            let advice = advice.unwrap_or_else(|| bring(container, lack).into());
+            judged.fix(FixId::ContainerDevices).advice(advice)
+        }
+        Some(Place::Host) => {
+            let fix = judged.finding.fix;
+            let judged = judged.by_hand();
+            match (fix.and_then(|fix| of_operator(container, fix)), advice) {
+                (Some(operator), Some(advice)) => {
+                    let node = on_host(container, &advice);
+                    judged.advice(operator.text(" Without the operator: ").text(lowered(&node)))
+                }
+                (Some(operator), None) => judged.advice(operator),
+                (None, Some(advice)) => {
+                    let node = on_host(container, &advice);
+                    judged.advice(node)
+                }
+                (None, None) => judged,
+            }
+        }
+        Some(Place::Container | Place::Image) | None => match advice {
+            Some(advice) if advice.has_command_with(OF_HOST) => {
+                let node = on_host(container, &advice);
+                judged.advice(node)
+            }
+            _ => judged,
+        },
+    }
+}
+
+/// How NVIDIA's GPU Operator does what a fix does, for pods.
+fn of_operator(container: &Container, fix: FixId) -> Option<Advice> {
+    if container.runtime != "kubernetes" {
+        return None;
+    }
+    let fix = if matches!(fix, FixId::NvfsLoad | FixId::NvfsDkms) { FixId::NvfsInstall } else { fix };
+    image_host::by_operator(fix)
+}
+
+/// The advice as text for the host, without commands of its own: a command of the host must not look like one for the
+/// container.
+fn on_host(container: &Container, advice: &Advice) -> String {
+    let text = advice.plain();
+    if text.contains("the host") || text.contains("the node") {
+        return text;
+    }
+    let host = if container.runtime == "kubernetes" { "node" } else { "host" };
+    format!("On the {host}: {}", lowered(&text))
+}
+
+/// A sentence as the continuation of another one. Names and acronyms keep their case.
+fn lowered(text: &str) -> String {
+    let mut letters = text.chars();
+    let (first, second) = (letters.next(), letters.next());
+    match first {
+        Some(first) if second.is_some_and(char::is_lowercase) => {
+            format!("{}{}", first.to_lowercase(), &text[first.len_utf8()..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(runtime: &str) -> Container {
+        Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() }
+    }
+
+    #[test]
+    fn commands_of_the_host_become_text() {
+        let load = Advice::run("sudo modprobe nvidia-fs").text(", then check again.");
+        assert_eq!(
+            on_host(&container("docker"), &load),
+            "On the host: run `sudo modprobe nvidia-fs`, then check again."
+        );
+        assert_eq!(on_host(&container("kubernetes"), &"DKMS failed.".into()), "On the node: DKMS failed.");
+        let known: Advice = "Start it on the host.".into();
+        assert_eq!(on_host(&container("docker"), &known), "Start it on the host.");
+    }
+}
