@@ -123,7 +123,7 @@ fn on_package_image(host: ImageHost, fix: FixId, part: Part) -> Option<Way> {
             Some(Way::Advice(Advice::run("sudo rpm-ostree upgrade").text(" to a release with Linux 6.2 or later, then reboot.")))
         }
         Part::Library if is_ostree => {
-            advice("Run the program in a container with CUDA, whose image has libcufile.".to_owned())
+            advice("Run the program in a container with CUDA: its image has libcufile.".to_owned())
         }
         Part::ModuleOption if is_ostree && fix == FixId::NvmeMultipathOff => Some(Way::Advice(
             Advice::run("sudo rpm-ostree kargs --append-if-missing=nvme_core.multipath=N")

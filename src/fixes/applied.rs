@@ -7,7 +7,7 @@ use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, named_file, rename_misspelt, set_keys};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Excluded, Root, Unread, excluded};
+use crate::machine::{Excluded, Root, Unread, excluded, modules_disabled};
 use std::path::PathBuf;
 
 /// The plan that enables the counters of nvidia-fs.
@@ -59,7 +59,7 @@ pub(super) fn load(root: &Root) -> FixPlan {
     };
     let kept = excluded(root, "nvidia_fs");
     // The module can be loaded only after the driver.
-    let waits = waits_for_reboot(root);
+    let waits = waits_for_reboot(root) || modules_disabled(root).is_some();
     let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
         format!("'{line}' in {file} disables modprobe for it; remove the line first")
     });

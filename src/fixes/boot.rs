@@ -1,10 +1,10 @@
 //! Plans that change how the machine boots or mounts.
 
 use super::command_line::{arguments, place};
-use super::parts::{empty, family, initramfs as rebuild, run};
+use super::parts::{empty, family, initramfs as rebuild, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::Root;
+use crate::machine::{Root, excluded, pci_gpus};
 use std::path::PathBuf;
 
 /// The plan for the IOMMU in pass-through mode.
@@ -29,10 +29,14 @@ fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
 
 /// The plan that rebuilds the initramfs.
 pub(super) fn initramfs(root: &Root) -> FixPlan {
+    // The package of the driver excludes nouveau; NVIDIA's installer may not.
+    let has_nouveau = pci_gpus(root).into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
+    let exclusion = (has_nouveau && excluded(root, "nouveau").is_none())
+        .then(|| line_in(root, "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"));
     FixPlan {
         why: "Drivers in the initramfs use its copy of /etc/modprobe.d, so a change on the disk has no effect on them."
             .to_owned(),
-        changes: vec![run(rebuild(root, family(root)))],
+        changes: exclusion.flatten().into_iter().chain([run(rebuild(root, family(root)))]).collect(),
         verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
         undo: "undo the fix that changed the setting, then rebuild the initramfs".to_owned(),
         remaining: vec!["sudo reboot".to_owned()],

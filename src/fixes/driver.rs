@@ -6,7 +6,8 @@ use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
-    Architecture, GpuKind, Root, gpu_kinds, kernel_release, nvidia_driver, nvidia_version_line, os_release,
+    Architecture, GpuKind, Root, gpu_kinds, kernel_release, module_info, nvidia_driver, nvidia_version_line,
+    os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
@@ -44,6 +45,16 @@ pub(super) fn waits_for_reboot(root: &Root) -> bool {
     is_open && field("version:").is_some_and(|version| loaded.is_none_or(|loaded| loaded.trim() != version))
 }
 
+/// The version of the driver that is installed but not loaded.
+fn next_version(root: &Root) -> Option<String> {
+    let loaded = root.read_text("/sys/module/nvidia/version").ok()?;
+    module_info(root, "nvidia")?.version.filter(|version| version != loaded.trim())
+}
+
+fn is_open_next(root: &Root) -> bool {
+    module_info(root, "nvidia").and_then(|installed| installed.is_open()) == Some(true)
+}
+
 fn branch_of(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(|part| part.parse().ok());
     Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
@@ -72,8 +83,12 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
         _ => String::new(),
     };
     let gpus = gpu_kinds(root);
+    let waiting = next_version(root).filter(|next| is_open_next(root) && branch_of(next).is_some_and(serves));
     let obstacle = too_old(&gpus).or_else(|| {
         let installed = installed.as_deref()?;
+        if let Some(next) = &waiting {
+            return Some(format!("driver {next} with the open kernel modules is already installed: reboot to load it"));
+        }
         (is_open && version.is_some_and(serves))
             .then(|| format!("driver {installed} with the open kernel modules is already installed"))
     });
@@ -287,6 +302,15 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
         (false, Flavour::Open) if branch < 560 => (vec![get(&format!("nvidia-driver-{branch}-open"))], false),
         (false, _) if branch >= 580 => (vec![pinning(branch), get(&format!("{newest}-{branch}"))], false),
         (false, _) => (vec![get(&format!("{newest}-{branch}"))], false),
+    }
+}
+
+/// The commands that replace a precompiled driver of RHEL by the same branch from DKMS. It is empty if there is none.
+pub(super) fn without_precompiled(root: &Root, family: Family) -> Vec<Change> {
+    let branch = nvidia_driver(root).as_deref().and_then(branch_of).map(|(branch, _)| branch);
+    match precompiled_driver(root).filter(|_| family == Family::RedHat) {
+        Some(_) => red_hat(root, Flavour::Open, branch).0,
+        None => Vec::new(),
     }
 }
 

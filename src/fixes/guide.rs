@@ -40,7 +40,23 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     add_repository(root, report, &mut steps);
     steps.push(proof(report, possible));
     once(&mut steps);
-    Guide { route: possible, reason: capitalised(reason), open: Vec::new(), steps }
+    let reason = format!("{}{}", capitalised(reason), without_route(root, report));
+    Guide { route: possible, reason, open: Vec::new(), steps }
+}
+
+/// The GPUs for which the steps lead to no direct route, if another GPU has one.
+fn without_route(root: &Root, report: &Report) -> String {
+    let machine = crate::machine::machine(root);
+    let has_route =
+        |uuid: &String| report.verdicts.iter().any(|one| one.gpu.as_ref() == Some(uuid) && one.possible.is_direct());
+    let is_examined = |uuid: &String| report.verdicts.iter().any(|one| one.gpu.as_ref() == Some(uuid));
+    let closed = machine.gpus.iter().filter(|gpu| is_examined(&gpu.uuid) && !has_route(&gpu.uuid));
+    let names: Vec<String> = closed.map(|gpu| format!("GPU {} ({})", gpu.index, gpu.name)).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!("; {} has no direct route", names[0]),
+        _ => format!("; {} have no direct route", names.join(", ")),
+    }
 }
 
 /// The checks to fix for the best route, of all paths and GPUs with this route. `None` if no path was examined.
@@ -49,6 +65,15 @@ fn wanted(report: &Report, verdict: Option<&Verdict>) -> Option<Vec<CheckId>> {
     let mut out: Vec<CheckId> = Vec::new();
     for id in report.verdicts.iter().filter(|one| one.possible == best).flat_map(|one| &one.steps) {
         if !out.contains(id) {
+            out.push(*id);
+        }
+    }
+    // A blocker with the fix of a step is not a step of its own, but it is open too.
+    let fix_of = |id: CheckId| report.finding(id).and_then(|finding| finding.fix);
+    let fixes: Vec<FixId> = out.iter().filter_map(|id| fix_of(*id)).collect();
+    let is_best = |one: &&Verdict| one.possible == best;
+    for id in report.verdicts.iter().filter(is_best).flat_map(|one| &one.blockers) {
+        if !out.contains(id) && fix_of(*id).is_some_and(|fix| fixes.contains(&fix)) {
             out.push(*id);
         }
     }

@@ -2,11 +2,11 @@
 
 use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, license, remove};
 use super::parts::{Family, empty, run};
-use super::toolkit::toolkit;
+use super::toolkit::{toolkit, toolkit_with_p2pdma};
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::machine::{Root, cufile_wheel};
+use crate::machine::{Root, container, cufile_wheel, modules_disabled, nvidia_fs_loaded};
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -14,18 +14,21 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let package = format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" });
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
+    let precompiled = driver::without_precompiled(root, family);
+    let is_precompiled = !precompiled.is_empty();
+    changes.extend(precompiled);
     changes.push(run(&install(root, family, &package)));
     changes.extend(distribution::unsupported_modules(root));
     let kernel = crate::machine::kernel_release(root);
     changes.extend(built_again(kernel.as_deref()));
     // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
-    let waits = driver::waits_for_reboot(root);
+    let waits = driver::waits_for_reboot(root) || modules_disabled(root).is_some();
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
-    let needs = if signing.is_some() || waits {
+    let needs = if signing.is_some() || waits || is_precompiled {
         changes.push(run("sudo reboot"));
         Needs::Reboot
     } else {
-        changes.push(run("sudo modprobe nvidia-fs"));
+        changes.extend(loaded_again(root));
         Needs::Root
     };
     let bad = |id: CheckId| report.finding(id).filter(|f| matches!(f.status, Status::Fail | Status::Warn));
@@ -76,16 +79,21 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
 
 /// Installs the libcufile of the CUDA release that the driver supports.
 pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
-    let cuda = toolkit(root, family);
+    let cuda = if lacks_p2pdma(report) { toolkit_with_p2pdma(root, family) } else { toolkit(root, family) };
     let package = format!("libcufile-{}", cuda.suffix);
     let wheel = cufile_wheel(cuda.major);
     let facts = root.libcufile();
     let chosen = facts.chosen.clone().unwrap_or_default();
     let folder = format!("/usr/local/cuda-{}/lib64", cuda.suffix.replace('-', "."));
     let is_newer = report.finding(CheckId::CudaDriverRuntime).is_some_and(|finding| finding.status == Status::Fail);
+    let is_too_old = lacks_p2pdma(report);
     let mut remaining = Vec::new();
     let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
-    if let Some(wheel) = wheel.filter(|_| is_newer && chosen.contains("/site-packages/")) {
+    let is_of_python = chosen.contains("/site-packages/");
+    if let Some(wheel) = wheel.filter(|_| is_of_python && is_too_old) {
+        changes = vec![run(&format!("python3 -m pip install --upgrade {wheel}"))];
+        obstacle = None;
+    } else if let Some(wheel) = wheel.filter(|_| is_newer && is_of_python) {
         // A Python environment loads its own library, independent of the system's library.
         changes = vec![run(&format!("python3 -m pip install {wheel}"))];
         obstacle = None;
@@ -95,7 +103,16 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package with that library"
         ));
     }
-    let unneeded = report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass) && !is_newer;
+    if let Some(wheel) = wheel.filter(|_| container(root).is_some()) {
+        // Packages that are installed in a container are lost with it, and most images have no sudo.
+        changes = vec![run(&format!("python3 -m pip install {wheel}"))];
+        obstacle = None;
+        remaining
+            .push(format!("add {package} or {wheel} to the image, because the change is lost with this container"));
+    }
+    let unneeded = !is_too_old
+        && report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass)
+        && !is_newer;
     let (needs, policy) = match changes.first() {
         Some(Change::Run { argv }) if argv.first().is_some_and(|word| word == "sudo") => (Needs::Root, FixPolicy::Ask),
         _ => (Needs::User, FixPolicy::Show),
@@ -123,6 +140,13 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),
         ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
+}
+
+/// Whether the installed libcufile is too old for P2PDMA, the best route of this machine.
+fn lacks_p2pdma(report: &Report) -> bool {
+    report.finding(CheckId::LibVersion).is_some_and(|finding| {
+        finding.fix == Some(FixId::LibcufileInstall) && matches!(finding.status, Status::Fail | Status::Warn)
+    })
 }
 
 /// Builds nvidia-fs for the running kernel.
@@ -158,7 +182,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     // The module is loaded and may have crashed, so a reboot is needed to replace it.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };
     if !other_driver {
-        changes.push(run("sudo modprobe nvidia-fs"));
+        changes.extend(loaded_again(root));
     }
     let obstacle = match (&kernel, &module) {
         (None, _) => Some("the release of the running kernel is not known".to_owned()),
@@ -179,6 +203,12 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         obstacle,
         ..empty(FixId::NvfsDkms, needs, FixRisk::Low, FixPolicy::Ask)
     }
+}
+
+/// The commands that load the installed nvidia-fs. An earlier one stays loaded until it is removed.
+fn loaded_again(root: &Root) -> impl Iterator<Item = Change> {
+    let unload = (nvidia_fs_loaded(root) == Some(true)).then(|| run("sudo modprobe -r nvidia-fs"));
+    unload.into_iter().chain([run("sudo modprobe nvidia-fs")])
 }
 
 /// The major and minor number of a version.

@@ -120,21 +120,22 @@ fn tools(root: &Root, family: Family) -> &'static str {
     if is_ubuntu(root, family) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" }
 }
 
-/// The folder of an installed module. `None` if it is not known, or if the module is compressed: the signature is part of
-/// the uncompressed file.
+/// The folder of an installed module. `None` if it is not known.
 fn module_folder(root: &Root, module: &str) -> Option<String> {
     let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0))?;
     let file = output.stdout.lines().find_map(|line| line.strip_prefix("filename:"))?.trim().to_owned();
     let (folder, name) = file.rsplit_once('/')?;
-    (name.ends_with(".ko") && !folder.contains(['\'', '"', '$', ' '])).then(|| folder.to_owned())
+    let is_module = [".ko", ".ko.xz", ".ko.zst", ".ko.gz"].iter().any(|end| name.ends_with(end));
+    (is_module && !folder.contains(['\'', '"', '$', ' '])).then(|| folder.to_owned())
 }
 
 /// Signs the module and those of its package next to it: nvidia-uvm, nvidia-modeset. `sign-file` is in the headers.
 fn sign(root: &Root, family: Family, kernel: &str, start: &str) -> Change {
     let key = if is_ubuntu(root, family) { "/var/lib/shim-signed/mok/MOK.priv" } else { "/var/lib/dkms/mok.key" };
     let file = certificate(root, family);
+    // The signature is part of the uncompressed file. The kernel reads xz files only with the check crc32.
     let script = format!(
-        "for file in {start}*.ko; do /lib/modules/{kernel}/build/scripts/sign-file sha256 {key} {file} \"$file\" || exit; done"
+        "for file in {start}*.ko {start}*.ko.xz {start}*.ko.zst {start}*.ko.gz; do [ -e \"$file\" ] || continue; plain=${{file%.ko*}}.ko; case $file in *.xz) xz -d \"$file\" ;; *.zst) zstd -qd --rm \"$file\" ;; *.gz) gzip -d \"$file\" ;; esac || exit; /lib/modules/{kernel}/build/scripts/sign-file sha256 {key} {file} \"$plain\" || exit; case $file in *.xz) xz --check=crc32 \"$plain\" ;; *.zst) zstd -q --rm \"$plain\" ;; *.gz) gzip \"$plain\" ;; esac || exit; done"
     );
     Change::Run { argv: ["sudo", "sh", "-c", &script].map(str::to_owned).to_vec() }
 }

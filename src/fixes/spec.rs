@@ -279,14 +279,14 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::Initramfs => Spec {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot",
-            changes: "writes the initramfs again from the current files",
+            changes: "writes the initramfs again from the current files; excludes nouveau if it uses the GPU",
             undo: Undo::Stays("the new initramfs; the earlier one is overwritten"),
             needs: Needs::Reboot,
             check: CheckId::RebootPending,
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: &[],
+            edits: MODPROBE,
         },
         FixId::CufileP2pdmaKeys => Spec {
             title: "Enable P2PDMA in cufile.json",

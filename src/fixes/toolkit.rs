@@ -35,10 +35,22 @@ fn text((major, minor): Version) -> String {
     format!("{major}.{minor}")
 }
 
+/// The first CUDA version whose libcufile has P2PDMA (Getting Started with GDS, GDS Installation).
+const FIRST_WITH_P2PDMA: Version = (12, 8);
+
 /// The newest packages that the driver supports and that the repository for this release has.
 pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
+    packages(root, family, cuda_packages(root))
+}
+
+/// The packages of a libcufile with P2PDMA. Within a major version, a library of a newer CUDA release runs on an older
+/// driver (CUDA Compatibility, minor version compatibility).
+pub(super) fn toolkit_with_p2pdma(root: &Root, family: Family) -> Toolkit {
+    packages(root, family, cuda_packages(root).max(FIRST_WITH_P2PDMA))
+}
+
+fn packages(root: &Root, family: Family, version: Version) -> Toolkit {
     let served = cuda_served(root);
-    let version = cuda_packages(root);
     let first = repository::name(root, family)
         .ok()
         .and_then(|name| FIRST.iter().find(|(known, _)| *known == name).map(|(_, first)| *first));

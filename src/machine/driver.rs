@@ -76,3 +76,12 @@ pub fn module_info(root: &Root, module: &str) -> Option<ModuleInfo> {
         signer: field("signer"),
     })
 }
+
+/// The file of a driver that was built by NVIDIA for this kernel and installed by a package of RHEL's precompiled streams
+/// (Driver Installation Guide, precompiled drivers). Modules that DKMS builds cannot be combined with it.
+#[must_use]
+pub fn precompiled_driver(root: &Root) -> Option<String> {
+    let file = module_info(root, "nvidia")?.file.filter(|file| file.contains("/drivers/video/nvidia/"))?;
+    let is_packaged = file.contains("/extra/") || file.contains("/weak-updates/");
+    (is_packaged && !super::dkms::dkms_rows(root).iter().any(super::dkms::DkmsRow::is_driver)).then_some(file)
+}

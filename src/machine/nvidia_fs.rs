@@ -24,6 +24,15 @@ pub fn nvidia_fs_installed(root: &Root) -> Option<String> {
     nvidia_fs_version(root).or_else(|| module_info(root, "nvidia_fs")?.version)
 }
 
+/// The switch with which a kernel loads no modules until the next boot (kernel.modules_disabled, sysctl/kernel.rst). `None`
+/// if it is off or not readable.
+#[must_use]
+pub fn modules_disabled(root: &Root) -> Option<(&'static str, String)> {
+    const SWITCH: &str = "/proc/sys/kernel/modules_disabled";
+    let text = root.read_text(SWITCH).ok()?.trim().to_owned();
+    (text == "1").then_some((SWITCH, text))
+}
+
 /// The lines of `dkms status` for nvidia-fs.
 #[must_use]
 pub fn nvidia_fs_builds(root: &Root) -> Vec<DkmsRow> {

@@ -17,7 +17,7 @@ pub fn answers(state: &State) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::new();
     for verdict in &state.verdicts {
         // The verdicts of two GPUs may have the same answer, which is listed once.
-        let answer = verdict::answer(verdict);
+        let answer = verdict::answer_of_gpu(state, verdict);
         if !answers.contains(&answer) {
             answers.push(answer);
         }

@@ -91,6 +91,23 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
+/// The answer for a verdict. It names the GPU if another GPU has another answer for the same path.
+#[must_use]
+pub fn answer_of_gpu(state: &State, verdict: &Verdict) -> Answer {
+    let own = answer(verdict);
+    let differs = |other: &Verdict| other.path == verdict.path && other.gpu != verdict.gpu && answer(other) != own;
+    if !state.verdicts.iter().any(differs) {
+        return own;
+    }
+    let gpus = state.machine.iter().flat_map(|machine| &machine.gpus);
+    match gpus.into_iter().find(|gpu| Some(&gpu.uuid) == verdict.gpu.as_ref()) {
+        Some(gpu) => {
+            Answer::new(own.status, format!("GPU {}, {}: {}", gpu.index, gpu.name, own.headline), own.conditions)
+        }
+        None => own,
+    }
+}
+
 /// The permanent blockers, or the number of fixes until the goal: `Two fixes away from direct.`
 fn distance(verdict: &Verdict) -> String {
     let closed: Vec<CheckId> = permanent(verdict).collect();

@@ -215,6 +215,39 @@ struct Overlay {
     files: BTreeMap<String, String>,
     #[serde(default)]
     links: BTreeMap<String, String>,
+    /// The expected results, for the test of all such machines.
+    #[serde(default)]
+    expect: Option<Expect>,
+}
+
+/// The expected results of a machine: its verdict and its remedies.
+#[derive(Clone, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expect {
+    pub(crate) route: String,
+    pub(crate) possible: String,
+    /// The blockers of the first verdict, in order.
+    pub(crate) blockers: Vec<String>,
+    /// The number of steps of the first verdict.
+    pub(crate) steps: usize,
+    /// The ids of the plans that `fix --list` offers, in order.
+    pub(crate) fixes: Vec<String>,
+    /// Commands, options and paths that the advice or a plan contains.
+    #[serde(default)]
+    pub(crate) has: Vec<String>,
+    /// Commands that neither the advice nor a plan contains.
+    #[serde(default)]
+    pub(crate) never: Vec<String>,
+}
+
+/// The machines with expected results.
+pub(crate) fn with_expectation() -> Vec<(String, Expect)> {
+    let of = |name: String| {
+        let text = std::fs::read_to_string(machines().join(format!("{name}.toml"))).ok()?;
+        let overlay: Overlay = toml::from_str(&text).unwrap_or_else(|e| panic!("{name}.toml: {e}"));
+        Some((name, overlay.expect?))
+    };
+    fixtures().into_iter().filter_map(of).collect()
 }
 
 impl Overlay {

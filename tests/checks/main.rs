@@ -22,5 +22,6 @@ mod live;
 mod machine;
 #[path = "../program/mod.rs"]
 mod program;
+mod remedies;
 mod secrets;
 mod symbols;

@@ -1,4 +1,4 @@
-//! Advice inside a container for what only its host can change: kernel modules, packages of the driver, mounts and boot.
+//! Advice inside a container about changes of its host: kernel modules, packages of the driver, mounts and boot.
 
 use super::bring::{Lack, bring};
 use crate::checks::advice::Advice;
@@ -8,7 +8,7 @@ use crate::checks::judged::Judged;
 use crate::core::FixId;
 use crate::machine::{self, Container};
 
-/// What a fix changes, seen from inside a container.
+/// The place that a fix changes, seen from inside a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Files of the container, or how it is started.
@@ -125,8 +125,8 @@ fn of_operator(container: &Container, fix: FixId) -> Option<Advice> {
     image_host::by_operator(fix)
 }
 
-/// The advice as text for the host, without commands of its own: a command of the host must not look like one for the
-/// container.
+/// The advice as text for the host. It contains no commands as data: a command of the host must not look like one for
+/// the container.
 fn on_host(container: &Container, advice: &Advice) -> String {
     let text = advice.plain();
     if text.contains("the host") || text.contains("the node") {

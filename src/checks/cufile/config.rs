@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
-use crate::checks::cufile::config_file::{FileState, SYSTEM_FILE};
+use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::cufile_json::Ignored;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -168,11 +168,16 @@ fn parse(ctx: &Context<'_>) -> Judged {
 
 fn env_path(ctx: &Context<'_>) -> Option<Judged> {
     let file = ctx.config().files.iter().find(|file| file.from_environment)?;
+    // The keys of P2PDMA may be in the missing file.
+    let is_on = ctx.config().switch("properties.use_pci_p2pdma", false).0;
+    let has_nvfs = machine::nvidia_fs_loaded(ctx.root) == Some(true);
+    let lacks_p2pdma: &[Route] = if is_on || has_nvfs { &[] } else { P2P_ROUTES };
     let judged = match file.state {
         FileState::Missing => Judged::warn(
             CheckId::CfgEnvPath,
             format!("the file {}, named by CUFILE_ENV_PATH_JSON, does not exist", file.path),
         )
+        .missing(Cost::Setting, lacks_p2pdma)
         .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
         .advice(Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path.")),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
@@ -287,8 +292,12 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
                 }
                 _ => enable_in(ctx, second, wants_second),
             });
+        // The user's settings are in another file than the variable names.
+        let is_lost = |file: &ConfigFile| file.from_environment && matches!(file.state, FileState::Missing);
+        if config.files.iter().any(is_lost) && machine::nvidia_fs_loaded(ctx.root) != Some(true) {
+            Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgEnvPath) }
         // A rejected file that sets the keys needs no second correction.
-        if config.is_fatal() && rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
+        } else if config.is_fatal() && rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             judged.cause(CheckId::CfgParse)
         } else {
             judged

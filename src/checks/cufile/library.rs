@@ -14,7 +14,7 @@ use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
-use crate::core::{CheckId, FixId};
+use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, LibcufileFacts};
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
@@ -63,10 +63,22 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     judged
 }
 
-fn version(facts: &LibcufileFacts) -> Judged {
+/// The first libcufile with P2PDMA, that of CUDA 12.8 (Getting Started with GDS, GDS Installation).
+const FIRST_WITH_P2PDMA: (u32, u32) = (1, 13);
+
+fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibVersion;
     let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
     match (facts.version(), facts.version_numbers()) {
+        (Some(text), Some(numbers)) if numbers < FIRST_WITH_P2PDMA && !ctx.is_aarch64() => {
+            let summary = format!("libcufile {text} has no P2PDMA; 1.13 of CUDA 12.8 is the first");
+            let judged = if numbers < (1, 7) { Judged::warn(ID, summary) } else { Judged::lack(ID, summary) };
+            judged
+                .found(source, text)
+                .missing(Cost::Install, &[Route::P2pdma])
+                .fix(FixId::LibcufileInstall)
+                .advice("Install libcufile 1.13 or later, of a CUDA release that the driver supports.")
+        }
         (Some(text), Some(numbers)) if numbers < (1, 7) => {
             Judged::warn(ID, format!("libcufile {text} is older than 1.7"))
                 .found(source, text)
@@ -204,7 +216,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![found(ctx, facts)];
     out.extend(refused_by_the_library(ctx, facts));
     if facts.chosen.is_some() || facts.open.is_some() {
-        out.extend([version(facts), opens(ctx, facts)]);
+        out.extend([version(ctx, facts), opens(ctx, facts)]);
     }
     if ctx.subjects.is_empty() {
         out.push(p2p_keys(ctx, facts, "block.nvme.use_pci_p2pdma"));

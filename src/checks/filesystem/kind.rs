@@ -133,8 +133,15 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
                     format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
                 )
                 .advice(place.text(format!(
-                    " Only for reads through host memory: install libcufile {}.{} or later.",
-                    release.0, release.1
+                    " Only for reads through host memory: install libcufile {}.{} or later{}.",
+                    release.0,
+                    release.1,
+                    // libcufile 1.15 was the first of CUDA 13.
+                    if machine::cuda_served(ctx.root).is_some_and(|(major, _)| major < 13) {
+                        ", after driver 580, because it needs CUDA 13"
+                    } else {
+                        ""
+                    }
                 )))
         }
         Some(_) => judged,

@@ -3,8 +3,9 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
+use crate::checks::gpu::driver::is_for_proprietary;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
-use crate::checks::matrix::GpuClass;
+use crate::checks::matrix::{self, GpuClass};
 use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, Architecture};
 
@@ -148,7 +149,7 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
         Some((major, minor)) => format!("compute capability {major}.{minor} ({})", architecture.name()),
         None => architecture.name().to_owned(),
     };
-    let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|v| machine::version_numbers(&v) <= vec![2, 17, 4]);
+    let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|version| is_for_proprietary(ctx, &version));
     let last = LAST_PROPRIETARY;
     let judged = if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
@@ -205,6 +206,12 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             Judged::info(CheckId::GpuBar1Size, "Grace reaches GPU memory over NVLink-C2C")
         } else if bar1 == 0 {
             Judged::lack(CheckId::GpuBar1Size, "the GPU has no BAR1 memory").never(&[Route::Nvfs, Route::P2pdma])
+        } else if bar1 < memory && matrix::is_closed(classes::of_gpu(gpu), None, Route::P2pdma) {
+            // Nothing enlarges the BAR1 of these GPUs, and the route nvfs needs only the registered part of the memory.
+            Judged::info(
+                CheckId::GpuBar1Size,
+                format!("BAR1 is {}: registered memory is limited to it", units::bytes(bar1)),
+            )
         } else if bar1 < memory {
             Judged::warn(
                 CheckId::GpuBar1Size,

@@ -9,6 +9,9 @@ use crate::machine;
 
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
+/// The first driver with P2PDMA.
+const FIRST_WITH_P2PDMA: [u32; 2] = [565, 47];
+
 /// The advice for a driver that is too old.
 const NEWER: &str = "Install a newer driver with the open kernel modules, then reboot.";
 
@@ -58,7 +61,7 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
             .advice(NEWER)
-    } else if numbers < vec![565, 47] {
+    } else if numbers < FIRST_WITH_P2PDMA.to_vec() {
         Judged::lack(ID, format!("driver {version} is older than 565.47, the first with P2PDMA"))
             .missing(Cost::Install, &[Route::P2pdma])
             .fix(FixId::NvidiaDriverOpen)
@@ -66,7 +69,46 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     } else {
         Judged::pass(ID, format!("driver {version}"))
     };
-    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned()))
+    after_reboot(ctx, driver, judged).found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned()))
+}
+
+/// The driver that the next boot loads, if it is another one than the loaded one.
+fn next_driver(ctx: &Context<'_>, driver: &machine::Driver) -> Option<machine::ModuleInfo> {
+    let loaded = driver.version.as_deref()?;
+    let installed = machine::module_info(ctx.root, "nvidia").filter(|_| machine::container(ctx.root).is_none())?;
+    (installed.version.as_deref()? != loaded).then_some(installed)
+}
+
+/// Whether this nvidia-fs works with proprietary kernel modules on this kernel. 2.18.3, which needs open ones, was the first
+/// that builds on Linux 6.2 (ChangeLog of nvidia-fs).
+pub(crate) fn is_for_proprietary(ctx: &Context<'_>, version: &str) -> bool {
+    let is_built =
+        machine::nvidia_fs_loaded(ctx.root) == Some(true) || ctx.kernel().is_none_or(|kernel| kernel < (6, 2));
+    is_built && machine::version_numbers(version) <= vec![2, 17, 4]
+}
+
+/// The routes that the installed driver has and the loaded one lacks.
+fn gained(ctx: &Context<'_>, driver: &machine::Driver) -> Vec<Route> {
+    let Some(next) = next_driver(ctx, driver) else { return Vec::new() };
+    let is_open = |open: Option<bool>| open != Some(false);
+    let has_p2pdma = |version: &Option<String>, open: Option<bool>| {
+        is_open(open) && version.as_deref().is_some_and(|v| machine::version_numbers(v) >= FIRST_WITH_P2PDMA.to_vec())
+    };
+    let mut routes = Vec::new();
+    if is_open(next.is_open()) && !is_open(driver.is_open()) {
+        routes.push(Route::Nvfs);
+    }
+    if has_p2pdma(&next.version, next.is_open()) && !has_p2pdma(&driver.version, driver.is_open()) {
+        routes.push(Route::P2pdma);
+    }
+    routes
+}
+
+/// A problem of the loaded driver that the installed one does not have: only the reboot is left.
+fn after_reboot(ctx: &Context<'_>, driver: &machine::Driver, judged: Judged) -> Judged {
+    let gained = gained(ctx, driver);
+    let is_gained = judged.in_the_way().next().is_some() && judged.in_the_way().all(|route| gained.contains(&route));
+    if is_gained { Judged { advice: None, ..judged.fixes(None).cause(CheckId::DriverMismatch) } } else { judged }
 }
 
 fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
@@ -80,7 +122,7 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
         }
         Some(false) => {
             let nvfs = machine::nvidia_fs_installed(ctx.root);
-            let old = nvfs.as_deref().is_some_and(|v| machine::version_numbers(v) <= vec![2, 17, 4]);
+            let old = nvfs.as_deref().is_some_and(|v| is_for_proprietary(ctx, v));
             let routes: &[Route] = if old { &[Route::P2pdma] } else { &[Route::Nvfs, Route::P2pdma] };
             let summary = match &nvfs {
                 Some(version) if old => {
@@ -95,7 +137,8 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
                 .advice("Install the open kernel modules of the same driver (Turing GPUs and later), then reboot.")
         }
     };
-    judged.found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned()))
+    after_reboot(ctx, driver, judged)
+        .found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned()))
 }
 
 /// Whether the loaded kernel module and the libraries have different versions.
@@ -114,27 +157,53 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         (None, None) => return None,
     };
     let other = nvml.driver_version.as_deref().filter(|version| **version != loaded);
-    let judged = if refused.is_some() || other.is_some() {
+    let installed = machine::module_info(ctx.root, "nvidia").and_then(|installed| installed.version);
+    let judged = if (refused.is_some() || other.is_some())
+        && installed.as_ref() == Some(&loaded)
+        && machine::container(ctx.root).is_none()
+    {
+        // The next boot loads the same module again.
+        Judged::lack(ID, format!("the libraries were updated, but the installed kernel module is still {loaded}"))
+            .found("NVML", refused.or(other).unwrap_or_default())
+            .found("modinfo nvidia", loaded.clone())
+            .missing(Cost::Install, EVERY)
+            .advice(module_of_libraries(ctx, other))
+    } else if refused.is_some() || other.is_some() {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
             .missing(Cost::Reboot, EVERY)
             .advice(Advice::run("sudo reboot").text(", so that module and libraries have one version."))
     } else {
-        let installed = ctx.root.command(&["modinfo", "nvidia"]).filter(|o| o.exit_code == Some(0));
-        let installed =
-            installed.and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("version:"))?.trim().to_owned()));
         match installed.filter(|version| *version != loaded) {
             Some(version) => Judged::warn(
                 ID,
                 format!("driver {loaded} is loaded, but {version} is installed and is used after a reboot"),
             )
             .found("modinfo nvidia", version)
-            .advice("Reboot before you measure."),
+            .missing(Cost::Reboot, &gained(ctx, &driver))
+            .advice(Advice::run("sudo reboot").text(", so that the installed driver is loaded.")),
             None if nvml.error.is_some() => return None,
             None => Judged::pass(ID, format!("module and libraries have version {loaded}")),
         }
     };
     Some(judged.found("/sys/module/nvidia/version", loaded))
+}
+
+/// How to install the kernel module of the version that the libraries have.
+fn module_of_libraries(ctx: &Context<'_>, libraries: Option<&str>) -> Advice {
+    let release = machine::kernel_release(ctx.root).unwrap_or_default();
+    let unbuilt =
+        machine::dkms_rows(ctx.root).into_iter().find(|row| row.is_driver() && !row.is_installed_for(&release));
+    match unbuilt {
+        Some(row) => {
+            let build = format!("sudo dkms install {}/{} -k {release}", row.name, row.version);
+            Advice::from("Build the module of the new version: ").command(build).text(", then reboot.")
+        }
+        None => Advice::from(format!(
+            "Install the kernel modules of driver {} for Linux {release}, then reboot. A reboot alone loads the old module again.",
+            libraries.unwrap_or("with the version of the libraries")
+        )),
+    }
 }
 
 /// Whether the installed module is open. `None` if its version differs from the loaded module.

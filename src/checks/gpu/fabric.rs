@@ -98,11 +98,12 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
                 .advice(format!("Install Fabric Manager {driver}, the version of the driver, and start it.")),
         );
     }
-    if let Some(version) = version(ctx).filter(|version| version != driver) {
+    let found = version(ctx).or_else(|| logged_version(ctx)).or_else(|| packaged_branch(ctx, driver));
+    if let Some((source, version)) = found.filter(|(_, version)| version != driver) {
         let summary = format!("Fabric Manager {version} does not start with driver {driver}");
         return Some(
             lacking(summary, Cost::Install)
-                .found("nv-fabricmanager --version", version)
+                .found(source, version)
                 .fix(FixId::NvidiaFabricmanager)
                 .advice(format!("Install Fabric Manager {driver}, the version of the loaded driver.")),
         );
@@ -148,11 +149,32 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
 }
 
 /// Parses `Fabric Manager version is : 580.95.05`.
-fn version(ctx: &Context<'_>) -> Option<String> {
+fn version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     let output = ctx.root.command(&["nv-fabricmanager", "--version"])?;
     let text = format!("{}\n{}", output.stdout, output.stderr);
     let version = text.lines().find_map(|line| line.split_once("version is")?.1.split_once(':'))?.1.trim().to_owned();
-    (!version.is_empty()).then_some(version)
+    (!version.is_empty()).then_some(("nv-fabricmanager --version", version))
+}
+
+/// The version of Fabric Manager in the line by which the driver of the NVSwitches rejects it: `nvidia-nvswitch: Version
+/// mismatch, kernel version 580.95.05 user version 570.86.15`.
+fn logged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    let log = machine::kernel_log(ctx.root)?;
+    let line = log.lines().rev().find(|line| line.contains("nvswitch") && line.contains("ersion mismatch"))?;
+    let version = line.split_once("user version ")?.1.split_whitespace().next()?;
+    Some((machine::KERNEL_LOG, version.to_owned()))
+}
+
+/// The branch in the name of the package, if it is not that of the driver: `nvidia-fabricmanager-570`.
+fn packaged_branch(ctx: &Context<'_>, driver: &str) -> Option<(&'static str, String)> {
+    const PACKAGES: &str = "/var/lib/dpkg/info";
+    let branch_of = |name: &String| {
+        let rest = name.strip_suffix(".list")?.strip_prefix("nvidia-fabricmanager-")?;
+        rest.bytes().all(|byte| byte.is_ascii_digit()).then(|| rest.to_owned())
+    };
+    let branches: Vec<String> = ctx.root.entries(PACKAGES).ok()?.iter().filter_map(branch_of).collect();
+    let is_right = |branch: &String| driver.starts_with(&format!("{branch}."));
+    branches.iter().find(|_| !branches.iter().any(is_right)).map(|branch| (PACKAGES, branch.clone()))
 }
 
 /// Whether its process exists. `None` if the PID file of its unit cannot be read.

@@ -253,9 +253,11 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
         match installed_version(ctx) {
             Some(version) => {
-                judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs).advice(
-                    "Rebuild the initramfs, then reboot. The driver is installed, but the old initramfs loads nouveau.",
-                )
+                let judged = judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs);
+                judged.advice(match machine::excluded(ctx.root, "nouveau") {
+                    Some(_) => "Rebuild the initramfs, then reboot. The driver is installed, but the old initramfs loads nouveau.",
+                    None => "Exclude nouveau in /etc/modprobe.d (blacklist nouveau), rebuild the initramfs, then reboot. The driver is installed.",
+                })
             }
             None => judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
                 "{} Its package disables nouveau. Then rebuild the initramfs and reboot.",
@@ -410,6 +412,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let is_open = field("license:").is_some_and(|license| license.contains("GPL"));
     let secure_boot = machine::secure_boot(ctx.root).filter(|state| state.is_on);
     let exclusion = machine::excluded(ctx.root, "nvidia");
+    let closed = machine::modules_disabled(ctx.root);
     let too_old = ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open);
     let judged = if let Some(gpu) = too_old {
         Judged::lack(
@@ -426,6 +429,14 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Reboot, EVERY)
             .advice(excluded::allow(ctx, &line, "nvidia"))
             .found(line.file, line.line)
+    } else if let Some((file, text)) = closed {
+        Judged::lack(ID, format!("driver {version} is installed, but the kernel loads no modules any more"))
+            .missing(Cost::Reboot, EVERY)
+            .found(file, text)
+            .advice(
+                Advice::run("echo nvidia | sudo tee /etc/modules-load.d/nvidia.conf")
+                    .text(", then reboot. kernel.modules_disabled=1 can only be left by a reboot, and systemd loads these modules before it is set."),
+            )
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded")).missing(Cost::Root, EVERY).advice(
             Advice::run("sudo modprobe nvidia")

@@ -123,8 +123,10 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             );
         }
     }
-    let hidden =
-        ["CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].iter().any(|name| ctx.root.variable(name).is_some());
+    // libcufile 1.17 was the first to read its own variable.
+    let has_own = ctx.root.libcufile().version_numbers().is_some_and(|version| version >= (1, 17));
+    let (own, cuda) = ("CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES");
+    let hidden = ctx.root.variable(cuda).is_some() || (has_own && ctx.root.variable(own).is_some());
     let other = ctx.gpus().iter().find(|gpu| gpu.capability().is_some() && !able(gpu));
     if let Some(other) = other.filter(|_| !hidden) {
         let able: Vec<(usize, &GpuSeen)> = ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)).collect();
@@ -137,7 +139,7 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             )
             .found(format!("NVML, GPU {}", other.address), other.name.clone())
             .missing(Cost::Setting, &[Route::P2pdma])
-            .advice(Advice::run(format!("export CUFILE_VISIBLE_DEVICES={}", numbers.join(","))))
+            .advice(Advice::run(format!("export {}={}", if has_own { own } else { cuda }, numbers.join(","))))
             .of(Scope::Gpu(*number))
         }));
     }
@@ -186,6 +188,11 @@ fn cuda_fails(ctx: &Context<'_>) -> bool {
     open.is_some_and(|open| open.cuda_code.is_some_and(|code| code != 0))
 }
 
+/// Whether opening libcufile tried to start CUDA.
+fn cuda_was_tried(ctx: &Context<'_>) -> bool {
+    ctx.root.libcufile().open.as_ref().is_some_and(|open| open.code.is_some())
+}
+
 /// Whether the kernel log has the reason why CUDA does not start: a GPU that must be recovered.
 pub(crate) fn must_recover(ctx: &Context<'_>) -> bool {
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
@@ -214,10 +221,22 @@ fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
             Judged::info(ID, "the kernel log reports a fault of a program on the GPU (Xid)")
                 .found(machine::KERNEL_LOG, lines[0].trim())
         }
-        (Some(line), _) => match recovery(line, &nvml.pci_bus_id).filter(|_| cuda_fails(ctx)) {
-            Some(todo) => Judged::lack(ID, "the GPU failed (Xid), and CUDA does not start until it is recovered")
+        (Some(line), _) => match recovery(line, &nvml.pci_bus_id) {
+            Some(todo) if cuda_fails(ctx) => {
+                Judged::lack(ID, "the GPU failed (Xid), and CUDA does not start until it is recovered")
+                    .found(machine::KERNEL_LOG, line.trim())
+                    .missing(Cost::Root, EVERY)
+                    .advice(todo)
+            }
+            // Without an attempt to start CUDA, the last report of the driver is the best evidence.
+            Some(todo) if !cuda_was_tried(ctx) => {
+                Judged::lack(ID, "the GPU failed (Xid) and must be recovered before the next read")
+                    .found(machine::KERNEL_LOG, line.trim())
+                    .missing(Cost::Root, EVERY)
+                    .advice(todo)
+            }
+            Some(todo) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
                 .found(machine::KERNEL_LOG, line.trim())
-                .missing(Cost::Root, EVERY)
                 .advice(todo),
             None => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
                 .found(machine::KERNEL_LOG, line.trim())

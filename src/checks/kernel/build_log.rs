@@ -107,6 +107,8 @@ pub(crate) struct FailedBuild {
     pub(crate) advice: Advice,
     /// Whether an update of the module is needed. The same version cannot be built for this kernel.
     pub(crate) needs_update: bool,
+    /// Whether another build fails in the same way until a person has removed the reason.
+    pub(crate) is_of_system: bool,
 }
 
 /// Why the last build of this module for the running kernel failed. `None` if its log has no error.
@@ -117,7 +119,11 @@ pub(crate) fn failed(ctx: &Context<'_>, name: &str, version: &str) -> Option<Fai
     let dkms = format!("dkms install {name}/{version} -k {release}");
     let (why, advice) = explain(ctx, reason, &text, &line, &release, &dkms);
     let needs_update = matches!(reason, Reason::NewKernel | Reason::NewDriver | Reason::GplOnly);
-    Some(FailedBuild { line, why, advice, needs_update, log })
+    let is_of_system = matches!(
+        reason,
+        Reason::NoSpace | Reason::NoMemory | Reason::NoKey | Reason::OldCompiler | Reason::NoDriver | Reason::Other
+    );
+    Some(FailedBuild { line, why, advice, needs_update, is_of_system, log })
 }
 
 /// The reason in a log, and its line.
@@ -145,7 +151,10 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
     };
     match reason {
         Reason::NoSpace => (
-            "a file system is full".to_owned(),
+            match full_folder(line) {
+                Some(folder) => format!("the file system with {folder} is full"),
+                None => "a file system is full".to_owned(),
+            },
             Advice::from("Free space: ")
                 .command("df -h / /tmp /var /boot")
                 .text(" shows which file system is full. Then run ")
@@ -169,8 +178,9 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
             )
         }
         Reason::OldCompiler => {
-            let why = "the compiler is older than the one that built the kernel".to_owned();
-            let advice = match compiler(text).filter(|name| name != "gcc") {
+            let why = "the compiler is older than that of the kernel".to_owned();
+            let of_kernel = || compiler(&ctx.root.read_text("/proc/version").ok()?);
+            let advice = match compiler(text).or_else(of_kernel) {
                 Some(gcc) => {
                     // RHEL has later compilers as toolsets.
                     let toolset = gcc.replace("gcc-", "gcc-toolset-");
@@ -277,8 +287,24 @@ pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The compiler of the kernel that the log names, such as `gcc-12`.
+/// The folder in a line about a full file system. Each of them is often a separate file system.
+fn full_folder(line: &str) -> Option<&'static str> {
+    ["/var/tmp", "/var", "/boot", "/tmp"].into_iter().find(|folder| line.contains(&format!("{folder}/")))
+}
+
+/// The compiler of the kernel that the log or `/proc/version` names, such as `gcc-12`. Kernels of RHEL and Oracle print
+/// `gcc (GCC) 14.2.1`.
 fn compiler(text: &str) -> Option<String> {
+    let numbered = || {
+        let rest = text.split_once("gcc (")?.1.split_once(") ")?.1;
+        let major: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        (!major.is_empty()).then(|| format!("gcc-{major}"))
+    };
+    named_compiler(text).or_else(numbered)
+}
+
+/// The compiler in a name such as `x86_64-linux-gnu-gcc-12`.
+fn named_compiler(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.contains("The kernel was built by") || line.contains("gcc-"))?;
     let at = line.find("gcc-")?;
     let name: String = line[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();

@@ -96,7 +96,8 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             .advice(match waiting {
                 Some(how) => how,
                 None if arm => "Boot with iommu.passthrough=1.".to_owned(),
-                None => "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.".to_owned(),
+                // Machines with more than 255 CPUs need the IOMMU for their interrupts, so it stays on.
+                None => "Boot with iommu=pt.".to_owned(),
             }),
     };
     let mut judged =

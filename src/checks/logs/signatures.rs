@@ -96,7 +96,7 @@ const CUFILE: &[Signature] = &[
     fixed(&["nvidia-fs.ko driver not loaded"], Warn, "nvidia-fs is not loaded, so the route nvfs is closed", ", or use P2PDMA", CheckId::NvfsLoaded),
     sign(&["kernel does not support pcip2pdma"], Fail, "the kernel has no P2PDMA", "boot a kernel with CONFIG_PCI_P2PDMA, 6.2 or later", Some(CheckId::KernelP2pdma)),
     fixed(&["pcip2pdma is not enabled in the configuration"], Warn, "P2PDMA is disabled in cufile.json", "", CheckId::CfgP2pBoth),
-    fixed(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which disables P2PDMA for all", ", or exclude the GPU in CUFILE_VISIBLE_DEVICES", CheckId::GpuStaticBar1),
+    fixed(&["not all gpus support pcip2pdma"], Fail, "one visible GPU has no static BAR1, which disables P2PDMA for all", ", or exclude the GPU in CUDA_VISIBLE_DEVICES", CheckId::GpuStaticBar1),
     fixed(&["gpu attribute pci_p2pdma not supported"], Fail, "the GPU has no static BAR1, so P2PDMA is closed (801)", "", CheckId::GpuStaticBar1),
     sign(&["nvme driver not registered with nvidia-fs"], Fail, "the NVMe driver is not built for GDS", "use P2PDMA, or a patched NVMe driver", Some(CheckId::NvfsNvmeSymbol)),
     sign(&["ext4 journal mode for device not supported"], Fail, "ext4 is mounted with data=writeback or data=journal", "mount it with data=ordered", Some(CheckId::Ext4Ordered)),

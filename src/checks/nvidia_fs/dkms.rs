@@ -75,6 +75,8 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
                 judged.finding.summary = format!("DKMS cannot build nvidia-fs {}: {}", unbuilt.version, failed.why);
                 judged = if failed.needs_update {
                     judged.fix(FixId::NvfsInstall).advice(failed.advice)
+                } else if failed.is_of_system {
+                    judged.by_hand().advice(failed.advice.text(", then ").command("sudo modprobe nvidia-fs"))
                 } else {
                     judged.advice(failed.advice.text(", then ").command("sudo modprobe nvidia-fs"))
                 };

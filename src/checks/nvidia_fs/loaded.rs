@@ -26,7 +26,17 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         return Judged::na(ID, "the version of nvidia-fs could not be read").unknown(NVFS);
     };
     let numbers = machine::version_numbers(&version);
-    let judged = if numbers < vec![2, 12] {
+    // A later nvidia-fs does not load next to proprietary kernel modules.
+    let is_held = machine::Driver::of(ctx.root).is_open() == Some(false) && numbers <= vec![2, 17, 4];
+    let judged = if is_held && numbers < vec![2, 12] {
+        Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile accepts"))
+            .missing(Cost::Root, NVFS)
+            .explaining()
+            .by_hand()
+            .advice("Install nvidia-fs 2.17.4, the last for proprietary kernel modules, from NVIDIA/gds-nvidia-fs.")
+    } else if is_held {
+        Judged::pass(ID, format!("nvidia-fs {version} fits the proprietary kernel modules, which need 2.17.4 or older"))
+    } else if numbers < vec![2, 12] {
         Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile accepts"))
             .missing(Cost::Root, NVFS)
             .explaining()

@@ -75,11 +75,23 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
+    } else if let Some(file) = machine::precompiled_driver(ctx.root) {
+        let (major, minor) = machine::cuda_packages(ctx.root);
+        judged = judged.found("modinfo nvidia", file).advice(format!(
+            "Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), because both cannot be combined. Then install nvidia-gds-{major}-{minor}."
+        ));
     }
     if let Some(line) = machine::excluded(ctx.root, "nvidia_fs").filter(|_| installed.is_some()) {
         judged.finding.summary = format!("{}, because {} blocks it", judged.finding.summary, line.file);
         let advice = excluded::allow(ctx, &line, "nvidia-fs");
         judged = judged.found(line.file, line.line).advice(advice);
+    }
+    if let Some((file, text)) = machine::modules_disabled(ctx.root).filter(|_| installed.is_some()) {
+        judged.finding.summary = format!("{}: the kernel loads no modules until a reboot", judged.finding.summary);
+        judged.effects.clear();
+        judged = judged.missing(Cost::Reboot, NVFS).found(file, text).fix(FixId::NvfsLoad).advice(
+            "List the module in /etc/modules-load.d, then reboot. kernel.modules_disabled=1 can only be left by a reboot, and systemd loads these modules before it is set.",
+        );
     }
     let is_sles = machine::packages::id(ctx.root).starts_with("sles");
     if is_sles && installed.is_some() && machine::modprobe::unsupported_modules(ctx.root) == Some(false) {

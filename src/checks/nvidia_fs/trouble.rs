@@ -45,11 +45,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "a transfer could not be mapped",
             "See the checks iommu-state and pcie-acs.",
         ),
-        (
-            &["io_page_fault"],
-            "the IOMMU stopped a transfer",
-            "Boot with iommu=pt, or with intel_iommu=off or amd_iommu=off.",
-        ),
+        (&["io_page_fault"], "the IOMMU stopped a transfer", "Boot with iommu=pt."),
         (
             &["cannot handle gpu request with integrity metadata"],
             "a disk with integrity metadata was read",

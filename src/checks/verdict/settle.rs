@@ -7,7 +7,7 @@ use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::commands::add_fixes;
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
-use crate::core::{Basis, CheckId, Route, Status, Verdict};
+use crate::core::{Basis, CheckId, FixId, Route, Status, Verdict};
 
 /// Sets all statuses and returns the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
@@ -132,10 +132,22 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
     steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
     permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    // A fix that resolves several blockers is one step.
+    let mut fixes: Vec<FixId> = Vec::new();
+    let known_fix = |j: &Judged, fixes: &mut Vec<FixId>| {
+        let Some(fix) = j.finding.fix else { return false };
+        let is_known = fixes.contains(&fix);
+        fixes.push(fix);
+        is_known
+    };
+    let (again, once): (Vec<&Judged>, Vec<&Judged>) =
+        steps.iter().copied().partition(|judged| known_fix(judged, &mut fixes));
+    steps = once;
     // The advice of a permanent blocker also has its step to compat mode.
     let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
     let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
-    let mut blockers = [permanent.clone(), steps.clone()].concat();
+    let mut blockers = [permanent.clone(), steps.clone(), again].concat();
+    blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
     // Why no read works until the direct route does.
     let forbids =
         |j: &&Judged| j.id == CheckId::CfgCompat && j.stops(Route::Compat) && !steps.iter().any(|s| s.id == j.id);
@@ -190,6 +202,7 @@ fn work_order(id: CheckId) -> (usize, bool) {
         CheckId::RdmaStack => (CheckId::GpuPresent.rank(), true),
         CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
         CheckId::NfsRdma => (CheckId::NvfsRegistered.rank(), true),
+        CheckId::LibVersion => (CheckId::LibFound.rank(), true),
         other => (other.rank(), false),
     }
 }

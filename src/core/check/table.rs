@@ -313,7 +313,7 @@ checks! {
         examines "speed and width of the GPU's PCIe link"
         why "A narrow or slow link limits every route."
         look "nvidia-smi -q -d PCIE" todo "Reseat the card, and look at bifurcation in the BIOS. An idle GPU lowers its link on purpose.";
-    GpuEcc = "gpu-ecc", Gpu, Gpu, NoStep, NONE, []
+    GpuEcc = "gpu-ecc", Gpu, Gpu, Gpu, EVERY, []
         examines "ECC state and errors"
         why "A faulty GPU causes errors that are not related to storage."
         look "nvidia-smi -q -d ECC" todo "Reset or replace the GPU if errors are reported.";
@@ -409,7 +409,7 @@ checks! {
         examines "the share of the file in the page cache"
         why "A cached file makes mmap look fast and a cold load unrealistic."
         look "fincore FILE" todo "Use --cache cold, which drops the file from the page cache.";
-    CfgEnvPath = "cfg-env-path", Cufile, Machine, NoStep, NONE, []
+    CfgEnvPath = "cfg-env-path", Cufile, Machine, P2pConfig, &[Route::P2pdma, Route::C2c], []
         examines "the file that CUFILE_ENV_PATH_JSON names"
         why "libcufile ignores a missing file without a message."
         look "ls -l \"$CUFILE_ENV_PATH_JSON\"" todo "Correct the path, or unset the variable.";
@@ -417,9 +417,9 @@ checks! {
         examines "sizes in cufile.json compared with BAR1 and memory"
         why "A cache larger than BAR1 is rejected, and a small pinned limit fails with 5016."
         look "gds-top config lint" todo "gds-top config tune MODEL prints fitting values.";
-    LibVersion = "lib-version", Cufile, Machine, Libcufile, NONE, []
+    LibVersion = "lib-version", Cufile, Machine, Libcufile, &[Route::P2pdma], [LibcufileInstall]
         examines "the version of libcufile"
-        why "Features depend on it: files without O_DIRECT from 1.7, route counters from 1.15, P2PDMA per transport from 1.16."
+        why "Features depend on it: files without O_DIRECT from 1.7, P2PDMA from 1.13, route counters from 1.15, P2PDMA per transport from 1.16."
         look "ls -l /usr/local/cuda/lib64/libcufile.so*" todo "If a feature is missing, install a newer libcufile: pip install --upgrade nvidia-cufile, or the package of a newer CUDA release.";
     LibRdma = "lib-rdma", Cufile, Machine, Libcufile, &[Route::Rdma], []
         examines "libraries for RDMA"

@@ -197,7 +197,7 @@ const FIRST_STEPS: &[(&str, &str, Option<FixId>, &str)] = &[
     ("pod-mig-without-instance", "gpu-mig-vgpu", None, "nvidia.com/mig"),
     ("p2pdma-refused-by-kernel", "kernel-p2p-rootports", None, "PCIe switch"),
     ("nvme-removed", "nvme-state", None, "Power the machine off"),
-    ("nvfs-no-driver-source", "nvfs-dkms", Some(FixId::NvfsDkms), "/usr/src"),
+    ("nvfs-no-driver-source", "nvfs-dkms", None, "/usr/src"),
 ];
 
 #[test]
