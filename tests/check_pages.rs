@@ -18,7 +18,24 @@ fn pages() -> BTreeMap<String, String> {
         let _ = writeln!(index, "| [{id}]({id}.md) | {} |", id.spec().examines);
         out.insert(format!("{id}.md"), page(id));
     }
-    out.insert("README.md".to_owned(), index);
+    // mdBook does not follow links to a README.md.
+    out.insert("index.md".to_owned(), index);
+    out
+}
+
+/// docs/SUMMARY.md with the pages of the checks. mdBook builds only the pages that it lists.
+fn summary(written: &str) -> String {
+    let is_page = |line: &&str| line.starts_with("    - [") && line.contains("](checks/");
+    let mut out = String::new();
+    for line in written.lines().filter(|line| !is_page(line)) {
+        let _ = writeln!(out, "{line}");
+        if line.ends_with("](checks/index.md)") {
+            let pages = pages();
+            pages.keys().filter(|name| *name != "index.md").for_each(|name| {
+                let _ = writeln!(out, "    - [{}](checks/{name})", name.trim_end_matches(".md"));
+            });
+        }
+    }
     out
 }
 
@@ -31,6 +48,18 @@ fn the_pages_are_those_of_the_table() {
         for (name, text) in &pages {
             std::fs::write(folder.join(name), text).unwrap();
         }
+    }
+    let book = folder.with_file_name("SUMMARY.md");
+    let written = std::fs::read_to_string(&book).unwrap();
+    let wanted = summary(&written);
+    assert!(wanted.contains("](checks/gpu-present.md)"));
+    if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
+        std::fs::write(&book, &wanted).unwrap();
+    } else {
+        assert!(
+            written == wanted,
+            "docs/SUMMARY.md does not list each check: GDS_TOP_UPDATE_DOCS=1 cargo test --test check_pages"
+        );
     }
     let mut there: Vec<String> = std::fs::read_dir(&folder)
         .unwrap()
