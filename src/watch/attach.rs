@@ -307,9 +307,9 @@ fn is_library(path: &Path) -> bool {
     name(path).ends_with(".so") || name(path).contains(".so.")
 }
 
-/// Whether a path is a regular file outside /dev, /proc and /sys.
+/// Whether a path is a regular file outside /proc and /sys. Models can be in /dev/shm.
 fn is_data(path: &Path) -> bool {
-    path.is_absolute() && !["/dev", "/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
+    path.is_absolute() && !["/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
 }
 
 #[cfg(test)]
