@@ -8,7 +8,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{FixId, Route};
-use crate::machine::{ImageHost, image_host};
+use crate::machine::{ImageHost, container, image_host, os_release, packages};
 
 /// What a fix installs or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,9 @@ enum Way {
     /// Nothing does it, so the route nvfs is not possible.
     Never(Advice),
 }
+
+/// NVIDIA's guide for the installation.
+const GUIDE: &str = "docs.nvidia.com/gpudirect-storage/troubleshooting-guide";
 
 const OPERATOR: &str =
     "Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs.";
@@ -232,9 +235,34 @@ pub(crate) fn replaces(ctx: &Context<'_>, fix: FixId) -> bool {
     image_host(ctx.root).is_some_and(|host| way(host, fix).is_some())
 }
 
+/// Advice for a distribution whose packages are not known: a fix that installs packages has no commands there.
+fn of_unknown_packages(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
+    if packages::known_family(ctx.root) || container(ctx.root).is_some() {
+        return judged;
+    }
+    let Some(name) = os_release(ctx.root, "PRETTY_NAME").or_else(|| os_release(ctx.root, "ID")) else { return judged };
+    let installs = |fix: FixId| {
+        matches!(
+            part(fix),
+            Some(Part::Driver | Part::NvidiaFs | Part::NvmeDriver | Part::Kernel | Part::Library | Part::FabricManager)
+        )
+    };
+    let adapted = |judged: Judged| {
+        let blocks = judged.in_the_way().next().is_some();
+        let fix = judged.finding.fix.or(judged.id.spec().default_fix());
+        if !blocks || !fix.is_some_and(installs) {
+            return judged;
+        }
+        let advice = judged.advice.clone().unwrap_or_default();
+        let guide = format!(" The packages of {name} are not known here: follow {GUIDE}.");
+        judged.by_hand().advice(advice.text(guide))
+    };
+    judged.into_iter().map(adapted).collect()
+}
+
 /// Replaces the advice of findings whose fix needs packages or files that this host does not keep.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
-    let Some(host) = image_host(ctx.root) else { return judged };
+    let Some(host) = image_host(ctx.root) else { return of_unknown_packages(ctx, judged) };
     let adapted = |judged: Judged| {
         let blocks = judged.in_the_way().next().is_some();
         let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);

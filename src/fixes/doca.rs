@@ -12,7 +12,7 @@ use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, built_in, kernel_release, os_release};
+use crate::machine::{Root, built_in, kernel_release, nvme_transports, os_release};
 use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
@@ -21,13 +21,21 @@ const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
 /// key.
 const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
 
+/// The installer of MLNX_OFED, in the folder of its package.
+const INSTALLER: &str = "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms";
+
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let (mut changes, source) = match ofed(root) {
-        Some(version) => (
-            vec![run("sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms")],
-            Ok(of_ofed(&version)),
+        Some(version) => (vec![run(INSTALLER)], Ok(of_ofed(&version))),
+        // NVIDIA lists RHEL 8 and its rebuilds for MLNX_OFED only (release notes of GDS, MLNX_OFED/DOCA requirements).
+        None if rhel(root) == Some(8) => (
+            vec![run(INSTALLER)],
+            Ok(format!(
+                " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 23.10 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the folder of its package.",
+                called(root)
+            )),
         ),
         None => match doca(root, family) {
             Ok((changes, source)) => (changes, Ok(source)),
@@ -55,12 +63,21 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             signing.map_or_else(String::new, |signing| signing.why)
         ),
         changes,
-        verify: "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
-            .to_owned(),
+        verify: if has_fabric(root, report) {
+            "before the reboot modinfo -n nvme_rdma names a file in updates or extra; after it grep nvme_rdma_v /proc/kallsyms shows nvme_rdma_v1_register_nvfs_dma_ops"
+        } else {
+            "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
+        }
+        .to_owned(),
         undo: "remove mlnx-nvme-dkms and doca-ofed, rebuild the initramfs, reboot".to_owned(),
         obstacle,
         ..empty(FixId::NvmePatch, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
+}
+
+/// Whether an examined path is on NVMe over RDMA. Its driver nvme_rdma has another symbol.
+fn has_fabric(root: &Root, report: &Report) -> bool {
+    report.paths.iter().any(|facts| nvme_transports(root, facts).iter().any(|kind| kind == "rdma"))
 }
 
 /// A command that succeeds if modprobe loads an NVMe driver that is not in the kernel's own directory.

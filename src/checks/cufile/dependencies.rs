@@ -82,10 +82,21 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
-            .advice(Advice::run(install(
-                ctx,
-                ["libudev1 libmount1 libnuma1", "systemd-libs libmount numactl-libs", "libudev1 libmount1 libnuma1"],
-            )))
+            .advice({
+                let line = install(
+                    ctx,
+                    [
+                        "libudev1 libmount1 libnuma1",
+                        "systemd-libs libmount numactl-libs",
+                        "libudev1 libmount1 libnuma1",
+                    ],
+                );
+                match machine::container(ctx.root) {
+                    // The change would be lost with the container, and most images have no sudo.
+                    Some(_) => Advice::from("Add to the image: ").command(line.trim_start_matches("sudo ").to_owned()),
+                    None => Advice::run(line),
+                }
+            })
     };
     Some(judged)
 }

@@ -133,14 +133,11 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
         let numbers: Vec<String> =
             able.iter().filter_map(|(_, gpu)| Some(gpu.nvml.as_ref()?.index.to_string())).collect();
         out.extend(able.iter().map(|(number, _)| {
-            Judged::lack(
-                CheckId::GpuP2pdmaModel,
-                format!("{} has no P2PDMA, so libcufile disables it for all visible GPUs", other.name),
-            )
-            .found(format!("NVML, GPU {}", other.address), other.name.clone())
-            .missing(Cost::Setting, &[Route::P2pdma])
-            .advice(Advice::run(format!("export {}={}", if has_own { own } else { cuda }, numbers.join(","))))
-            .of(Scope::Gpu(*number))
+            Judged::lack(CheckId::GpuP2pdmaModel, format!("{} disables P2PDMA for all visible GPUs", other.name))
+                .found(format!("NVML, GPU {}", other.address), other.name.clone())
+                .missing(Cost::Setting, &[Route::P2pdma])
+                .advice(Advice::run(format!("export {}={}", if has_own { own } else { cuda }, numbers.join(","))))
+                .of(Scope::Gpu(*number))
         }));
     }
     out

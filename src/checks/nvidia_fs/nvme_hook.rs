@@ -202,6 +202,11 @@ fn without_doca(ctx: &Context<'_>) -> Option<String> {
     Some(name.unwrap_or(id))
 }
 
+/// Whether the system is RHEL 8 or a rebuild of it.
+fn is_rhel_8(ctx: &Context<'_>) -> bool {
+    machine::kernel_release(ctx.root).is_some_and(|release| release.contains(".el8"))
+}
+
 /// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
     let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
@@ -224,6 +229,8 @@ fn patched_driver(ctx: &Context<'_>) -> String {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
         "DOCA with mlnx-nvme-dkms"
+    } else if is_rhel_8(ctx) {
+        "MLNX_OFED with --with-nvmf --enable-gds (NVIDIA lists DOCA for GDS from RHEL 9 on)"
     } else if is(&["rhel", "centos", "fedora"]) {
         "DOCA with mlnx-nvme-dkms (before 3.2 kmod-mlnx-nvme)"
     } else {

@@ -102,6 +102,13 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
                 .command("sudo modprobe nvidia-fs"),
         );
     }
+    if let Some((version, kernel)) = source_without_build(ctx).filter(|_| installed.is_none()) {
+        judged.finding.summary = format!("nvidia-fs {version} is installed, but DKMS does not know it");
+        judged = judged.by_hand().found(format!("/usr/src/nvidia-fs-{version}"), "exists").advice(
+            Advice::run(format!("sudo dkms install nvidia-fs/{version} -k {kernel} && sudo modprobe nvidia-fs"))
+                .text("; the headers of this kernel must be installed."),
+        );
+    }
     // A package that DKMS knows is installed. Its check names what is left to do.
     let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
     if is_known && earlier.iter().any(|j| j.id == CheckId::NvfsDkms && j.stops(Route::Nvfs)) {
@@ -120,6 +127,16 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     } else {
         judged
     }
+}
+
+/// The version of nvidia-fs whose source a package installed and which DKMS does not list, and the running kernel.
+fn source_without_build(ctx: &Context<'_>) -> Option<(String, String)> {
+    if !machine::nvidia_fs_builds(ctx.root).is_empty() || machine::container(ctx.root).is_some() {
+        return None;
+    }
+    let names = ctx.root.entries("/usr/src").ok()?;
+    let version = names.iter().find_map(|name| name.strip_prefix("nvidia-fs-"))?.to_owned();
+    Some((version, machine::kernel_release(ctx.root)?))
 }
 
 /// Checks whether the module can be loaded, causes first.
