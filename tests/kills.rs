@@ -321,6 +321,39 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// The part of a killed session is a result of the user, so it is not removed.
+#[test]
+fn each_recording_of_a_killed_session_is_kept_and_named() {
+    let (folder, temporary) = (room(), room());
+    let file = folder.path().join("r.gdsrec");
+    let watch = [words("watch --record", &[&file]), words("-- sleep 600", &[])].concat();
+    let partial = folder.path().join("r.gdsrec.partial");
+    let names = || {
+        let entries = fs::read_dir(folder.path()).unwrap().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    };
+    for kill in 1..=3 {
+        let mut child = command(&watch, temporary.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        wait_until("the session records nothing", || {
+            let is_next = kill == 1 || folder.path().join(format!("r.gdsrec.partial-{}", kill - 1)).exists();
+            is_next && fs::metadata(&partial).is_ok_and(|file| file.len() > 200)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let expected = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(names(), expected(&["r.gdsrec.partial", "r.gdsrec.partial-1", "r.gdsrec.partial-2"]));
+    let last = plain(&[words("watch --record", &[&file]), words("-- true", &[])].concat(), temporary.path());
+    let said = String::from_utf8_lossy(&last.stderr);
+    assert!(said.contains("r.gdsrec.partial-3"), "{said}");
+    let all = ["r.gdsrec", "r.gdsrec.partial-1", "r.gdsrec.partial-2", "r.gdsrec.partial-3"];
+    assert_eq!(names(), expected(&all));
+    for name in all {
+        let status = plain(&words("report --json", &[&folder.path().join(name)]), temporary.path()).status.code();
+        assert!(matches!(status, Some(0 | 1 | 3)), "{name}: {status:?}");
+    }
+}
+
 /// Living processes whose command line contains the word, with their command lines.
 fn named(word: &str) -> Vec<(u32, String)> {
     let of = |pid: u32| {

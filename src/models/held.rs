@@ -85,7 +85,7 @@ impl ModelFolder {
 
     /// Creates a file. Fails if it exists.
     pub(super) fn create(&self, name: &str) -> io::Result<File> {
-        self.held.create(name, 0o666)
+        self.held.create(name, 0o664)
     }
 
     /// Renames a file and replaces an existing file with the new name.

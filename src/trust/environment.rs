@@ -178,12 +178,29 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     let mut left_out = Vec::new();
     // The dynamic linker also accepts semicolons.
     for part in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
-        match foreign(if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) }) {
+        let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
+        match foreign(folder).or_else(|| foreign_library(folder)) {
             None => kept.push(part),
             Some(why) => left_out.push(why),
         }
     }
     (OsString::from_vec(kept.join(&b':')), left_out)
+}
+
+/// Maximum number of entries of a folder that are examined for libraries of others. Toolkits have about 1000.
+const MOST_LIBRARIES: usize = 20_000;
+
+/// The reason why another user could have written a library in this folder, or could create the target of its link.
+fn foreign_library(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?.take(MOST_LIBRARIES).flatten();
+    let mut libraries = entries.filter(|entry| entry.file_name().as_bytes().windows(3).any(|part| part == b".so"));
+    libraries.find_map(|entry| {
+        let path = entry.path();
+        match std::fs::metadata(&path) {
+            Ok(_) => distrust(&path),
+            Err(_) => foreign(&folder.join(std::fs::read_link(&path).ok()?)),
+        }
+    })
 }
 
 /// Whether this process is root and another user could have written the file, or could create it.
@@ -241,6 +258,17 @@ mod tests {
         fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
         let list = format!("{0}/own:{0}/later:{0}", open.display());
         assert_eq!(trusted(OsStr::new(&list)).0, own.as_os_str());
+        // A library that all users can write, and a link to one that all users can create.
+        let library = own.join("libx.so.1");
+        for name in ["libx.so.1", "data"] {
+            fs::write(own.join(name), "").unwrap();
+            fs::set_permissions(own.join(name), Permissions::from_mode(0o666)).unwrap();
+        }
+        assert!(trusted(own.as_os_str()).1[0].contains("libx.so.1 can be written by all users"));
+        fs::set_permissions(&library, Permissions::from_mode(0o644)).unwrap();
+        assert!(trusted(own.as_os_str()).1.is_empty());
+        std::os::unix::fs::symlink("../later", own.join("liby.so")).unwrap();
+        assert!(!trusted(own.as_os_str()).1.is_empty());
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) fn make_folders(path: &Path, owners: Owners, made: &mut Vec<Made>) ->
 /// Creates one folder. `None` if it exists.
 pub(super) fn make_folder(above: &OwnedFd, name: &OsStr, owners: Owners) -> io::Result<Option<Made>> {
     // The umask of the caller could let all users write.
-    let mode = if owners == Owners::Own { 0o755 } else { 0o777 };
+    let mode = if owners == Owners::Own { 0o755 } else { 0o775 };
     match rustix::fs::mkdirat(above, name, Mode::from_raw_mode(mode)) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Ok(None),

@@ -229,9 +229,7 @@ fn a_watched_program_that_truncates_the_file_of_its_calls_ends_with_a_sentence()
     }
     assert_eq!(output.status.code(), Some(3), "no call is known: {output:?}");
     assert!(said.contains("became shorter") && !said.contains("panicked"), "{said}");
-    let report = gds_top().arg("report").arg(&recording).output().unwrap();
-    // The program itself has failed.
-    assert_eq!(report.status.code(), Some(1), "{}", String::from_utf8_lossy(&report.stderr));
+    assert!(gds_top().arg("report").arg(&recording).output().unwrap().status.success());
 }
 
 /// The environment of a program has the path of the library and of the shared file after the session. Another user could

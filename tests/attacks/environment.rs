@@ -126,6 +126,67 @@ fn no_setting_or_log_that_another_user_names_is_opened_by_root() {
     }
 }
 
+/// The attacker is a member of the group of folders with mode 2775, and can create entries of folders with mode 1777. A
+/// file of root in such a folder can be a hard link to any file of root, if the kernel does not protect hard links.
+#[test]
+fn no_log_is_written_and_no_library_is_loaded_from_folders_of_a_group_or_of_all_users() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    let Some((library, mark)) = library(&stage) else { return };
+    let victim = stage.at("victim/shadow");
+    let before = image(&stage.at("victim"));
+    let run = |variables: &[(&str, &Path)]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["check", "/usr"]).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("HOME", "/root").env("TMPDIR", stage.at("victim")).current_dir(stage.at("work"));
+        command.envs(variables.iter().copied()).output().unwrap()
+    };
+    let reports = || {
+        let text = fs::read_to_string(&mark).unwrap();
+        fs::write(&mark, "").unwrap();
+        text
+    };
+    for (number, (mode, group, is_loaded)) in
+        [(0o755, 0, true), (0o1777, 0, false), (0o2775, ATTACKER, false), (0o775, ATTACKER, false)]
+            .into_iter()
+            .enumerate()
+    {
+        let folder = stage.at(&format!("open-{number}"));
+        fs::create_dir(&folder).unwrap();
+        fs::copy(&library, folder.join("libcufile.so.0")).unwrap();
+        fs::hard_link(&victim, folder.join("cufile.log")).unwrap();
+        chown(&folder, Some(0), Some(group)).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        // The library that the folder offers.
+        let found = run(&[("LD_LIBRARY_PATH", &folder)]);
+        assert_eq!(!reports().is_empty(), is_loaded, "{mode:o}: {}", said(&found));
+        // The log that the library opens, with a library that is trusted. In a closed folder, only root made the link.
+        if !is_loaded {
+            for log in ["cufile.log", "missing.log"] {
+                let log = folder.join(log);
+                let output = run(&[("GDS_TOP_LIBCUFILE", &library), ("CUFILE_LOGFILE_PATH", &log)]);
+                assert!(said(&output).contains("CUFILE_LOGFILE_PATH is not used"), "{mode:o}: {}", said(&output));
+                assert!(!reports().contains(&*log.to_string_lossy()), "{mode:o}");
+            }
+            assert!(!folder.join("missing.log").exists());
+        }
+        assert_eq!(image(&stage.at("victim")), before, "{mode:o}");
+    }
+    // A library in a closed folder that a group can write.
+    for (mode, group, is_loaded) in [(0o775, 0, true), (0o775, ATTACKER, false), (0o757, 0, false)] {
+        let folder = stage.at("of-group");
+        let _ = fs::create_dir(&folder);
+        let path = folder.join("libcufile.so.0");
+        fs::copy(&library, &path).unwrap();
+        chown(&path, Some(0), Some(group)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let found = run(&[("LD_LIBRARY_PATH", &folder)]);
+        assert_eq!(!reports().is_empty(), is_loaded, "{mode:o} of group {group}: {}", said(&found));
+    }
+}
+
 /// libcufile reads /etc/cufile.json at every start. The test replaces /etc in a namespace of its own.
 #[test]
 fn root_starts_no_libcufile_with_settings_of_the_system_that_another_user_can_write() {

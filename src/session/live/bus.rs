@@ -38,6 +38,16 @@ impl Bus {
         })))
     }
 
+    /// Sends the first event, and names the recording of an earlier session that was killed.
+    pub(super) fn begin(&self, started: EventBody) {
+        self.emit(started);
+        if let Some(path) = self.0.set_aside.as_deref() {
+            let text =
+                format!("an earlier session was killed while it was recorded; its recording is {}", path.display());
+            self.say(LogLevel::Info, text);
+        }
+    }
+
     /// Sends an event with the current time.
     pub(super) fn emit(&self, body: EventBody) {
         self.emit_at(monotonic_ns(), body);
@@ -83,11 +93,6 @@ impl Bus {
     /// Sends a message for the user.
     pub(super) fn say(&self, level: LogLevel, text: impl Into<String>) {
         self.emit(EventBody::Said { level, text: text.into() });
-    }
-
-    /// The recording of an earlier session that was killed, if there is one.
-    pub(super) fn set_aside(&self) -> Option<&Path> {
-        self.0.set_aside.as_deref()
     }
 
     /// Completes the recording.

@@ -90,12 +90,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
 
 impl Session {
     fn run(mut self, source: Source) {
-        self.bus.emit(started());
-        if let Some(path) = self.bus.set_aside() {
-            let text =
-                format!("an earlier session was killed while it was recorded; its recording is {}", path.display());
-            self.bus.say(LogLevel::Info, text);
-        }
+        self.bus.begin(started());
         let interrupted = self.work(source) == After::Quit;
         self.watcher.set(false);
         // The folder is removed before the end is emitted, because a front end may end the process immediately after

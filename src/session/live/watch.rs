@@ -52,7 +52,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
-    bus.emit(started());
+    bus.begin(started());
     let watched = match target {
         WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
         WatchTarget::Process(pid, time) => Source::Attached(Box::new(watch::attach(*pid, *time)?)),

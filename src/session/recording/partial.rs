@@ -52,7 +52,7 @@ impl Partial {
         let name = partial_name(Path::new(&target_name)).into_os_string();
         let mut set_aside = None;
         for _ in 0..TRIES {
-            let (file, is_new) = match folder.create(&name, 0o666) {
+            let (file, is_new) = match folder.create(&name, 0o664) {
                 Ok(file) => (file, true),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -81,7 +81,9 @@ impl Partial {
             if !meta.is_file() {
                 return Err(RecordingError::NotAFile { path });
             }
-            if meta.uid() != rustix::process::geteuid().as_raw() && !is_new {
+            // Another user could have made a link to an empty file of this user.
+            let is_linked = meta.nlink() > 1;
+            if (meta.uid() != rustix::process::geteuid().as_raw() || is_linked) && !is_new {
                 return Err(RecordingError::WouldOverwrite { path });
             }
             if meta.len() == 0 {

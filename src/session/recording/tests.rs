@@ -413,6 +413,10 @@ fn what_has_the_name_of_the_partial_file_is_neither_followed_nor_written_over() 
     assert_eq!(fs::read(&victim).unwrap(), b"");
     assert!(fs::symlink_metadata(&partial).unwrap().is_symlink());
     fs::remove_file(&partial).unwrap();
+    fs::hard_link(&victim, &partial).unwrap();
+    assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
+    assert_eq!(fs::read(&victim).unwrap(), b"");
+    fs::remove_file(&partial).unwrap();
     fs::write(&partial, "years of work").unwrap();
     assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
     assert_eq!(fs::read(&partial).unwrap(), b"years of work");
