@@ -154,7 +154,7 @@ impl WatchAdvice {
             Self::FallsBack { .. } => "falls-back",
             Self::NotByCuFile { .. } => "not-by-cufile",
             Self::RouteUnknown { .. } => "route-unknown",
-            Self::Unfinished(_) => "unfinished-stream-transfers",
+            Self::Unfinished(_) => "unfinished-transfers",
             Self::Lost { .. } => "lost-events",
             Self::Unrecorded(_) => "programs-not-recorded",
             Self::OtherSession(_) => "other-session",

@@ -4,7 +4,7 @@ use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
 use super::{race, settings, terminal};
 use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched};
-use crate::core::WatchReport;
+use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
 use crate::session::live::{self, WatchTarget};
@@ -135,7 +135,11 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
         let tables = watch_compare::tables(comparison, baseline);
         print_coloured(&report::top_text(&answer, tables, terminal::columns(), colour), colour);
     }
-    if comparison.regressions.is_empty() { FINE } else { BAD_ANSWER }
+    match answer.status {
+        Status::Pass => FINE,
+        Status::Fail => BAD_ANSWER,
+        _ => COULD_NOT_RUN,
+    }
 }
 
 /// The watched program in a recording or a report.json.

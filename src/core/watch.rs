@@ -54,7 +54,7 @@ pub struct WatchReport {
     pub failures: Vec<WatchedFailure>,
     /// The registrations of buffers.
     pub buffers: BufferUse,
-    /// The number of stream transfers whose end was not recorded.
+    /// The number of stream transfers and batch entries whose end was not recorded.
     pub unfinished: u64,
     /// cuFile calls that had not returned at the time of this report, or when their process ended.
     pub open_calls: Vec<OpenCall>,
@@ -393,6 +393,9 @@ pub struct RouteStatistics {
     pub nvfs: u64,
     /// The transfers with POSIX calls, in compat mode.
     pub posix: u64,
+    /// The writes among the transfers that were counted by route.
+    #[serde(default)]
+    pub writes_by_route: u64,
     /// The bytes of the reads that were counted by route. Some versions do not include batch entries.
     #[serde(default)]
     pub read_bytes: u64,
@@ -417,6 +420,49 @@ pub struct RouteStatistics {
     /// The successful registrations of buffers.
     #[serde(default)]
     pub buffer_registrations: u64,
+}
+
+impl RouteStatistics {
+    /// The sum of the counters of different programs.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let (mut sum, mut other) = (*self, *other);
+        for (counter, more) in sum.counters().into_iter().zip(other.counters()) {
+            *counter = counter.saturating_add(*more);
+        }
+        sum
+    }
+
+    /// Whether these counters of a library began again at 0 after `earlier`. `reopened` is whether the driver was closed
+    /// and a file registered after that: if the counters had gone on, they would have one more registration.
+    #[must_use]
+    pub fn began_again(&self, earlier: &Self, reopened: bool) -> bool {
+        let (mut now, mut before) = (*self, *earlier);
+        let is_less = now.counters().into_iter().zip(before.counters()).any(|(now, before)| *now < *before);
+        is_less || (reopened && self.handle_registrations <= earlier.handle_registrations)
+    }
+
+    const fn counters(&mut self) -> [&mut u64; 17] {
+        [
+            &mut self.processes,
+            &mut self.missing_processes,
+            &mut self.reads,
+            &mut self.writes,
+            &mut self.batch_entries,
+            &mut self.p2pdma,
+            &mut self.nvfs,
+            &mut self.posix,
+            &mut self.writes_by_route,
+            &mut self.read_bytes,
+            &mut self.written_bytes,
+            &mut self.all_read_bytes,
+            &mut self.all_written_bytes,
+            &mut self.batch_read_bytes,
+            &mut self.batch_submissions,
+            &mut self.handle_registrations,
+            &mut self.buffer_registrations,
+        ]
+    }
 }
 
 impl WatchReport {

@@ -25,6 +25,9 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     // A few calls show little, so only the table has their functions.
     let (enough, few): (Vec<&PaceChange>, _) =
         comparison.paces.iter().filter(|pace| pace.result != PaceResult::OnlyOnce).partition(|pace| has_enough(pace));
+    if enough.is_empty() && few.is_empty() && !comparison.paces.is_empty() {
+        return not_proven("No function was called in both recordings.".to_owned());
+    }
     let unclear: Vec<&PaceChange> = enough.iter().copied().filter(slower_or_unclear).collect();
     if unclear.is_empty() {
         return match enough.is_empty() && few.iter().any(slower_or_unclear) {

@@ -151,7 +151,7 @@ impl Watched {
                 (Some(code), _) => ProgramEnd::Status(code),
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
             });
-            self.still_running = self.reader.running(&self.library.words, self.child.id());
+            self.still_running = self.reader.running(&self.library.words, &self.library.shared, self.child.id());
             self.finish();
             return if self.library.words.is_cut() { Err(WatchError::Cut) } else { Ok(false) };
         }

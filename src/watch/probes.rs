@@ -265,14 +265,19 @@ impl Recorder {
             self.begun.remove(&thread);
         }
         let mut group = end(&begun, process, thread, at_ns, result, &memory);
-        // The program may have changed the memory after the call had returned. A wrong handle is replaced by the next
-        // registration, and its transfers have no file.
+        // The program may have changed the memory after the call had returned.
         let is_late = begun.read_ns.is_some_and(|read_ns| read_ns > at_ns) || (went_on && memory.used_current.get());
-        if is_late && !matches!(function, Function::HandleRegister | Function::BatchSetUp) {
+        if is_late && function != Function::BatchSetUp {
             self.lost += 1;
             group.parts.clear();
             group.record.size = 0;
             self.count(function, &group);
+            // The descriptor may be that of another file. Without a path, the transfers of the handle have no file.
+            if function == Function::HandleRegister {
+                group.record.head = Record::head(function as u16, begun.library, 0);
+                group.record.extra[1] = u64::MAX;
+                return Some(group);
+            }
             // The end of the entries is unknown.
             group.record.extra[EVENTS_WORD] = 1;
             return (function == Function::BatchGetStatus).then_some(group);

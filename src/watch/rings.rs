@@ -5,11 +5,12 @@ use super::possible::{self, Span};
 use crate::core::OpenCall;
 use crate::device::SharedWords;
 use cufile_audit::layout::{
-    FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
-    Record, header, ring, state,
+    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
+    RINGS, Record, header, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The counters of all rings.
@@ -133,11 +134,17 @@ impl Reader {
         totals
     }
 
-    /// The number of processes with a ring that are running, without `root`. Those of other pid namespaces are not
-    /// known.
-    pub(super) fn running(&self, words: &SharedWords, root: u32) -> u64 {
+    /// The number of processes that are running, without `root`: those with a ring, and those whose environment names
+    /// the shared file, which may make their first call later. Those of other pid namespaces are not known.
+    pub(super) fn running(&self, words: &SharedWords, file: &Path, root: u32) -> u64 {
         let own = in_use(words).map(first_word).filter(|first| words.load(first + ring::NAMESPACE) == self.namespace);
-        let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).collect();
+        let variable = [ENV_FILE.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
+        let with_file = procfs::process::all_processes().into_iter().flatten().flatten().filter(|process| {
+            let environment = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|one| one == variable)
+        });
+        let with_file = with_file.map(|process| u64::from(process.pid.unsigned_abs()));
+        let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).chain(with_file).collect();
         let runs = |pid: &u64| {
             let process = i32::try_from(*pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
             process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))

@@ -1,8 +1,9 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
 use crate::core::{
-    self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, WatchReport, WatchedFile,
+    self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, Transfers, WatchReport, WatchedFile,
 };
+use cufile_audit::layout::{FUNCTIONS, Function};
 use std::path::Path;
 
 /// The route counters of the machine while a program runs.
@@ -53,39 +54,81 @@ impl MachineRoutes {
 /// Sets the route of every file. `requested_bytes` are those of all transfers: libcufile may count a read past the end
 /// of a file with the bytes that were requested.
 pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: MachineRoutes) {
-    let moved = |file: &WatchedFile| file.reads.bytes.saturating_add(file.writes.bytes);
-    let bytes = report.files.iter().map(moved).fold(0, u64::saturating_add);
-    let transfers = report.transfers();
-    let made = Made { transfers: transfers..=transfers, bytes: bytes..=requested_bytes.max(bytes) };
-    let is_complete = report.lost_events == 0 && report.uncounted == 0;
-    let shown = report.statistics.map(|seen| shown_by(seen, is_complete, &made, machine));
+    let has_called = |functions: &[Function]| {
+        report.calls.iter().any(|call| {
+            call.count > call.errors && functions.iter().any(|of| FUNCTIONS[*of as usize].name == call.function)
+        })
+    };
+    let may_use_p2pdma =
+        machine.may_use_p2pdma || has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]);
+    let machine = MachineRoutes { may_use_p2pdma, ..machine };
+    // A program can stop, reset or lower the statistics, which then lack transfers.
+    let is_complete = report.lost_events == 0
+        && report.uncounted == 0
+        && !has_called(&[Function::SetStatsLevel, Function::StatsStart, Function::StatsStop, Function::StatsReset]);
+    let all = |of: fn(&WatchedFile) -> &Transfers| {
+        let sum =
+            |value: fn(&Transfers) -> u64| report.files.iter().map(|file| value(of(file))).fold(0, u64::saturating_add);
+        (sum(Transfers::moved), sum(|transfers| transfers.bytes))
+    };
+    let (reads, writes) = (all(|file| &file.reads), all(|file| &file.writes));
+    // The bytes that were requested and not moved.
+    let beyond = requested_bytes.saturating_sub(reads.1).saturating_sub(writes.1);
+    let made = |(transfers, bytes): (u64, u64)| Made {
+        transfers: transfers..=transfers,
+        bytes: bytes..=bytes.saturating_add(beyond),
+    };
+    let shown = report.statistics.and_then(|seen| shown_by(seen, is_complete, &[made(reads), made(writes)], machine));
     for file in &mut report.files {
         (file.route, file.proof) = route_of(file, shown, machine);
         file.proven = matches!(file.proof, RouteProof::Statistics);
     }
 }
 
-/// The route that the statistics of libcufile prove for all transfers, or the reason why they prove none.
-fn shown_by(seen: RouteStatistics, is_complete: bool, made: &Made, machine: MachineRoutes) -> (Route, RouteProof) {
-    // Some versions do not count the bytes of batch entries. Then the route of a program with batches is not proven.
-    let counted = Counted {
-        access: Access::Read,
-        by_route: [seen.nvfs, seen.p2pdma, seen.posix],
-        bytes: seen.read_bytes.saturating_add(seen.written_bytes),
-        all: 0,
-        all_bytes: 0,
-        nvidia_fs_loaded: machine.has_nvidia_fs,
-        nvidia_fs_reads: machine.nvfs_reads.filter(|_| seen.batch_entries == 0 && seen.writes == 0),
-        gpus: None,
-    };
-    if counted.by_route.iter().filter(|count| **count > 0).count() > 1 {
-        return (Route::None, RouteProof::MixedStatistics);
+/// The route that the statistics of libcufile prove for all reads and writes, or the reason why they prove none. `None`
+/// if they count no direct route and prove nothing.
+fn shown_by(
+    seen: RouteStatistics,
+    is_complete: bool,
+    made: &[Made; 2],
+    machine: MachineRoutes,
+) -> Option<(Route, RouteProof)> {
+    let by_route = [seen.nvfs, seen.p2pdma, seen.posix];
+    if by_route.iter().filter(|count| **count > 0).count() > 1 {
+        return Some((Route::None, RouteProof::MixedStatistics));
     }
-    match counted.route(made, "") {
-        Some(found) if found.proven && is_complete && seen.missing_processes == 0 => {
-            (found.route, RouteProof::Statistics)
+    // One route has all transfers. The library may leave writes to and from host memory out of its counters by route,
+    // so reads and writes are compared separately.
+    let writes = seen.writes_by_route;
+    let counted = [
+        (by_route.map(|count| count.saturating_sub(writes)), seen.read_bytes),
+        (by_route.map(|count| count.min(writes)), seen.written_bytes),
+    ];
+    let mut routes = counted.into_iter().zip(made).filter(|((by_route, bytes), made)| {
+        *made.transfers.end() > 0 || *bytes > 0 || by_route.iter().any(|count| *count > 0)
+    });
+    let proven = |((by_route, bytes), made): (([u64; 3], u64), &Made)| {
+        // Some versions do not count the bytes of batch entries. Then the route of a program with batches is not proven.
+        let counted = Counted {
+            access: Access::Read,
+            by_route,
+            bytes,
+            all: 0,
+            all_bytes: 0,
+            nvidia_fs_loaded: machine.has_nvidia_fs,
+            nvidia_fs_reads: machine.nvfs_reads.filter(|_| seen.batch_entries == 0 && seen.writes == 0),
+            gpus: None,
+        };
+        counted.route(made, "").filter(|found| found.proven).map(|found| found.route)
+    };
+    let first = routes.next().and_then(proven);
+    let others_agree = routes.all(|other| proven(other) == first);
+    match first {
+        Some(route) if others_agree && is_complete && seen.missing_processes == 0 => {
+            Some((route, RouteProof::Statistics))
         }
-        _ => (Route::None, RouteProof::Nothing),
+        _ if seen.nvfs > 0 || seen.p2pdma > 0 => Some((Route::None, RouteProof::Nothing)),
+        _ => None,
     }
 }
 
@@ -101,15 +144,15 @@ fn route_of(file: &WatchedFile, shown: Option<(Route, RouteProof)>, machine: Mac
         return (Route::None, RouteProof::NoTransfer);
     }
     match shown {
-        Some(shown) if shown.1 != RouteProof::Nothing => shown,
-        _ => machine.route(file.reads.bytes > 0),
+        Some(shown) => shown,
+        None => machine.route(file.reads.bytes > 0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Transfers;
+    use crate::core::CallTotal;
 
     fn report(statistics: Option<RouteStatistics>) -> WatchReport {
         let mut file = super::super::files::File::new("/f".to_owned(), &mut 0).seen();
@@ -146,7 +189,20 @@ mod tests {
                 Route::None,
                 RouteProof::Nothing,
             ),
-            (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::Compat, RouteProof::NoDirectRoute),
+            (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::None, RouteProof::Nothing),
+            // Writes that no counter by route has, and reads with the counters of writes.
+            (
+                Some(RouteStatistics { p2pdma: 4, written_bytes: 512, ..seen }),
+                unknown,
+                Route::None,
+                RouteProof::Nothing,
+            ),
+            (
+                Some(RouteStatistics { p2pdma: 4, writes_by_route: 4, ..seen }),
+                unknown,
+                Route::None,
+                RouteProof::Nothing,
+            ),
             (Some(RouteStatistics { nvfs: 2, posix: 2, ..seen }), unknown, Route::None, RouteProof::MixedStatistics),
             (
                 Some(RouteStatistics { p2pdma: 310, posix: 1, ..seen }),
@@ -185,6 +241,22 @@ mod tests {
         failed.files[0].reads.errors = 4;
         decide(&mut failed, 0, bare);
         assert_eq!(failed.files[0].proof, RouteProof::AllFailed);
+        let call = |function: &str| CallTotal { function: function.to_owned(), count: 1, ..CallTotal::default() };
+        let mut written = report(Some(RouteStatistics { p2pdma: 4, ..seen }));
+        written.files[0].writes = Transfers { count: 1, bytes: 512, ..Transfers::default() };
+        decide(&mut written, 4608, unknown);
+        assert_eq!(written.files[0].proof, RouteProof::Nothing, "the writes have no route");
+        let both = RouteStatistics { p2pdma: 5, writes_by_route: 1, written_bytes: 512, ..seen };
+        written.statistics = Some(both);
+        decide(&mut written, 4608, unknown);
+        assert_eq!((written.files[0].route, written.files[0].proven), (Route::P2pdma, true));
+        written.calls = vec![call("cuFileStatsReset")];
+        decide(&mut written, 4608, unknown);
+        assert_eq!(written.files[0].proof, RouteProof::Nothing, "the program changed the statistics");
+        let mut enabled = report(None);
+        enabled.calls = vec![call("cuFileSetParameterBool")];
+        decide(&mut enabled, 4096, bare);
+        assert_eq!((enabled.files[0].route, enabled.files[0].proof), (Route::None, RouteProof::Nothing));
         let mut empty = report(Some(RouteStatistics { nvfs: 4, ..seen }));
         empty.files[0].reads.empty = 4;
         decide(&mut empty, 0, bare);

@@ -80,6 +80,14 @@ pub(super) struct Tally {
     pub(super) streams: Streams,
     paces: Paces,
     statistics: HashMap<Counted, RouteStatistics>,
+    /// The final counters of programs that another one replaced in its process, and of drivers that were closed.
+    ended_statistics: RouteStatistics,
+    /// Batch entries whose end the program did not wait for.
+    unseen_entries: u64,
+    /// Copies of libcufile whose driver was closed since their last counters, and whether a file was registered after.
+    closed: HashMap<Counted, bool>,
+    /// Programs that another one replaced in its process, with transfers and without counters.
+    without_statistics: u64,
     /// The settings of libcufile.
     pub(super) settings: AllSettings,
     /// Programs that the program started and that are not recorded.
@@ -112,6 +120,7 @@ impl Tally {
             None if record.kind() == kind::TOUCHED => self.touched(group),
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
+            None if record.kind() == kind::PROCESS => self.end_counters(group.process),
             None if record.kind() == kind::SETTINGS => {
                 let named = (record.object & settings::NAMED != 0).then(|| group.text());
                 let has_p2pdma = record.object & settings::P2PDMA != 0;
@@ -164,10 +173,32 @@ impl Tally {
             add(&mut counted.p2pdma, &[p2p_reads, p2p_writes]);
             add(&mut counted.nvfs, &[nvfs_reads, nvfs_writes]);
             add(&mut counted.posix, &[posix_reads, posix_writes]);
+            add(&mut counted.writes_by_route, &[p2p_writes, nvfs_writes, posix_writes]);
             add(&mut counted.read_bytes, &[gpu.size]);
             add(&mut counted.written_bytes, &[gpu.offset]);
         }
-        self.statistics.insert((group.process, group.record.library()), counted);
+        let of = (group.process, group.record.library());
+        let was_reopened = self.closed.get(&of) == Some(&true);
+        if was_reopened {
+            self.closed.remove(&of);
+        }
+        let earlier = self.statistics.insert(of, counted);
+        if let Some(earlier) = earlier.filter(|earlier| counted.began_again(earlier, was_reopened)) {
+            // The library belongs to one process.
+            self.ended_statistics = self.ended_statistics.plus(&RouteStatistics { processes: 0, ..earlier });
+        }
+    }
+
+    /// Keeps the counters of a process in which another program starts.
+    fn end_counters(&mut self, process: u32) {
+        let is = |of: &Counted| of.0 == process;
+        let lacking = self.transferring.iter().filter(|of| is(of) && !self.statistics.contains_key(of)).count() as u64;
+        self.without_statistics = self.without_statistics.saturating_add(lacking);
+        self.transferring.retain(|of| !is(of));
+        self.closed.retain(|of, _| !is(of));
+        for (_, counted) in self.statistics.extract_if(|of, _| is(of)) {
+            self.ended_statistics = self.ended_statistics.plus(&counted);
+        }
     }
 
     fn call(&mut self, function: Function, group: &Group) {
@@ -188,6 +219,9 @@ impl Tally {
                 self.files[file].register(failed, record.extra[1]);
                 let key = (library, record.object);
                 let is_new = !self.of(process).handles.contains_key(&key);
+                if let Some(is_used) = self.closed.get_mut(&(process, library)).filter(|_| !failed) {
+                    *is_used = true;
+                }
                 if !failed && self.may_keep(is_new) {
                     self.of(process).handles.insert(key, file);
                 }
@@ -196,6 +230,9 @@ impl Tally {
             Function::HandleDeregister => {
                 concerned = self.of(process).handles.remove(&(library, record.object));
                 self.registered -= usize::from(concerned.is_some());
+            }
+            Function::DriverClose | Function::DriverCloseV2 if !failed && self.closed.len() < MOST_REGISTERED => {
+                self.closed.insert((process, library), false);
             }
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {

@@ -544,7 +544,13 @@ int main(int count, char **words)
             cuFileBufDeregister(memory);
         else if (!strcmp(words[i], "version"))
             cuFileGetVersion(&(int){0});
-        else if (!strcmp(words[i], "again")) {
+        else if (!strcmp(words[i], "exec")) {
+            /* Runs the remaining words in a new program of this process. */
+            words[i] = path;
+            words[i - 1] = words[0];
+            execv("/proc/self/exe", words + i - 1);
+            exit(55);
+        } else if (!strcmp(words[i], "again")) {
             if (library)
                 dlclose(library);
             library = load();

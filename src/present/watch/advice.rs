@@ -97,8 +97,8 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
         ),
         WatchAdvice::RouteUnknown { counted } => route_unknown(*counted),
         WatchAdvice::Unfinished(count) => (
-            "Synchronize the streams before the end, and check the result of each transfer.".to_owned(),
-            format!("the result of {} is unknown", plural(*count, "stream transfer")),
+            "Wait for all transfers on streams and in batches before the end, and check the result of each.".to_owned(),
+            format!("the program did not wait for {}", plural(*count, "transfer")),
         ),
         WatchAdvice::Lost { count, uncounted } => {
             let calls = if *uncounted > 0 { "; so is the table of calls" } else { "; the table of calls is complete" };
@@ -108,7 +108,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             )
         }
         WatchAdvice::Unrecorded(programs) => (
-            "Calls of these programs are missing. Start gds-top as the user that they run as, or use 'sudo gds-top watch --pid'."
+            "Calls of these programs are missing. Start them as the user of gds-top, with its /dev/shm and LD_AUDIT, or use 'sudo gds-top watch --pid'."
                 .to_owned(),
             format!("not recorded: {}", programs.join(", ")),
         ),

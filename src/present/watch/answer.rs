@@ -78,6 +78,12 @@ fn of_route(report: &WatchReport) -> Answer {
             let headline = "The recorded processes made no cuFile transfer; other programs were not recorded.";
             return Answer::new(Status::Warn, headline, missing + &read);
         }
+        if report.still_running > 0 {
+            let left = plural_es(report.still_running, "process");
+            let conditions =
+                format!("{left} {} running when it ended.{read}", verb(report.still_running, "was", "were"));
+            return Answer::new(Status::Warn, "The program made no cuFile transfer before it ended.", conditions);
+        }
         let headline = match report.attached {
             Some(_) => "The process made no cuFile transfer while it was watched.",
             None => "The program loaded libcufile but transferred nothing with it.",
@@ -86,7 +92,8 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
     let conditions = format!(
-        "{} and {}, {} in {}.",
+        "{}{} and {}, {} in {}.",
+        if report.lost_events > 0 { "At least " } else { "" },
         plural(reads, "read"),
         plural(writes, "write"),
         bytes(moved),

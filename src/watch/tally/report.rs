@@ -64,7 +64,7 @@ impl Tally {
                 })
                 .collect(),
             buffers: self.buffers,
-            unfinished: self.streams.unfinished(),
+            unfinished: self.streams.unfinished().saturating_add(self.unseen_entries),
             paces: self.paces.report(),
             statistics: self.all_statistics(),
             ..WatchReport::default()
@@ -84,25 +84,9 @@ impl Tally {
 
     fn all_statistics(&self) -> Option<RouteStatistics> {
         let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
-        let all = self.statistics.values().copied().reduce(|a, b| RouteStatistics {
-            processes: a.processes.saturating_add(b.processes),
-            missing_processes: 0,
-            reads: a.reads.saturating_add(b.reads),
-            writes: a.writes.saturating_add(b.writes),
-            batch_entries: a.batch_entries.saturating_add(b.batch_entries),
-            p2pdma: a.p2pdma.saturating_add(b.p2pdma),
-            nvfs: a.nvfs.saturating_add(b.nvfs),
-            posix: a.posix.saturating_add(b.posix),
-            read_bytes: a.read_bytes.saturating_add(b.read_bytes),
-            written_bytes: a.written_bytes.saturating_add(b.written_bytes),
-            all_read_bytes: a.all_read_bytes.saturating_add(b.all_read_bytes),
-            all_written_bytes: a.all_written_bytes.saturating_add(b.all_written_bytes),
-            batch_read_bytes: a.batch_read_bytes.saturating_add(b.batch_read_bytes),
-            batch_submissions: a.batch_submissions.saturating_add(b.batch_submissions),
-            handle_registrations: a.handle_registrations.saturating_add(b.handle_registrations),
-            buffer_registrations: a.buffer_registrations.saturating_add(b.buffer_registrations),
-        });
-        all.map(|all| RouteStatistics { missing_processes: missing, ..all })
+        let missing_processes = missing.saturating_add(self.without_statistics);
+        let all = self.statistics.values().fold(self.ended_statistics, |sum, counted| sum.plus(counted));
+        (all.processes > 0).then_some(RouteStatistics { missing_processes, ..all })
     }
 }
 

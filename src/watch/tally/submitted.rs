@@ -151,6 +151,7 @@ impl Tally {
     pub(super) fn destroy_batch(&mut self, process: u32, library: u8, destroy: &Record) {
         let Some(entries) = self.of(process).batches.remove(&(library, destroy.object)) else { return };
         self.registered -= 1;
+        self.unseen_entries = self.unseen_entries.saturating_add(entries.len() as u64);
         for entry in &entries {
             self.put_entry(process, entry, None, destroy.start_ns);
         }
@@ -161,6 +162,7 @@ impl Tally {
         let entries: Vec<(u32, Entry)> = (self.processes.iter())
             .flat_map(|(process, known)| known.batches.values().flatten().map(|entry| (*process, *entry)))
             .collect();
+        self.unseen_entries = self.unseen_entries.saturating_add(entries.len() as u64);
         for (process, entry) in &entries {
             self.put_entry(*process, entry, None, at_ns);
         }
