@@ -1,7 +1,7 @@
 //! Tests README.md and the book in docs/: tables and outputs are those of the program and of the shipped recordings,
 //! commands are accepted, and all pages are linked.
 //!
-//! `GDS_TOP_UPDATE_README=1 cargo test --test readme` writes the tables and outputs.
+//! `GDS_TOP_UPDATE_README=1 cargo test --test readme -- --test-threads=1` writes the tables and outputs.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -105,6 +105,81 @@ fn part_is(path: &str, mark: &str, wanted: &str) {
 #[test]
 fn the_results_are_those_of_the_shipped_recordings() {
     part_is("docs/results.md", "results", &results());
+}
+
+/// The names of loaders, their recordings, and whether the README lists them.
+const LOADERS: [(&str, &str, bool); 11] = [
+    ("NIXL 1.5.1 GDS, one tensor at a time", "nixl-gds", true),
+    ("NIXL 1.5.1 GDS_MT, one tensor at a time", "nixl-gds-mt", false),
+    ("torch.cuda.gds 2.11, one tensor at a time", "torch", true),
+    ("kvikio 26.10, blocks of 16 MiB", "kvikio", false),
+    ("kvikio 26.10 in POSIX mode", "kvikio-posix", false),
+    ("fastsafetensors 0.5.0, cuFile", "fastsafetensors", true),
+    ("fastsafetensors 0.5.0, default", "fastsafetensors-default", true),
+    ("InstantTensor 0.2.2, cuFile", "instanttensor", false),
+    ("InstantTensor 0.2.2, default", "instanttensor-default", false),
+    ("run:ai model streamer 0.16.1", "runai", false),
+    ("safetensors 0.8.0 `load_file`", "safetensors", true),
+];
+
+/// The tensors of Qwen3-0.6B.
+const TENSORS: u64 = 311;
+
+/// A row for each loader with its calls for the file of the model, from the recording of one load.
+fn loaders(short: bool) -> String {
+    let per_tensor = |count: u64| if count == TENSORS { ", one per tensor" } else { "" };
+    let mut text = "| loader | cuFile calls for data | buffers registered | other reads | copies by libcuda |\n\
+                    |---|---|---|---|---|\n"
+        .to_owned();
+    for (name, recording, _) in LOADERS.iter().filter(|(.., in_readme)| !short || *in_readme) {
+        let state = state(&format!("assets/recordings/watch-{recording}.gdsrec"));
+        let watched = state.watch.as_deref().unwrap();
+        assert_eq!((watched.lost_events, watched.uncounted), (0, 0), "{name}");
+        let count = |name: &str| watched.calls.iter().filter(|c| c.function == name).map(|c| c.count).sum::<u64>();
+        let (reads, batches) = (count("cuFileRead"), count("cuFileBatchIOSubmit"));
+        // Requests of io_uring name no file.
+        let file = watched.files.iter().find(|file| file.path.ends_with("model.safetensors"));
+        let (file_reads, plain) = file.map(|file| (file.reads.clone(), file.plain.clone())).unwrap_or_default();
+        assert_eq!(reads + file_reads.batched, file_reads.count, "{name}");
+        let by_cufile = match (reads, batches) {
+            (0, 0) => "0".to_owned(),
+            (0, batches) => format!("{batches} batches with {} reads", file_reads.batched),
+            (reads, _) => format!("{reads} reads{}", per_tensor(reads)),
+        };
+        let registered = watched.buffers.registered;
+        let size = units::bytes(watched.buffers.most_bytes);
+        let buffers = match registered {
+            0 => "0".to_owned(),
+            1 => format!("1 of {size}"),
+            _ => format!("{registered}{}", per_tensor(registered)),
+        };
+        let io_uring = watched.process_io.as_ref().map_or(0, |io| io.io_uring_requests);
+        let mut others = Vec::new();
+        if plain.count > 0 {
+            others.push(format!("{} of {}", plain.count, units::bytes(plain.bytes)));
+        }
+        if plain.touched_bytes > 0 {
+            others.push(format!("mapping, {} touched", units::bytes(plain.touched_bytes)));
+        }
+        if io_uring > 0 {
+            others.push(format!("io_uring, {io_uring} requests or more"));
+        }
+        let others = if others.is_empty() { "0".to_owned() } else { others.join(", ") };
+        let copies: u64 =
+            watched.other_calls.iter().filter(|c| c.function.starts_with("cuMemcpy")).map(|c| c.count).sum();
+        let copies = match copies {
+            0 if file_reads.count > 0 => "by libcufile".to_owned(),
+            copies => format!("{copies}{}", per_tensor(copies)),
+        };
+        let _ = writeln!(text, "| {name} | {by_cufile} | {buffers} | {others} | {copies} |");
+    }
+    text
+}
+
+#[test]
+fn the_calls_of_loaders_are_those_of_their_recordings() {
+    part_is("README.md", "loaders", &loaders(true));
+    part_is("docs/watch.md", "loaders", &loaders(false));
 }
 
 /// Number, meaning and cases of each exit status, from the help of a command.
@@ -344,7 +419,7 @@ fn the_outputs_in_the_readme_are_those_of_the_program() {
 
 #[test]
 fn the_readme_is_short_and_the_book_has_every_page() {
-    assert!(std::fs::read_to_string("README.md").unwrap().lines().count() <= 125, "move text to docs/");
+    assert!(std::fs::read_to_string("README.md").unwrap().lines().count() <= 136, "move text to docs/");
     let summary = std::fs::read_to_string("docs/SUMMARY.md").unwrap();
     for (path, _) in pages() {
         let name = path.file_name().unwrap().to_str().unwrap();
