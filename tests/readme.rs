@@ -139,7 +139,7 @@ fn loaders(short: bool) -> String {
         let (reads, batches) = (count("cuFileRead"), count("cuFileBatchIOSubmit"));
         // Requests of io_uring name no file.
         let file = watched.files.iter().find(|file| file.path.ends_with("model.safetensors"));
-        let (file_reads, plain) = file.map(|file| (file.reads.clone(), file.plain.clone())).unwrap_or_default();
+        let (file_reads, plain) = file.map(|file| (file.reads, file.plain)).unwrap_or_default();
         assert_eq!(reads + file_reads.batched, file_reads.count, "{name}");
         let by_cufile = match (reads, batches) {
             (0, 0) => "0".to_owned(),
