@@ -275,7 +275,11 @@ fn installed_package(root: &Root, branch: u32) -> Option<String> {
 
 fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>) -> (Vec<Change>, bool) {
     let is_debian = os_release(root, "ID").as_deref() == Some("debian");
-    let get = |package: &str| run(&format!("sudo apt-get install -y {package}"));
+    // apt-get -y does not replace a package by an older one without this option.
+    let installed = nvidia_driver(root).as_deref().and_then(branch_of).map(|(installed, _)| installed);
+    let is_older = branch.is_some_and(|branch| installed.is_some_and(|installed| installed > branch));
+    let option = if is_older { " --allow-downgrades" } else { "" };
+    let get = |package: &str| run(&format!("sudo apt-get install -y{option} {package}"));
     let pinning = |branch: u32| get(&format!("nvidia-driver-pinning-{branch}"));
     let newest = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
     let Some(branch) = branch else { return (vec![get(newest)], false) };

@@ -53,7 +53,7 @@ pub use confidential::confidential_guest;
 pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, cufile_wheel, nvidia_driver};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
-pub use dkms::{DkmsRow, build_again, build_log, dkms_rows};
+pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, nvme_driver_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
 pub use excluded::{Excluded, excluded};
 pub use hardware::{numa_node, storage};

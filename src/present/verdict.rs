@@ -73,6 +73,9 @@ pub fn answer(verdict: &Verdict) -> Answer {
     let route = verdict.route;
     let headline = match route {
         Route::None => format!("No: cuFile cannot read {path}."),
+        Route::Compat if is_open(verdict) => {
+            format!("Perhaps: reads of {path} may go straight to the GPU ({}).", verdict.possible)
+        }
         Route::Compat => format!("No: reads of {path} are copied through host memory (compat)."),
         _ if verdict.proven => format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."),
         _ => format!("Probably: reads of {path} should go straight to the GPU ({route})."),
@@ -106,6 +109,12 @@ pub fn answer_of_gpu(state: &State, verdict: &Verdict) -> Answer {
         }
         None => own,
     }
+}
+
+/// Whether no check blocks the direct route and none can show that it works: user-space RDMA depends on the client of
+/// the file system.
+fn is_open(verdict: &Verdict) -> bool {
+    verdict.steps.is_empty() && verdict.possible.is_direct() && !verdict.proven && verdict.basis != Basis::LibraryDenies
 }
 
 /// The permanent blockers, or the number of fixes until the goal: `Two fixes away from direct.`

@@ -33,7 +33,9 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Rdma => "Request an RDMA resource for the pod (RDMA device plugin), and add the capability IPC_LOCK.",
             Lack::Volume => "Keep models on a volume: hostPath, or a local PersistentVolume on ext4 or xfs.",
             Lack::Ipc => "Set hostIPC: true in the pod to watch programs outside it.",
-            Lack::Memlock => "Add the capability IPC_LOCK to the container's securityContext.",
+            Lack::Memlock => {
+                "Add the capability IPC_LOCK to the container's securityContext. If it does not run as root, set LimitMEMLOCK=infinity for containerd on the node."
+            }
         },
         "apptainer" => match lack {
             Lack::Udev => "Start the container with --bind /run/udev:/run/udev:ro.",

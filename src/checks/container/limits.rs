@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::core::{CheckId, FixId, units};
+use crate::core::{CheckId, FixId, Route, units};
 use crate::machine;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -92,12 +92,12 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
                 Judged::info(MEMLOCK, format!("only {} can be locked; local disks need no more", units::bytes(bytes)))
             }
             Some(bytes) if bytes < 64 * units::MIB => {
-                Judged::warn(MEMLOCK, format!("only {} can be locked", units::bytes(bytes))).fix(FixId::Memlock).advice(
-                    machine::container(ctx.root)
-                        .map_or("Lift the limit on locked memory, then log in again.", |container| {
-                            bring(&container, Lack::Memlock)
-                        }),
-                )
+                let summary = format!("only {} can be locked; RDMA needs more", units::bytes(bytes));
+                let judged = Judged::warn(MEMLOCK, summary).missing(Cost::Root, &[Route::Rdma]);
+                match machine::container(ctx.root) {
+                    Some(container) => judged.by_hand().advice(bring(&container, Lack::Memlock)),
+                    None => judged.fix(FixId::Memlock).advice("Lift the limit on locked memory, then log in again."),
+                }
             }
             Some(bytes) => Judged::pass(MEMLOCK, format!("{} can be locked", units::bytes(bytes))),
         };

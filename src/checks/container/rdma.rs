@@ -155,6 +155,19 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                                     .command("systemctl status opensm"),
                             );
                     down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
+                } else if unknown.is_empty() && !down.is_empty() && list.len() > ports(ctx).len() - down.len() {
+                    // A card can have ports without a cable, but each address of the list needs a port.
+                    let summary = format!(
+                        "{} RDMA ports are up for {} addresses of rdma_dev_addr_list",
+                        ports(ctx).len() - down.len(),
+                        list.len()
+                    );
+                    let judged = Judged::lack(ID, summary).missing(Cost::System, &[Route::Rdma]).only_warn().advice(
+                        Advice::from("Check cable and switch of the ports that are down: ")
+                            .command("ibstat")
+                            .text(". Until they are up, remove their addresses from rdma_dev_addr_list."),
+                    );
+                    down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
                 } else if unknown.is_empty() {
                     Judged::pass(ID, "this machine has all addresses of rdma_dev_addr_list")
                 } else {

@@ -10,6 +10,7 @@ use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::{quoted, quoted_line};
+use std::path::Path;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
@@ -174,17 +175,27 @@ fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
         return None;
     }
     let options = facts.mount_options.clone().unwrap_or_default();
+    // A remount cannot change the journal mode, so one place alone stops the start of the system.
+    let is_root = facts.mount_point.as_deref() == Some(Path::new("/"));
     let judged = match facts.option_value("data") {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
         Some(other) => Judged::lack(ID, format!("mounted with data={other}; direct routes need data=ordered"))
             .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fix(FixId::Ext4Ordered)
-            .advice("Set data=ordered in /etc/fstab, then unmount and mount it."),
+            .advice(if is_root {
+                "Set data=ordered in rootflags= of the kernel command line and in /etc/fstab, both before one reboot."
+            } else {
+                "Set data=ordered in /etc/fstab, then unmount and mount it."
+            }),
         None => Judged::lack(ID, "data=ordered is in effect, but the mount options do not show it")
             .missing(Cost::Root, &[Route::Nvfs])
             .only_warn()
             .fix(FixId::Ext4Ordered)
-            .advice("Add data=ordered to its line in /etc/fstab, then unmount and mount it."),
+            .advice(if is_root {
+                "Add rootflags=data=ordered to the kernel command line, then reboot."
+            } else {
+                "Add data=ordered to its line in /etc/fstab, then unmount and mount it."
+            }),
     };
     Some(judged.found("/proc/self/mountinfo", options))
 }

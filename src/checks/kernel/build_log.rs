@@ -216,8 +216,15 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
         ),
         Reason::NoDriver => (
             "the source of the NVIDIA driver is missing".to_owned(),
-            Advice::from("Install the driver's DKMS package, which has its source in /usr/src, then run ")
-                .command(build),
+            if machine::precompiled_driver(ctx.root).is_some() {
+                Advice::from(
+                    "Use P2PDMA if kernel and GPU support it, because it builds no module. For nvfs, switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms); under Secure Boot, enrol the key of DKMS before. Then run ",
+                )
+                .command(build)
+            } else {
+                Advice::from("Install the driver's DKMS package, which has its source in /usr/src, then run ")
+                    .command(build)
+            },
         ),
         Reason::GplOnly => (
             "the kernel exports a symbol only to open modules".to_owned(),

@@ -51,6 +51,7 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
                 || name.strip_prefix("nvidia-srv-").is_some()
         })
         .collect();
+    let build = format!("sudo dkms install nvidia-fs/{version} -k {release}");
     let mixed = matches!(refusal, Some(Refusal::NoVersions | Refusal::OtherDriver));
     let judged = if loaded {
         return None;
@@ -62,12 +63,10 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("the headers of kernel {release} are not installed"))
             .found(&tree, said)
             .missing(Cost::Root, NVFS)
-            .advice(
-                Advice::from(format!(
-                    "Install linux-headers-{release} (on RHEL and SUSE kernel-devel-{release}), then run "
-                ))
-                .command(format!("sudo dkms install nvidia-fs/{version} -k {release}")),
-            )
+            .advice(match machine::packages::install_headers(root, &release, false) {
+                Some(install) => Advice::run(install).text(", then ").command(build),
+                None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
+            })
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
         Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)

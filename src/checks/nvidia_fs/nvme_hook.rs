@@ -129,12 +129,18 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
         log.lines().rev().find(|line| machine::is_signature_rejection(line)).map(|line| line.trim().to_owned())
     });
     let judged = if !row.is_installed_for(&release) {
-        Judged::lack(ID, format!("DOCA's NVMe driver is not built for the running kernel {release}"))
+        let commands: Vec<String> = machine::nvme_driver_to_build(ctx.root, &release)
+            .into_iter()
+            .map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"))
+            .collect();
+        let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build"));
+        let install = machine::packages::install_headers(ctx.root, &release, false).filter(|_| !has_headers);
+        Judged::lack(ID, format!("the NVMe driver for GDS is not built for the running kernel {release}"))
             .missing(Cost::Reboot, NVFS)
+            .fix(FixId::NvmePatch)
             .advice(
-                Advice::from(format!("Install the headers of {release}, run "))
-                    .command(format!("sudo dkms install mlnx-nvme/{} -k {release}", row.version))
-                    .text(", rebuild the initramfs, then reboot."),
+                Advice::run(install.into_iter().chain(commands).collect::<Vec<_>>().join(" && "))
+                    .text(", then rebuild the initramfs and reboot."),
             )
     } else if let Some(line) = rejected {
         signing::rejected(ctx, ID, signing::Module::Nvme, Some(&line), NVFS)

@@ -457,7 +457,7 @@ checks! {
         examines "a model on the container's root file system"
         why "overlayfs has no direct route, and fails before libcufile 1.16."
         look "findmnt -T PATH" todo "Mount a volume with ext4 or xfs into the container.";
-    LimMemlock = "lim-memlock", Limits, Machine, NoStep, NONE, [Memlock]
+    LimMemlock = "lim-memlock", Limits, Machine, Rdma, &[Route::Rdma], [Memlock]
         examines "the limit of locked memory"
         why "RDMA registration and shared-memory statistics lock memory."
         look "ulimit -l" todo "In a container: --ulimit memlock=-1.";
