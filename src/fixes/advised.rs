@@ -2,7 +2,7 @@
 
 use super::parts::{empty, run, words};
 use crate::checks::Report;
-use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::Root;
 use std::path::PathBuf;
 
@@ -100,7 +100,7 @@ enum Runtime {
     Apptainer,
 }
 
-pub(super) fn container(root: &Root) -> FixPlan {
+pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let set = |name: &str| root.variable(name).is_some();
     let found = if set("KUBERNETES_SERVICE_HOST") || root.exists("/var/run/secrets/kubernetes.io") {
         Some(Runtime::Kubernetes)
@@ -118,23 +118,34 @@ pub(super) fn container(root: &Root) -> FixPlan {
     // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
     // used.
     let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
-    let common = "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro -v /etc/cufile.json:/etc/cufile.json:ro -v /data:/data";
+    // The folder of the host is not known inside the container.
+    let point =
+        report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
+    let point = point.map_or_else(|| "/data".to_owned(), |point| point.display().to_string());
+    let config = if root.exists("/etc/cufile.json") { "-v /etc/cufile.json:/etc/cufile.json:ro " } else { "" };
+    let common = format!(
+        "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro {config}-v HOST_FOLDER:{point}"
+    );
     let docker = format!("docker run --gpus all {common} {nodes} IMAGE");
     let podman = format!("podman run --device nvidia.com/gpu=all --security-opt=label=disable {common} {nodes} IMAGE");
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
     let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
-    let apptainer = "apptainer exec --nv --bind /run/udev:/run/udev:ro --bind /data IMAGE PROGRAM";
+    let apptainer =
+        format!("apptainer exec --nv --bind /run/udev:/run/udev:ro --bind HOST_FOLDER:{point} IMAGE PROGRAM");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
+    let is_user_rdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::Rdma);
     let lines: Vec<&str> = match found {
         Some(Runtime::Docker) => vec![&docker],
         Some(Runtime::Podman) => vec![cdi, &podman],
         Some(Runtime::Enroot) => vec![enroot],
-        Some(Runtime::Apptainer) => vec![apptainer],
+        Some(Runtime::Apptainer) => vec![&apptainer],
+        // User-space RDMA needs no nvidia-fs, and the operator restarts the drivers of all nodes.
+        Some(Runtime::Kubernetes) if is_user_rdma => vec![pod],
         Some(Runtime::Kubernetes) => vec![helm, pod],
-        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, apptainer, helm, pod],
+        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &apptainer, helm, pod],
     };
     let which = match found {
         Some(Runtime::Docker) => "This is a container of Docker",
@@ -146,7 +157,7 @@ pub(super) fn container(root: &Root) -> FixPlan {
     };
     FixPlan {
         why: format!(
-            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}. Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA. File systems over RDMA also need --device /dev/infiniband."
+            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}. Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA. Replace HOST_FOLDER by the folder of the host with the model. File systems over RDMA also need --device /dev/infiniband."
         ),
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),

@@ -61,7 +61,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::CufileConfig => config::plan(root, report),
         FixId::CufileLog => advised::log(root, report),
         FixId::LibcufileInstall => install::libcufile(root, report, family),
-        FixId::ContainerDevices => advised::container(root),
+        FixId::ContainerDevices => advised::container(root, report),
         FixId::Bar1Large => boot::bar1(),
         FixId::Memlock => limits::plan(root),
         FixId::KernelP2pdma => kernel::plan(root, report, family),

@@ -15,7 +15,8 @@ use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, LibcufileFacts};
+use crate::machine::{self, FoundLibrary, LibcufileFacts};
+use std::path::Path;
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibFound;
@@ -66,6 +67,18 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
 /// The first libcufile with P2PDMA, that of CUDA 12.8 (Getting Started with GDS, GDS Installation).
 const FIRST_WITH_P2PDMA: (u32, u32) = (1, 13);
 
+/// A copy of libcufile with P2PDMA that is installed and not used, and its folder. The driver must support its CUDA
+/// release: 1.15 and later belong to CUDA 13.
+fn newer_copy<'a>(ctx: &Context<'_>, facts: &'a LibcufileFacts) -> Option<(&'a FoundLibrary, String)> {
+    let served = ctx.root.nvml().cuda_version.as_deref().map(machine::version_numbers)?;
+    let is_usable = |copy: &&FoundLibrary| {
+        let version = copy.version.as_deref().map(machine::version_numbers).unwrap_or_default();
+        version >= vec![FIRST_WITH_P2PDMA.0, FIRST_WITH_P2PDMA.1] && (version < vec![1, 15] || served >= vec![13])
+    };
+    let copy = facts.found.iter().filter(|copy| facts.chosen.as_ref() != Some(&copy.path)).find(is_usable)?;
+    Some((copy, Path::new(&copy.path).parent()?.display().to_string()))
+}
+
 fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibVersion;
     let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
@@ -73,8 +86,13 @@ fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         (Some(text), Some(numbers)) if numbers < FIRST_WITH_P2PDMA && !ctx.is_aarch64() => {
             let summary = format!("libcufile {text} has no P2PDMA; 1.13 of CUDA 12.8 is the first");
             let judged = if numbers < (1, 7) { Judged::warn(ID, summary) } else { Judged::lack(ID, summary) };
+            let judged = judged.found(source, text);
+            if let Some((copy, folder)) = newer_copy(ctx, facts) {
+                return judged.found(&copy.path, copy.version.clone().unwrap_or_default()).by_hand().missing(Cost::Setting, &[Route::P2pdma]).advice(
+                    format!("Put {folder} first in LD_LIBRARY_PATH: a newer libcufile is installed there. In a conda or Python environment, update the library of the environment instead."),
+                );
+            }
             judged
-                .found(source, text)
                 .missing(Cost::Install, &[Route::P2pdma])
                 .fix(FixId::LibcufileInstall)
                 .advice("Install libcufile 1.13 or later, of a CUDA release that the driver supports.")
