@@ -13,7 +13,9 @@ pub fn commands(state: &State) -> Vec<String> {
     let line = |words: &[&str]| quoted_line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     let mut paths: Vec<String> = Vec::new();
     for verdict in &state.verdicts {
-        let path = verdict.path.display().to_string();
+        // The folder of a store is removed at the end of its session.
+        let is_store = verdict.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-kv-"));
+        let path = verdict.path.parent().filter(|_| is_store).unwrap_or(&verdict.path).display().to_string();
         if !paths.contains(&path) {
             paths.push(path);
         }
@@ -27,12 +29,14 @@ pub fn commands(state: &State) -> Vec<String> {
     if !paths.is_empty() {
         all.push(with_paths(&["gds-top", "check"]));
     }
-    all.extend(bench(state).map(|words| quoted_line(&words)));
-    // The options of a storage grid or a watched program cannot be derived from the state, so the original command is
-    // used.
+    // The original command has all options. That of a race on the screens and of earlier recordings is derived.
     let measured = !state.lanes.is_empty() || state.grid.is_some() || state.watch.is_some();
-    if measured && bench(state).is_none() && !state.command.is_empty() {
+    let derived = bench(state).map(|words| quoted_line(&words));
+    let is_complete = derived.is_none() || state.command.split(' ').any(|word| word == "bench");
+    if measured && is_complete && !state.command.is_empty() {
         all.push(state.command.clone());
+    } else {
+        all.extend(derived);
     }
     if !paths.is_empty() {
         all.push(with_paths(&["gds-top", "capture", "machine.tar.zst"]));
