@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("device", &["core"]),
     ("engines", &["models", "device", "core"]),
     ("workloads", &["engines", "device", "core", "trust"]),
-    ("telemetry", &["machine", "core"]),
+    ("telemetry", &["machine", "watch", "core"]),
     ("watch", &["core", "device", "models", "trust"]),
     (
         "session",

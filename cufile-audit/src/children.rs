@@ -3,7 +3,7 @@
 //! The dynamic linker loads this library only if the environment has `LD_AUDIT`. If a program passes an environment
 //! without it, the two variables of this library are added.
 
-use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, kind};
+use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, header, kind};
 use crate::linker::{self, LinkMap};
 use crate::originals::call;
 use crate::rings::{self, Writer};
@@ -99,7 +99,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
 }
 
 /// Records the path of a program whose calls are not recorded: it gets other rights, the process has changed its user,
-/// or another session records it.
+/// or another session records it. Programs of a process that has other mounts without the shared file are counted.
 /// The rights of names that are searched for in PATH are not examined.
 unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
     // SAFETY: by the condition of the callers, `path` is a C string or null.
@@ -110,6 +110,10 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let bytes = CStr::from_ptr(path).to_bytes();
         let other = variables.and_then(|variables| value(variables, &FILE));
         let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
+        if !system::exists(rings::path()) && system::exists(path) {
+            rings::count(header::OTHER_MOUNTS);
+            return;
+        }
         let is_lost = is_others || rings::changed_user() || (system::has_slash(bytes) && system::elevates(path));
         if is_lost && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();

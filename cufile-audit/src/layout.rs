@@ -41,6 +41,9 @@ pub mod header {
     /// The bits of [`super::options`]. They are set before the program starts. Only a program can set or remove
     /// [`super::options::PAUSED`].
     pub const OPTIONS: usize = 5;
+    /// The number of programs that were started by processes with other mounts, in which the file does not exist. Their
+    /// names are not known, because a thread without a ring cannot record them.
+    pub const OTHER_MOUNTS: usize = 6;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;

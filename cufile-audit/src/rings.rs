@@ -29,7 +29,8 @@ static PATH: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]
 static LIBRARY: SharedPath = SharedPath(core::cell::UnsafeCell::new([0; PATH_BYTES]));
 const _: () = assert!(LIBRARY_WORDS * 8 <= PATH_BYTES);
 
-fn path() -> *const c_char {
+/// The path of the shared file, as a C string.
+pub(crate) fn path() -> *const c_char {
     PATH.0.get().cast()
 }
 

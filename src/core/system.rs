@@ -133,8 +133,10 @@ pub enum SeenRoute {
     Unknown,
     /// It uses cuFile and has the nvidia-fs device open.
     NvidiaFs,
-    /// It uses cuFile without the nvidia-fs device.
+    /// It uses cuFile without the nvidia-fs device: by P2PDMA or in compat mode.
     Cufile,
+    /// It uses cuFile, and its log or the missing direct routes show compat mode.
+    Compat,
     /// It has model files open with `O_DIRECT` and does not use cuFile.
     Direct,
     /// It has model files mapped.

@@ -92,7 +92,7 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
         (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user has no permission to open the file or the device."), NVFS_DEVICES]),
         (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
         (16, "EBUSY", "the device is in use", &[own("Another program uses the device.", "sudo fuser -v /dev/nvidia*", "End that program.")]),
-        (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found(CheckId::OdirectOpen, "The file system does not support O_DIRECT, or the read is not aligned.")]),
+        (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found(CheckId::OdirectOpen, "The file system does not support O_DIRECT, or the read is not aligned."), own("The program passed a null handle, a negative offset or a null buffer.", TRACED, "Correct the call that failed in the program.")]),
         (24, "EMFILE", "the process has too many open files", &[OPEN_FILES]),
         (28, "ENOSPC", "the disk is full", &[own("The file system has no free space.", "df -h PATH", "Delete files, or use another disk.")]),
         (95, "EOPNOTSUPP", "the operation is not supported by the file system or device", &[FILE_SYSTEM]),

@@ -1,7 +1,8 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use crate::core::{HiddenProcess, OpenFile, ProcessUse, SeenRoute, is_libcufile, os_error};
+use crate::core::{HiddenProcess, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error};
+use crate::watch::Running;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -50,6 +51,8 @@ pub(super) struct Processes {
     proc: PathBuf,
     own: u32,
     known: BTreeMap<u32, Known>,
+    /// The processes whose route is inferred, with their start time.
+    running: BTreeMap<u32, (u64, Option<Running>)>,
     round: u64,
     before: Option<Instant>,
 }
@@ -57,7 +60,7 @@ pub(super) struct Processes {
 impl Processes {
     /// `proc` is the mount point of procfs.
     pub(super) fn new(proc: PathBuf) -> Self {
-        Self { proc, own: std::process::id(), known: BTreeMap::new(), round: 0, before: None }
+        Self { proc, own: std::process::id(), known: BTreeMap::new(), running: BTreeMap::new(), round: 0, before: None }
     }
 
     /// The processes that use CUDA or cuFile, and those that could not be read.
@@ -71,6 +74,7 @@ impl Processes {
             .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         self.known.retain(|pid, _| pids.contains(pid));
+        self.running.retain(|pid, _| pids.contains(pid));
         let mut found = Vec::new();
         let mut hidden = Vec::new();
         for pid in pids {
@@ -126,7 +130,14 @@ impl Processes {
         let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
         let status = text(&folder.join("status")).unwrap_or_default();
         let open = open_files(&folder);
-        let (route, evidence) = seen_route(&libraries, open.as_ref());
+        let (mut route, mut evidence) = seen_route(&libraries, open.as_ref());
+        if route == SeenRoute::Cufile
+            && let Some(why) = self.compat(pid, stat.started)
+        {
+            (route, evidence) = (SeenRoute::Compat, format!("{evidence}, {why}"));
+        } else if route == SeenRoute::Cufile {
+            evidence.push_str(": P2PDMA or compat");
+        }
         let command = fs::read(folder.join("cmdline")).unwrap_or_default();
         let command: String =
             String::from_utf8_lossy(&command).replace('\0', " ").trim().chars().take(COMMAND).collect();
@@ -153,6 +164,19 @@ impl Processes {
             files_readable: open.is_some(),
             files: open.map(|open| open.models).unwrap_or_default(),
         }))
+    }
+
+    /// Why a process that uses libcufile is inferred to read in compat mode. `None` without evidence.
+    fn compat(&mut self, pid: u32, started: u64) -> Option<&'static str> {
+        let entry = self.running.entry(pid).or_insert((started, None));
+        if entry.0 != started || entry.1.is_none() {
+            *entry = (started, Running::new(pid));
+        }
+        match entry.1.as_mut()?.route() {
+            (Route::Compat, RouteProof::ProcessLog) => Some("its log reports compat mode and P2PDMA is not configured"),
+            (Route::Compat, _) => Some("nvidia-fs is not loaded and P2PDMA is not configured"),
+            _ => None,
+        }
     }
 }
 
@@ -278,7 +302,7 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         (Some(library), Some(o)) if direct > 0 || o.log => {
             let log = if o.log { ", cufile.log is open" } else { "" };
             let direct = if direct > 0 { format!(", {} open with O_DIRECT", files(direct)) } else { String::new() };
-            let text = format!("{library} is mapped{log}{direct}, /dev/nvidia-fs is not open: P2PDMA or compat");
+            let text = format!("{library} is mapped{log}{direct}, /dev/nvidia-fs is not open");
             (SeenRoute::Cufile, text)
         }
         (Some(library), None) => {

@@ -2,7 +2,7 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::outside::Input;
+use super::outside::{self, Input};
 use super::probe_thread::{ProbeThread, RecorderState};
 use super::probes;
 use super::process_log::ProcessLog;
@@ -168,7 +168,7 @@ impl Attached {
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
         for process in processes {
             let pid = process.pid.unsigned_abs();
-            for map in process.maps().into_iter().flatten() {
+            for map in outside::maps(&process).into_iter().flatten() {
                 let MMapPath::Path(path) = map.pathname else { continue };
                 if !is_libcufile(&path) {
                     continue;
@@ -217,7 +217,7 @@ impl Attached {
     fn look_at_files(&mut self) {
         let Some(seen) = self.report.attached.as_mut() else { return };
         let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
-        let maps = self.process.maps();
+        let maps = outside::maps(&self.process);
         let descriptors = self.process.fd();
         // It stays true if the process ends at this moment.
         seen.readable |= maps.is_ok() && descriptors.is_ok();

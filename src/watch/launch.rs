@@ -9,6 +9,7 @@ use super::outside::Outside;
 use super::rings::{Reader, now_ns};
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
+use crate::core::units::plural;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
@@ -213,6 +214,10 @@ impl Watched {
     fn unrecorded(&self) -> Vec<String> {
         let mut all: std::collections::BTreeSet<String> = self.outside.unrecorded().into_iter().collect();
         all.extend(self.tally.not_recorded.iter().cloned());
+        match self.library.words.load(header::OTHER_MOUNTS) {
+            0 => {}
+            n => _ = all.insert(format!("({} with other mounts)", plural(n, "program"))),
+        }
         all.into_iter().collect()
     }
 

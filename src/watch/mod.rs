@@ -26,6 +26,7 @@ mod recent;
 mod ring_bytes;
 mod rings;
 mod routes;
+mod running;
 mod settings;
 mod streams;
 mod symbols;
@@ -38,6 +39,7 @@ pub use hit_bytes::read_hits;
 pub use launch::{Launch, Output, Watched, start};
 #[doc(hidden)]
 pub use ring_bytes::read_ring;
+pub use running::Running;
 #[doc(hidden)]
 pub use symbols::probed_functions;
 

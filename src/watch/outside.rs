@@ -3,7 +3,8 @@
 
 use super::tally::Tally;
 use crate::core::{ProcessIo, is_libcufile};
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
+use procfs::{FromRead, ProcResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -82,7 +83,7 @@ impl Outside {
         if process.stat().is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
             return;
         }
-        let maps = process.maps();
+        let maps = maps(process);
         let maps_one = |is: &dyn Fn(&Path) -> bool| {
             (maps.iter().flatten()).any(|map| matches!(&map.pathname, MMapPath::Path(path) if is(path)))
         };
@@ -226,6 +227,12 @@ fn counters(process: &Process) -> Option<ProcessIo> {
     Some(io)
 }
 
+/// The mappings of a process. A path that is not UTF-8 gets replacement characters.
+pub(super) fn maps(process: &Process) -> ProcResult<MemoryMaps> {
+    let text = std::fs::read(format!("/proc/{}/maps", process.pid))?;
+    MemoryMaps::from_read(String::from_utf8_lossy(&text).as_bytes())
+}
+
 /// Processes and all their descendants.
 fn tree(mut left: Vec<u32>) -> Vec<Process> {
     let mut found = Vec::new();
@@ -245,7 +252,7 @@ fn completed(info: &str) -> Option<u64> {
 
 /// Records which pages of recorded files a process has in its page tables.
 fn pages(process: &Process, tally: &mut Tally) {
-    let (Ok(maps), Ok(pagemap)) = (process.maps(), File::open(format!("/proc/{}/pagemap", process.pid))) else {
+    let (Ok(maps), Ok(pagemap)) = (maps(process), File::open(format!("/proc/{}/pagemap", process.pid))) else {
         return;
     };
     let mut ranges: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();

@@ -354,7 +354,7 @@ const BREAKPOINT: &[u8] = if cfg!(target_arch = "x86_64") { &[0xcc] } else { &[0
 
 /// Whether the code of a process has a breakpoint at an offset of a mapped file. `None` if the code cannot be read.
 fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
-    let maps = procfs::process::Process::new(i32::try_from(process).ok()?).ok()?.maps().ok()?;
+    let maps = super::outside::maps(&procfs::process::Process::new(i32::try_from(process).ok()?).ok()?).ok()?;
     let code = maps.iter().find(|map| {
         let length = map.address.1 - map.address.0;
         matches!(&map.pathname, MMapPath::Path(mapped) if mapped == path)

@@ -17,7 +17,8 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Settings {
     configuration: WatchedConfiguration,
-    may_use_p2pdma: bool,
+    /// Whether P2PDMA may be enabled.
+    pub(super) may_use_p2pdma: bool,
 }
 
 impl Settings {

@@ -289,6 +289,37 @@ fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
 }
 
 #[test]
+fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
+    let Some(place) = Place::new() else { return };
+    let hidden = "mount -t tmpfs none /dev/shm";
+    if !Command::new("unshare").args(["-rm", "sh", "-c", hidden]).output().is_ok_and(|out| out.status.success()) {
+        standins::skipped("needs unshare and permission to mount");
+        return;
+    }
+    let program = place.file("linked");
+    let mut command = place.watch(&["--json"]);
+    let script = format!("{hidden}; {} {} read 3; true", program.display(), place.data().display());
+    command.args(["unshare", "-rm", "sh", "-c", &script]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with other mounts)"]));
+    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+}
+
+#[test]
+fn a_program_whose_path_is_not_utf_8_is_recorded_and_not_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let Some(place) = Place::new() else { return };
+    let program = place.folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff"));
+    std::fs::copy(place.file("linked"), &program).unwrap();
+    let mut command = place.watch(&["--json"]);
+    command.arg(program).arg(place.data()).args(["read", "2", "sleep", "600"]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([]));
+}
+
+#[test]
 fn the_inner_of_two_nested_sessions_records_and_the_outer_names_its_program() {
     let Some(place) = Place::new() else { return };
     let inner = place.file("inner.json");

@@ -67,7 +67,8 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
 fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: bool) {
     let system = Watcher { bus: bus.clone(), running: Arc::default() };
     let started = Instant::now();
-    let mut next = REPORT_EVERY;
+    // The first report is made at once, so that a recording that is cut off has one.
+    let mut next = Duration::ZERO;
     let mut quit_at: Option<Instant> = None;
     let mut asked = false;
     loop {

@@ -1,0 +1,79 @@
+//! Infers the route of a running process from its settings, its cufile.log and the modules of the machine.
+
+use super::process_log::ProcessLog;
+use super::routes::MachineRoutes;
+use super::settings::Settings;
+use crate::core::{Route, RouteProof};
+use procfs::process::Process;
+
+/// A running process that uses libcufile.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+    may_use_p2pdma: bool,
+    log: Option<ProcessLog>,
+}
+
+impl Running {
+    /// Reads the settings of a process. `None` if it has ended or may not be examined.
+    #[must_use]
+    pub fn new(pid: u32) -> Option<Self> {
+        let process = Process::new(i32::try_from(pid).ok()?).ok()?;
+        let may_use_p2pdma = Settings::of(&process)?.may_use_p2pdma;
+        Some(Self { process, may_use_p2pdma, log: None })
+    }
+
+    /// The route and its evidence, from the log that it has written so far. It is inferred and never a proof.
+    pub fn route(&mut self) -> (Route, RouteProof) {
+        if self.log.is_none() {
+            self.log = ProcessLog::find(&self.process);
+        }
+        let log_reports_compat = self.log.as_mut().is_some_and(|log| {
+            log.read();
+            log.reports_compat()
+        });
+        MachineRoutes { log_reports_compat, ..MachineRoutes::look(None, self.may_use_p2pdma) }.route(false)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_log_and_the_settings_of_a_running_process_show_compat() {
+        let route = |settings: &str, line: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("cufile.json"), settings).unwrap();
+            let log = std::fs::File::create(dir.path().join("cufile.log")).unwrap();
+            let mut process = Command::new("sleep")
+                .arg("60")
+                .env("CUFILE_ENV_PATH_JSON", dir.path().join("cufile.json"))
+                .stdout(Stdio::from(log.try_clone().unwrap()))
+                .spawn()
+                .unwrap();
+            writeln!(&log, " 27-11-2026 14:39:59:877 [pid={} tid=9] NOTICE  {line}", process.id()).unwrap();
+            // While a program starts, it has no variables for a moment.
+            let start = Instant::now();
+            let mut running = Running::new(process.id());
+            while running.is_none() && start.elapsed() < Duration::from_secs(60) {
+                std::thread::sleep(Duration::from_millis(5));
+                running = Running::new(process.id());
+            }
+            let found = running.unwrap().route();
+            process.kill().unwrap();
+            process.wait().unwrap();
+            assert!(Running::new(process.id()).is_none(), "it has ended");
+            found
+        };
+        let compat = "cufio-drv:1257 running in compatible mode";
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(route("{}", compat), (Route::Compat, RouteProof::ProcessLog));
+        }
+        assert_eq!(route("{\"properties\": {\"use_pci_p2pdma\": true}}", compat), (Route::None, RouteProof::Nothing));
+    }
+}
