@@ -100,7 +100,33 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
     }
     all.extend(of_machine(state, true));
     all.extend(load(state));
+    if !all.is_empty() {
+        all.extend(not_recorded(state));
+    }
     all
+}
+
+/// The facts for a ticket that this session does not have. Recordings of earlier versions lack some.
+fn not_recorded(state: &State) -> Option<Fact> {
+    let machine = state.machine.as_ref();
+    let has = |part: fn(&Machine) -> bool| machine.is_some_and(part);
+    // A machine can have no such parameters and one node without a number. The CPU is recorded since they are.
+    let has_cpu = has(|machine| machine.cpu.is_some());
+    let facts = [
+        ("date", state.started_unix_ms > 0),
+        ("command line", !state.command.is_empty()),
+        ("host, driver and GPUs", machine.is_some()),
+        ("CPU", has_cpu),
+        ("kernel parameters", has_cpu),
+        ("NUMA nodes", has_cpu),
+        ("file system, mount options and disks", has(|machine| !machine.storage.is_empty())),
+        (
+            "cufile.json in effect",
+            has(|machine| !machine.cufile_settings.is_empty() || !machine.cufile_defaults.is_empty()),
+        ),
+    ];
+    let missing: Vec<&str> = facts.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect();
+    (!missing.is_empty()).then(|| ("Not recorded", missing.join(", ")))
 }
 
 /// The load of the machine during the session: the median time in which tasks waited. `None` without runs.

@@ -57,6 +57,19 @@ fn tensors_of<'v>(told: &'v Value, run: &Value) -> Vec<&'v Value> {
 }
 
 #[test]
+fn a_report_names_the_facts_that_its_recording_does_not_have() {
+    let missing = |name: &str| {
+        let text = report::markdown(&state(name));
+        text.lines().find(|line| line.starts_with("| Not recorded")).map(str::to_owned)
+    };
+    let old = missing("h200-full-qwen3-0.6b").unwrap();
+    let facts = ["command line", "CPU", "kernel parameters", "mount options", "cufile.json in effect"];
+    assert!(facts.iter().all(|fact| old.contains(fact)) && !old.contains("date"), "{old}");
+    let watched = missing("watch-torch").unwrap();
+    assert!(watched.contains("host, driver and GPUs") && !watched.contains("command line"), "{watched}");
+}
+
+#[test]
 fn phases_add_up_and_medians_are_medians() {
     for name in SMALL {
         let told = report::json(&state(name));

@@ -41,6 +41,28 @@ fn linked_and_loaded_programs_are_recorded_alike() {
     }
 }
 
+#[test]
+fn a_report_has_the_facts_of_the_machine_and_the_storage_of_the_files() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["read", "1"]);
+    let machine = &seen.report["machine"];
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(machine["kernel"], kernel.trim());
+    assert!(machine["cufile_defaults"].as_array().is_some_and(|keys| keys.len() > 50), "{machine}");
+    let data = place.data();
+    assert_eq!(machine["storage"][0]["path"], data.to_str().unwrap());
+    assert!(machine["storage"][0]["mount_point"].is_string() && machine["storage"][0]["filesystem"].is_string());
+    assert!(seen.report["command"].as_str().unwrap().starts_with("gds-top watch --json -- "));
+    // A program that names another cufile.json does not get the keys of this one.
+    let mut other = place.watch(&["--json"]);
+    std::fs::write(place.file("other.json"), "{}").unwrap();
+    let variable = format!("CUFILE_ENV_PATH_JSON={}", place.file("other.json").display());
+    other.args(["env", &variable]).arg(place.file("linked")).arg(&data).args(["read", "1"]);
+    let seen = Seen::of(other);
+    assert_eq!(seen.report["machine"]["kernel"], kernel.trim());
+    assert_eq!(seen.report["machine"]["cufile_defaults"], serde_json::json!([]), "{}", seen.report["program"]);
+}
+
 /// Whether the linker reports symbols that are bound at start.
 fn reports_all_slots() -> bool {
     let output = Command::new("ldd").arg("--version").output().map(|o| o.stdout).unwrap_or_default();

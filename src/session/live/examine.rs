@@ -45,6 +45,12 @@ pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
     folder.map_or_else(|| Ok(Root::live()), Root::stand_in)
 }
 
+/// Opens a view of this machine for a session without checks. A child reads the version of libcufile, because the
+/// defaults of cufile.json depend on it. It does not open CUDA.
+pub(super) fn root_without_cuda() -> Root {
+    Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() })
+}
+
 impl Examiner {
     /// `gpu` is an index or a UUID; `None` means all GPUs.
     pub(super) fn new(bus: Bus, path: PathBuf, gpu: Option<String>, exe: Option<PathBuf>) -> Self {
@@ -73,11 +79,10 @@ impl Examiner {
     }
 
     /// Reports the machine with the storage below the path and the settings of cufile.json, for a session without checks.
-    /// A child reads the version of libcufile, because the defaults depend on it. It does not open CUDA.
     pub(super) fn machine_in_detail(&self) {
         let root = match self.folder.as_deref() {
             Some(_) => self.look(),
-            None => Some(Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() })),
+            None => Some(root_without_cuda()),
         };
         let Some(root) = root else { return };
         let facts: Vec<_> = root.path_facts(&self.path).into_iter().collect();

@@ -1,16 +1,19 @@
 //! A session that watches a program. It starts the program and converts the reports of the audit library to events.
 
 use super::bus::Bus;
+use super::examine::root_without_cuda;
 use super::run::SessionError;
 use super::session::Watcher;
 use super::started::started;
+use crate::checks;
 use crate::checks::log_signatures::explain_cufile;
-use crate::core::{EventBody, LogLevel, Status};
+use crate::core::{EventBody, LogLevel, Machine, Status, WatchReport, WatchedConfiguration};
+use crate::machine::PathFacts;
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +23,10 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 const CALLS_OF_EVENT: usize = 1000;
 /// Maximum number of causes from the log of a process.
 const MOST_CAUSES: usize = 6;
+/// Maximum number of file systems in the description of the machine.
+const MOST_FILE_SYSTEMS: usize = 8;
+/// Maximum number of files whose file systems are read.
+const MOST_FILES: usize = 64;
 /// Time that the program has to end after Ctrl-C, which it also receives. Then it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -66,6 +73,8 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
 
 fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: bool) {
     let system = Watcher { bus: bus.clone(), running: Arc::default() };
+    // A process that ends during the session no longer has a namespace.
+    let has_mounts = watched.report().attached.is_none_or(|process| has_these_mounts(process.pid));
     let started = Instant::now();
     // The first report is made at once, so that a recording that is cut off has one.
     let mut next = Duration::ZERO;
@@ -104,6 +113,8 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         }
     }
     seen(bus, &mut watched);
+    // The facts are read after the program, so that reading them does not slow it down.
+    bus.emit(EventBody::MachineSeen { machine: machine(&watched.report(), has_mounts) });
     // Ctrl-C is the normal end of watching a process that continues to run.
     let interrupted = quit_at.is_some() && watched.launched().is_some();
     drop(watched);
@@ -119,6 +130,37 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         }
     }
     system.set(false);
+}
+
+/// The machine, with the storage below the files of the program. If it used no files, the storage below the working
+/// directory is described, which a started program inherits. `has_mounts`: the paths of the program have the same
+/// meaning here.
+fn machine(report: &WatchReport, has_mounts: bool) -> Machine {
+    let root = root_without_cuda();
+    let mut storage: Vec<PathFacts> = Vec::new();
+    let files = report.files.iter().map(|file| PathBuf::from(&file.path));
+    let here = std::env::current_dir().ok().filter(|_| report.files.is_empty() && report.attached.is_none());
+    for path in files.chain(here).filter(|path| has_mounts && path.exists()).take(MOST_FILES) {
+        let Some(facts) = root.path_facts(&path) else { continue };
+        let is_new = storage.iter().all(|known| known.mount_point != facts.mount_point);
+        if is_new && storage.len() < MOST_FILE_SYSTEMS {
+            storage.push(facts);
+        }
+    }
+    let machine = checks::machine(&root, &storage);
+    let named = root.variable("CUFILE_ENV_PATH_JSON").filter(|path| !path.is_empty());
+    let is_own = |seen: &WatchedConfiguration| named.as_deref() == seen.from_environment.then_some(seen.path.as_str());
+    if has_mounts && report.configurations.iter().all(is_own) {
+        return machine;
+    }
+    // The section about the program names the file that it read.
+    Machine { cufile_settings: Vec::new(), cufile_defaults: Vec::new(), ..machine }
+}
+
+/// Whether a process sees the same file systems as this one.
+fn has_these_mounts(process: u32) -> bool {
+    let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    mounts(&process.to_string()).is_some_and(|namespace| Some(namespace) == mounts("self"))
 }
 
 fn seen(bus: &Bus, watched: &mut Source) {
