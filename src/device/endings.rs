@@ -18,6 +18,13 @@ const BEFORE_LIMIT_US: i64 = 200_000;
 
 const ABORTED: &[u8] = b"gds-top: the process cannot continue: not enough memory or stack, or a library aborted; the previous lines show the reason. \
 'ulimit -v' and 'ulimit -s' show the limits of the shell.\n";
+const NO_THREAD: &[u8] =
+    b"gds-top: the process cannot continue: a thread could not be started, because there is not enough memory; \
+'ulimit -v' shows the limit of the shell.\n";
+/// Parts of the messages with which the standard library panics if a new thread has no memory. No code can handle them as
+/// errors, because the thread has already started (`library/std/src/sys/pal/unix/stack_overflow.rs`).
+const THREAD_PANICS: [&str; 3] =
+    ["failed to allocate an alternative stack", "failed to set up alternative stack", "failed to spawn thread"];
 const NO_CPU: &[u8] =
     b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
 
@@ -92,6 +99,21 @@ pub fn report() {
         // SAFETY: the timer is a complete value, and the previous timer is not requested.
         unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
     }
+}
+
+/// Ends the process with a sentence if a new thread has no memory. Other panics are reported as usual.
+pub fn report_threads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let payload = info.payload();
+        let text =
+            payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or_default();
+        if THREAD_PANICS.iter().any(|part| text.contains(part)) {
+            end(NO_THREAD);
+        }
+        usual(info);
+    }));
 }
 
 /// Makes writes beyond the file size limit fail with EFBIG, so that they do not end the process. This is a handler
