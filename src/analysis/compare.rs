@@ -1,5 +1,6 @@
 //! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
+use super::against::is_busy;
 use crate::core::median::median_u64;
 use crate::core::{Access, CacheState, Engine, RunResult, TargetName, WorkloadResult, units};
 
@@ -61,9 +62,17 @@ pub struct ComparisonGroup {
     pub cache: CacheState,
     /// The engines with a successful run, the fastest first.
     pub engines: Vec<RankedEngine>,
+    /// The share of the session in which at least one task waited for a CPU, 0 to 1. `None` if it is unknown.
+    pub cpu_pressure: Option<f64>,
 }
 
 impl ComparisonGroup {
+    /// The CPU pressure, if it was so high that other programs can have decided the order.
+    #[must_use]
+    pub fn busy(&self) -> Option<f64> {
+        self.cpu_pressure.filter(|pressure| is_busy(*pressure))
+    }
+
     /// The fastest engine.
     #[must_use]
     pub fn fastest(&self) -> Option<&RankedEngine> {
@@ -98,6 +107,7 @@ pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
                     target: run.target.clone(),
                     cache: run.cache,
                     engines,
+                    cpu_pressure: None,
                 });
             }
         }

@@ -142,7 +142,13 @@ mod tests {
     }
 
     fn group(engines: Vec<RankedEngine>) -> ComparisonGroup {
-        ComparisonGroup { model: "m".into(), target: "GPU 0".into(), cache: CacheState::Cold, engines }
+        ComparisonGroup {
+            model: "m".into(),
+            target: "GPU 0".into(),
+            cache: CacheState::Cold,
+            engines,
+            cpu_pressure: None,
+        }
     }
 
     /// The name of the outcome and its engines.

@@ -4,7 +4,7 @@ use super::engine_rows::row_groups;
 use super::table::ResultRow;
 use super::winner::Naming;
 use crate::analysis::{ComparisonGroup, compare};
-use crate::core::{Engine, RunResult};
+use crate::core::{Engine, Metric, RunResult};
 use crate::session::State;
 use std::borrow::Cow;
 
@@ -22,15 +22,16 @@ pub struct Comparison<'s> {
 /// runs, then runs that loaded together.
 #[must_use]
 pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
+    let pressure = state.pressure(Metric::CpuPressurePercent);
     let mut all = Vec::new();
     for group in row_groups(state).into_iter().filter(|group| !group.together()) {
         let runs: Vec<Cow<'_, RunResult>> =
             group.rows.iter().flat_map(|row| row.results()).map(Cow::Borrowed).collect();
-        all.extend(Comparison::of(runs, false));
+        all.extend(Comparison::of(runs, false, pressure));
     }
     let combined_runs: Vec<Cow<'_, RunResult>> =
         state.groups().into_iter().filter_map(|group| group.combined).map(Cow::Owned).collect();
-    all.extend(Comparison::of(combined_runs, true));
+    all.extend(Comparison::of(combined_runs, true, pressure));
     all
 }
 
@@ -42,10 +43,11 @@ pub fn naming(comparisons: &[Comparison<'_>]) -> Naming {
 
 impl<'s> Comparison<'s> {
     /// The groups of these runs. There is one group for each model.
-    fn of(runs: Vec<Cow<'s, RunResult>>, together: bool) -> Vec<Self> {
+    fn of(runs: Vec<Cow<'s, RunResult>>, together: bool, pressure: Option<f64>) -> Vec<Self> {
         let groups = compare(&runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
         let held = |group: &ComparisonGroup| runs.iter().filter(|run| group.holds(run)).cloned().collect();
-        groups.into_iter().map(|group| Self { runs: held(&group), group, together }).collect()
+        let measured = |group| ComparisonGroup { cpu_pressure: pressure, ..group };
+        groups.into_iter().map(measured).map(|group| Self { runs: held(&group), group, together }).collect()
     }
 
     /// The successful runs of an engine.

@@ -41,6 +41,14 @@ fn opening(group: &ComparisonGroup, naming: Naming) -> String {
 /// The answer to the question which engine wins the group. `None` for a group without engines.
 #[must_use]
 pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
+    let answer = of_runs(group, naming)?;
+    let Some(pressure) = group.busy().filter(|_| answer.status != Status::Info) else { return Some(answer) };
+    let busy = format!("The machine was busy: tasks waited for a CPU in {} of the time.", units::percent(pressure));
+    Some(Answer::new(Status::Warn, answer.headline, format!("{busy} {}", answer.conditions)))
+}
+
+/// The answer without regard to other programs on the machine.
+fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     let opening = opening(group, naming);
     let time = |ranked: &RankedEngine| units::duration(ranked.wall_ns);
     let (headline, caveat) = match group.outcome()? {
@@ -73,8 +81,12 @@ pub fn answer(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             (format!("{opening}: {} wins, {}{}.", ranked(first), time(first), ahead(group, first, next)), None)
         }
     };
+    // The caveat names the number of runs if all engines have the same.
+    let few = matches!(group.outcome(), Some(Outcome::TooFewRuns { .. }));
+    let is_told = few && group.engines.iter().all(|engine| engine.runs == group.engines[0].runs);
+    let is_worth = caveat.is_none() || group.engines.iter().any(|engine| engine.runs > 1);
     let mut conditions: Vec<String> = caveat.into_iter().collect();
-    conditions.push(measured(group, conditions.is_empty() || group.engines.iter().any(|engine| engine.runs > 1)));
+    conditions.push(measured(group, is_worth && !is_told));
     conditions.extend(best_on_storage(group));
     conditions.extend(doubts(group));
     conditions.extend(in_page_cache(group));
@@ -212,7 +224,13 @@ mod tests {
     }
 
     fn group(engines: Vec<RankedEngine>) -> ComparisonGroup {
-        ComparisonGroup { model: "m".into(), target: "NVIDIA H200 (GPU 0)".into(), cache: CacheState::Cold, engines }
+        ComparisonGroup {
+            model: "m".into(),
+            target: "NVIDIA H200 (GPU 0)".into(),
+            cache: CacheState::Cold,
+            engines,
+            cpu_pressure: None,
+        }
     }
 
     fn said(engines: Vec<RankedEngine>) -> String {
@@ -276,6 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn a_winner_on_a_busy_machine_is_marked() {
+        let both = || vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 3)];
+        let at =
+            |pressure| answer(&ComparisonGroup { cpu_pressure: pressure, ..group(both()) }, Naming::default()).unwrap();
+        let busy = at(Some(0.62));
+        assert_eq!(busy.status, Status::Warn);
+        assert!(busy.headline.contains("O_DIRECT wins"), "{}", busy.text());
+        assert_eq!(
+            busy.conditions,
+            "The machine was busy: tasks waited for a CPU in 62 % of the time. 3 runs, all bytes verified."
+        );
+        for quiet in [None, Some(0.5)] {
+            assert_eq!((at(quiet).status, at(quiet).text().contains("busy")), (Status::Pass, false));
+        }
+    }
+
+    #[test]
     fn a_difference_between_auto_and_the_engine_it_chose_is_noise_and_no_result() {
         let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
         let chosen = vec![auto, engine_of(Engine::Odirect, 150, 3), engine_of(Engine::Mmap, 200, 3)];
@@ -293,6 +328,8 @@ mod tests {
             said(once),
             "Cold: O_DIRECT leads, 625 ms (1.3× faster than mmap). One run each; use --repeat 3 for a winner. All bytes verified."
         );
+        let twice = vec![engine_of(Engine::Odirect, 625, 2), engine_of(Engine::Mmap, 817, 2)];
+        assert!(said(twice).ends_with("2 runs each; use --repeat 3 for a winner. All bytes verified."));
         let some = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 1)];
         assert!(said(some).contains("mmap ran once; use --repeat 3 for a winner."));
     }

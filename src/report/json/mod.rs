@@ -352,7 +352,8 @@ fn figures(analysis: &SessionAnalysis<'_>) -> Value {
                 })
                 .collect();
             json!({
-                "model": group.model, "target": group.target, "cache": group.cache, "outcome": outcome(group), "standings": engines,
+                "model": group.model, "target": group.target, "cache": group.cache, "outcome": outcome(group),
+                "cpu_pressure": group.cpu_pressure, "busy": group.busy().is_some(), "standings": engines,
             })
         })
         .collect();
