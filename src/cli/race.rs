@@ -6,7 +6,7 @@ use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
-use crate::analysis::{LEAST_RUNS, Measured, is_busy};
+use crate::analysis::{LEAST_RUNS, is_busy};
 use crate::core::{CacheState, Engine, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
@@ -181,8 +181,11 @@ pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
 }
 
 /// Runs a live session without screens to its end.
+///
+/// Engines that seem slower than in the baseline run again in the same session, because a machine that was busy for a
+/// short time is not a regression. All results then include these runs.
 pub(super) fn follow(
-    config: SessionConfig,
+    mut config: SessionConfig,
     output: &OutputArgs,
     export: Option<Export>,
     baseline: Option<&Baseline>,
@@ -191,56 +194,41 @@ pub(super) fn follow(
         engines: config.engines.clone().unwrap_or_default(),
         cells: config.grid.as_ref().is_some_and(|grid| !grid.able_only),
     };
-    let again = baseline.is_some().then(|| config.clone());
     let named = config.engines.clone();
     let is_recorded = config.record.is_some();
+    let (sender, receiver) = crossbeam_channel::bounded(1);
+    config.again = baseline.is_some().then_some(receiver);
     let feed = live::start(config).map_err(|error| error.to_string())?;
-    let outcome = follow_asked(&feed, output, export, asked);
+    end_on_signals(&feed);
+    let mut unsent = baseline.map(|baseline| (baseline, sender));
+    let mut observe = |state: &State| {
+        if state.lanes.last().is_none_or(|lane| lane.ended_ns.is_none()) {
+            return;
+        }
+        if state.lanes.iter().all(|lane| lane.ended_ns.is_some())
+            && let Some((baseline, sender)) = unsent.take()
+        {
+            let suspects = baseline.slower(&baseline::measured(state), baseline::pressure(state));
+            for (engine, cache) in &suspects {
+                note(&crate::present::baseline::repeats(engine, *cache));
+            }
+            // The session may have ended.
+            let _ = sender.send(suspects);
+        }
+    };
+    let options = headless::Options { asked, ..headless_options(output, export) };
+    let outcome = headless::run_observed(&feed, &options, &mut observe, &mut io::stdout(), &mut io::stderr());
     let pressure = baseline::pressure(&outcome.state);
     if is_recorded && !output.quiet && is_busy(pressure) {
         note(&crate::present::baseline::poor_baseline(pressure));
     }
     // Sessions that were interrupted or could not run are not compared.
-    let (Some(baseline), Some(again)) = (baseline.filter(|_| outcome.exit <= BAD_ANSWER), again) else {
+    let Some(baseline) = baseline.filter(|_| outcome.exit <= BAD_ANSWER) else {
         return Ok(outcome.exit);
     };
-    let mut runs = baseline::measured(&outcome.state);
-    let mut pressure = pressure;
-    let suspects = baseline.slower(&runs, pressure);
-    for (engine, cache) in &suspects {
-        let (more, then) = repeated(&again, engine, *cache, output)?;
-        runs.extend(more);
-        pressure = pressure.max(then);
-    }
+    let runs = baseline::measured(&outcome.state);
     let wanted = named.as_deref().map_or(Wanted::Usual, Wanted::Named);
     Ok(outcome.exit.max(baseline::judge(baseline, &runs, pressure, wanted, output)))
-}
-
-/// Repeats an engine that was slower than in the baseline, and returns its runs and the CPU pressure. A machine that was
-/// busy for a short time is not a regression.
-fn repeated(
-    config: &SessionConfig,
-    engine: &Engine,
-    cache: CacheState,
-    output: &OutputArgs,
-) -> Result<(Vec<Measured>, f64), String> {
-    note(&crate::present::baseline::repeats(engine, cache));
-    let config = SessionConfig {
-        engines: Some(vec![engine.clone()]),
-        caches: vec![cache],
-        checks: false,
-        ceilings: false,
-        record: None,
-        ..config.clone()
-    };
-    let feed = live::start(config).map_err(|error| error.to_string())?;
-    let quiet = OutputArgs { quiet: true, ..output.clone() };
-    end_on_signals(&feed);
-    let outcome = headless::run(&feed, &headless_options(&quiet, None), &mut io::sink(), &mut io::stderr());
-    if outcome.exit > BAD_ANSWER {
-        return Err(format!("{engine} ({cache}) could not run again"));
-    }
-    Ok((baseline::measured(&outcome.state), baseline::pressure(&outcome.state)))
 }
 
 /// The baseline that the user named. It is read before anything runs.
@@ -251,12 +239,8 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
 
 /// Follows a feed without screens.
 pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
-    follow_asked(feed, output, export, Asked::default())
-}
-
-fn follow_asked(feed: &Feed, output: &OutputArgs, export: Option<Export>, asked: Asked) -> headless::Outcome {
     end_on_signals(feed);
-    let options = headless::Options { asked, ..headless_options(output, export) };
+    let options = headless_options(output, export);
     // Unlocked handles are used, because a lock would block libraries that print for minutes.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
 }

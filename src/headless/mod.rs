@@ -37,6 +37,17 @@ const TICK: Duration = Duration::from_millis(100);
 /// The directory of the export is tested before the first event. If it is not writable, the session ends with exit
 /// status 2.
 pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl Write) -> Outcome {
+    run_observed(feed, options, &mut |_| {}, out, err)
+}
+
+/// Like [`run`]. `observe` gets the state after each event.
+pub fn run_observed(
+    feed: &Feed,
+    options: &Options,
+    observe: &mut dyn FnMut(&State),
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> Outcome {
     let mut state = State::default();
     if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
         say(err, &e.to_string());
@@ -50,6 +61,7 @@ pub fn run(feed: &Feed, options: &Options, out: &mut impl Write, err: &mut impl 
             Ok(event) => {
                 state.reduce(&event);
                 progress.event(&state, &event, err);
+                observe(&state);
             }
             Err(RecvTimeoutError::Timeout) => progress.tick(&state, err),
             Err(RecvTimeoutError::Disconnected) => break,

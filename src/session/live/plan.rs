@@ -1,6 +1,7 @@
 //! The configuration of a session: what it runs, and on which targets.
 
 use crate::core::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
+use crossbeam_channel::Receiver;
 use std::path::PathBuf;
 
 /// Selects the target of the bytes.
@@ -23,13 +24,13 @@ pub enum GpuChoice {
 }
 
 impl GpuChoice {
-    /// Whether a GPU is named. Then host memory is not used as a substitute.
+    /// Whether GPUs are requested. Then host memory is not used as a substitute.
     #[must_use]
     pub fn names_a_gpu(&self) -> bool {
         match self {
-            Self::Index(_) | Self::Uuid(_) => true,
+            Self::Index(_) | Self::Uuid(_) | Self::All => true,
             Self::Several(choices) => choices.iter().any(Self::names_a_gpu),
-            Self::Auto | Self::Host | Self::All => false,
+            Self::Auto | Self::Host => false,
         }
     }
 
@@ -126,6 +127,9 @@ pub struct SessionConfig {
     pub folder: Option<PathBuf>,
     /// The workload to run instead of loading a model.
     pub workload: Option<WorkloadPlan>,
+    /// When all runs have ended, the session waits here for the engines that run again, and then ends. `None`: no
+    /// engine runs again.
+    pub again: Option<Receiver<Vec<(Engine, CacheState)>>>,
 }
 
 impl SessionConfig {
@@ -166,6 +170,21 @@ impl SessionConfig {
             record: None,
             folder: None,
             workload: None,
+            again: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GpuChoice::{All, Auto, Host, Index, Several};
+
+    #[test]
+    fn all_gpus_are_requested_and_not_replaced_by_host_memory() {
+        for (choice, named) in
+            [(All, true), (Index(0), true), (Several(vec![Index(0)]), true), (Host, false), (Auto, false)]
+        {
+            assert_eq!(choice.names_a_gpu(), named, "{choice:?}");
         }
     }
 }

@@ -10,8 +10,10 @@ use super::run::within_a_session;
 use super::session::{After, Heard, Session};
 use super::{gate, lanes, targets, turns};
 use crate::core::{CacheState, Engine, EventBody, LaneId, LaneOrder, LogLevel, ModelInfo, SettingOrder, Target, units};
+use crate::session::Command;
 use crate::telemetry::{self, GpuRef, Sampler, SamplerConfig};
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, bounded};
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
@@ -51,25 +53,63 @@ impl Session {
         }
         let turns = turns::turns(models.len(), &targets).iter().map(Vec::len).sum::<usize>() as u64;
         let all = SessionConfig { engines: Some(engines.clone()), ..self.config.clone() }.least_runs();
-        if let Err(error) = within_a_session(all.saturating_mul(turns)) {
+        let times = if self.config.again.is_some() { 2 } else { 1 };
+        if let Err(error) = within_a_session(all.saturating_mul(turns).saturating_mul(times)) {
             self.bus.say(LogLevel::Error, error.to_string());
             for engine in engines {
                 self.bus.emit(EventBody::EngineUnavailable { engine, why: error.to_string() });
             }
             return After::GoOn;
         }
-        let planned = self.planned(models, &targets, &engines);
+        let rounds = self.config.caches.iter().map(|cache| (*cache, engines.clone())).collect();
+        let repeats = self.config.repeat.max(1);
+        let planned = self.planned(models, &targets, rounds, 0..repeats);
+        let again = self.config.again.take().filter(|_| !planned.is_empty());
         let sampler = self.sampler(&target, model);
+        if let Some(after) = self.rounds(planned, &mut readers, asked, sampler.as_ref(), examiner) {
+            return after;
+        }
+        let Some(suspects) = again else { return After::GoOn };
+        let Some(named) = self.awaited(&suspects) else { return After::Quit };
+        let planned = self.planned(models, &targets, by_cache(named), repeats..repeats.saturating_mul(2));
+        self.rounds(planned, &mut readers, Heard::default(), sampler.as_ref(), examiner).unwrap_or(After::GoOn)
+    }
+
+    /// The engines that run again. `None` if the session is ended instead.
+    fn awaited(&self, suspects: &Receiver<Vec<(Engine, CacheState)>>) -> Option<Vec<(Engine, CacheState)>> {
+        loop {
+            crossbeam_channel::select! {
+                // A front end that names none has ended.
+                recv(suspects) -> named => return Some(named.unwrap_or_default()),
+                recv(self.commands) -> command => match command {
+                    Ok(Command::Quit) | Err(_) => return None,
+                    Ok(Command::CancelRace) => return Some(Vec::new()),
+                    Ok(Command::WatchSystem(on)) => self.watcher.set(on),
+                    Ok(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Runs the planned turns. `None` if all ran.
+    fn rounds(
+        &self,
+        planned: Vec<Vec<(LaneId, LaneOrder)>>,
+        readers: &mut Readers,
+        asked: Heard,
+        sampler: Option<&Sampler>,
+        examiner: &mut Examiner,
+    ) -> Option<After> {
         let mut round = None;
         for turn in planned {
             let next = turn.first().map(|(_, order)| (order.cache, order.repeat));
             let passed = match std::mem::replace(&mut round, next) {
-                ended if ended != next => self.passes_between(&mut readers, ended, next),
+                ended if ended != next => self.passes_between(readers, ended, next),
                 _ => Heard::default(),
             };
             let passed = if asked.cancel { asked } else { passed };
             let (ends, heard) = match passed {
-                Heard { cancel: false, quit: false } => self.take_turn(&turn, sampler.as_ref()),
+                Heard { cancel: false, quit: false } => self.take_turn(&turn, sampler),
                 heard => (Vec::new(), heard),
             };
             for (end, (_, order)) in ends.iter().zip(&turn) {
@@ -78,15 +118,15 @@ impl Session {
                 }
             }
             if heard.quit {
-                return After::Quit;
+                return Some(After::Quit);
             }
             if ends.contains(&LaneEnd::Cancelled) || heard.cancel {
                 self.bus.emit(EventBody::RaceStopped);
                 self.bus.say(LogLevel::Warn, "the race was cancelled; runs that had not started were dropped");
-                return After::GoOn;
+                return Some(After::GoOn);
             }
         }
-        if self.passes_between(&mut readers, round, None).quit { After::Quit } else { After::GoOn }
+        self.passes_between(readers, round, None).quit.then_some(After::Quit)
     }
 
     /// Runs the plain readers between two rounds of loads. They read before every second round and after the others,
@@ -103,12 +143,14 @@ impl Session {
         Heard::default()
     }
 
-    /// All runs in the order of their turns. Each is emitted as planned.
+    /// All runs in the order of their turns: `engines` in each cache state, with these numbers of repeats. Each is
+    /// emitted as planned.
     fn planned(
         &mut self,
         models: &[ModelInfo],
         targets: &[Target],
-        engines: &[Engine],
+        engines: Vec<(CacheState, Vec<Engine>)>,
+        repeats: Range<u32>,
     ) -> Vec<Vec<(LaneId, LaneOrder)>> {
         let mut variants = self.config.variants.clone();
         if variants.is_empty() {
@@ -118,8 +160,8 @@ impl Session {
         let models: Vec<Arc<ModelInfo>> = models.iter().cloned().map(Arc::new).collect();
         let plain = models.len() == 1 && targets.len() == 1;
         let mut planned = Vec::new();
-        for cache in &self.config.caches.clone() {
-            for repeat in 0..self.config.repeat.max(1) {
+        for (cache, engines) in &engines {
+            for repeat in repeats.clone() {
                 let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
                 // In each round another engine goes first. Otherwise an engine would always follow the same engine,
                 // whose effects on the disk and the machine could change its result. This is not done for workloads,
@@ -334,6 +376,19 @@ impl Session {
             }
         }
     }
+}
+
+/// The engines of each cache state, in the order of their first mention.
+fn by_cache(named: Vec<(Engine, CacheState)>) -> Vec<(CacheState, Vec<Engine>)> {
+    let mut all: Vec<(CacheState, Vec<Engine>)> = Vec::new();
+    for (engine, cache) in named {
+        match all.iter_mut().find(|(known, _)| *known == cache) {
+            Some((_, engines)) if engines.contains(&engine) => {}
+            Some((_, engines)) => engines.push(engine),
+            None => all.push((cache, vec![engine])),
+        }
+    }
+    all
 }
 
 /// The engine that goes first in a round. Each round begins with the next engine.
