@@ -76,9 +76,16 @@ fn ceiling(ceiling: &Ceiling) -> String {
         "{}{of}: {} ({}; measured in {}).",
         ceiling.kind.words(),
         units::rate(ceiling.bytes_per_s),
-        ceiling.how,
+        without_zeros(&ceiling.how),
         units::duration(ceiling.took_ns)
     )
+}
+
+/// The text with sizes as [`units::bytes`] formats them. Recordings of earlier versions have zeros at their end.
+fn without_zeros(text: &str) -> String {
+    ["KiB", "MiB", "GiB"].iter().fold(text.to_owned(), |text, unit| {
+        [".00", ".0"].iter().fold(text, |text, zeros| text.replace(&format!("{zeros} {unit}"), &format!(" {unit}")))
+    })
 }
 
 /// The repeats of a load with their common ceiling.

@@ -2,6 +2,7 @@
 //! types and know nothing about results.
 
 use crate::core::{LayerTimes, PhaseTimes, Status};
+use crate::present::view::GAP;
 use crate::present::{Head, Table};
 
 /// A section of a report.
@@ -49,6 +50,26 @@ pub(crate) struct Cells {
     pub(crate) rows: Vec<Vec<String>>,
     /// The status of cells, with their row and column.
     pub(crate) statuses: Vec<(usize, usize, Status)>,
+}
+
+impl Cells {
+    /// The table without columns that have a gap in each row.
+    pub(crate) fn without_empty_columns(self) -> Self {
+        let is_kept = |column: usize| {
+            self.rows.is_empty() || self.rows.iter().any(|row| row.get(column).is_some_and(|cell| cell != GAP))
+        };
+        let kept: Vec<usize> = (0..self.heads.len()).filter(|column| is_kept(*column)).collect();
+        let place = |column: usize| kept.iter().position(|one| *one == column);
+        Self {
+            heads: kept.iter().filter_map(|column| self.heads.get(*column).cloned()).collect(),
+            rows: (self.rows.iter())
+                .map(|row| kept.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect())
+                .collect(),
+            statuses: (self.statuses.iter())
+                .filter_map(|(row, column, status)| Some((*row, place(*column)?, *status)))
+                .collect(),
+        }
+    }
 }
 
 /// An item of a list with a status.

@@ -32,7 +32,8 @@ fn cells(rows: &[ResultRow<'_>], full: bool) -> Cells {
         table::columns(full).enumerate().filter_map(status).collect::<Vec<_>>()
     };
     let statuses = rows.iter().enumerate().flat_map(judged).collect();
-    Cells { heads: table.heads, rows: table.rows, statuses }
+    let cells = Cells { heads: table.heads, rows: table.rows, statuses };
+    if full { cells.without_empty_columns() } else { cells }
 }
 
 fn bar(row: &ResultRow<'_>, inks: &LaneInks) -> Bar {
