@@ -431,6 +431,24 @@ fn the_readme_is_short_and_the_book_has_every_page() {
     }
 }
 
+#[test]
+fn the_readme_names_what_needs_a_clone_and_its_paths_exist() {
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let words = readme.split(|c: char| c.is_whitespace() || "()`\"".contains(c));
+    let paths: Vec<&str> = words.map(|word| word.trim_end_matches([',', '.', ':', ';', '#'])).collect();
+    let folders = ["tests/", "assets/", "deploy/"];
+    let named: Vec<&&str> = paths.iter().filter(|path| folders.iter().any(|folder| path.starts_with(folder))).collect();
+    assert!(named.len() > 5, "{named:?}");
+    for path in named {
+        assert!(Path::new(path).exists(), "README.md names {path}");
+    }
+    let manifest = std::fs::read_to_string("Cargo.toml").unwrap();
+    if !manifest.contains("\nrepository") {
+        let sentences = ["gds-top is not published yet", "need the clone"];
+        assert!(sentences.iter().all(|sentence| readme.contains(sentence)), "there is no address for relative links");
+    }
+}
+
 /// The anchor that mdBook and forges give to a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
