@@ -33,6 +33,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path();
     let (healthy, broken) = (root("nvfs-healthy"), root("h200-vm-no-udev"));
+    let no_gpu = root("no-gpu");
     let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/recordings");
     let recording = std::fs::read_dir(recordings).unwrap().map(|entry| entry.unwrap().path()).min().unwrap();
     let recording = recording.display().to_string();
@@ -56,6 +57,13 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["check", "--root", &healthy, "--require", "nonsense"], 2),
         (vec!["check", "--no-probe", "--require", "proven"], 2),
         (vec!["check", "/nowhere"], 2),
+        (vec!["check", "--root", &healthy, "--target", "0"], 0),
+        (vec!["check", "--root", &healthy, "--target", "all"], 0),
+        (vec!["check", "--root", &healthy, "--target", "7"], 3),
+        (vec!["check", "--root", &healthy, "--target", "host"], 2),
+        (vec!["check", "--root", &no_gpu, "--target", "all"], 3),
+        (vec!["-q", "--color", "never", "check", "--root", &healthy], 0),
+        (vec!["-q", "settings"], 2),
         (vec!["check", "--root", "/nowhere"], 2),
         (vec!["fix", "--list", "--root", &healthy], 0),
         (vec!["fix", "udev-record", "--list", "--root", &healthy], 0),
@@ -79,6 +87,9 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["make-model", "--list"], 0),
         (vec!["inspect", "model"], 0),
         (vec!["inspect", "/nowhere"], 2),
+        (vec!["inspect", "qwen3-0.6b", "--predict", "--target", "7"], 3),
+        (vec!["inspect", "qwen3-0.6b", "--predict", "--target", "host"], 1),
+        (vec!["inspect", "model", "--target", "host"], 2),
         (vec!["bench", "model", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 0),
         (vec!["load", "model", "--gpu", "host", "--engine", "mmap", "--cache", "as-is", "--headless"], 0),
         (vec!["bench", "model", "--target", "host", "--engine", "prad"], 2),
@@ -294,6 +305,38 @@ fn all_json_has_a_schema_version() {
 }
 
 #[test]
+fn runs_that_are_repeated_for_a_baseline_are_in_every_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    assert!(run(&["make-model", "odd-sizes", "model"], folder.path()).status.success());
+    let bench = ["bench", "model", "--target", "host", "--engine", "pread,mmap", "--cache", "as-is", "--json"];
+    let first = run(&bench, folder.path());
+    let mut report: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
+    for listed in report["runs"].as_array_mut().unwrap() {
+        // In this baseline, pread needed a thousandth of its time, and mmap an hour.
+        let ns = listed["wall_ns"].as_u64().unwrap();
+        listed["wall_ns"] = if listed["engine"] == "pread" { (ns / 1000).max(1) } else { 3_600_000_000_000 }.into();
+    }
+    std::fs::write(at("baseline.json"), report.to_string()).unwrap();
+    let (baseline, recording) = (at("baseline.json"), at("again.gdsrec"));
+    let second = run(&[&bench[..], &["--baseline", &baseline, "--record", &recording]].concat(), folder.path());
+    let now: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("pread (as-is) was slower than in the baseline; it runs again"), "{said}");
+    let standings = now["analysis"]["comparisons"][0]["standings"].as_array().unwrap();
+    let of = |engine: &str| standings.iter().find(|standing| standing["engine"] == engine).unwrap();
+    assert_eq!((&of("pread")["runs"], &of("mmap")["runs"]), (&6.into(), &3.into()), "{said}");
+    let median = gds_top::core::units::duration(of("pread")["wall_ns"].as_u64().unwrap());
+    let row = said.lines().find(|line| line.trim_start().starts_with("pread ") && line.contains(" %"));
+    assert!(row.is_some_and(|row| row.contains(&median)), "{median}: {said}");
+    let recorded = run(&["report", &recording, "--export", "out", "--format", "json"], folder.path());
+    assert!(recorded.status.success());
+    let recorded = std::fs::read(folder.path().join("out/report.json")).unwrap();
+    let recorded: serde_json::Value = serde_json::from_slice(&recorded).unwrap();
+    assert_eq!(recorded["analysis"]["comparisons"][0]["standings"], now["analysis"]["comparisons"][0]["standings"]);
+}
+
+#[test]
 fn colours_follow_the_option_and_the_variables() {
     let folder = tempfile::tempdir().unwrap();
     let healthy = root("nvfs-healthy");
@@ -308,6 +351,8 @@ fn colours_follow_the_option_and_the_variables() {
     assert!(coloured(&[], &[("CLICOLOR_FORCE", "1")]));
     assert!(!coloured(&[], &[("CLICOLOR_FORCE", "0")]));
     assert!(!coloured(&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+    assert!(!coloured(&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "0")]));
+    assert!(coloured(&[], &[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")]));
     assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
     assert!(!coloured(&["--plain"], &[("CLICOLOR_FORCE", "1")]));
 }

@@ -9,20 +9,27 @@ use std::path::PathBuf;
 /// Engines and conditions of a load.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct LoadArgs {
-    /// Engines, separated by commas: mmap, pread, odirect, gds-per-tensor, gds-bounce, gds-slab, gds-batch,
-    /// gds-stream, nixl, auto (default: every one of these that can run here), nixl:GDS_MT, nixl:POSIX, loader:NAME
-    /// (see 'bench --list-loaders'), command:LINE (any other loader; {model} and {gpu} are replaced; LINE ends with
-    /// the argument, so pass it in a separate --engine)
+    /// Engines, separated by commas (default: all that can run here)
+    ///
+    /// mmap, pread, odirect, gds-per-tensor, gds-bounce, gds-slab, gds-batch, gds-stream, nixl, auto; not by default
+    /// nixl:GDS_MT, nixl:POSIX, loader:NAME (see 'bench --list-loaders'), command:LINE (any other loader; {model} and
+    /// {gpu} are replaced; LINE ends with the argument, so pass it in a separate --engine).
     #[arg(long, value_name = "A,B", value_parser = super::hints::engines(), hide_possible_values = true)]
     pub(super) engine: Vec<Engines>,
-    /// Page cache before each run: cold, hot, as-is; several are measured one after another (default: cold)
+    /// Page cache before each run: cold, hot, as-is (default: cold)
+    ///
+    /// Several, separated by commas, are measured one after another.
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::hints::caches(), hide_possible_values = true)]
     pub(super) cache: Vec<CacheState>,
-    /// Runs of each engine in each cache state, alternating (default: 3, which a winner needs; 1 if one engine runs)
+    /// Runs of each engine in each cache state, alternating (default: 3; 1 for one engine)
+    ///
+    /// A winner needs three runs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeat: Option<u32>,
-    /// GPU by index or UUID, 'host' for host memory, or several targets separated by commas ('all' for every GPU),
-    /// among which the model is divided; host,host is two targets without a GPU
+    /// Destination of the bytes: a GPU, 'host' or 'all' (default: the first GPU, else host)
+    ///
+    /// A GPU by index or UUID, 'host' for host memory, or several targets separated by commas ('all' for every GPU),
+    /// among which the model is divided; host,host is two targets without a GPU.
     #[arg(long = "target", visible_alias = "gpu", value_name = "INDEX|UUID|host|all,…")]
     pub(super) gpu: Option<String>,
     /// An engine setting, NAME=NUMBER or ENGINE.NAME=NUMBER ('gds-top settings --engines' lists them). A setting that
@@ -56,12 +63,14 @@ pub(super) struct RaceArgs {
     /// also includes one plain read of all files
     #[arg(long, hide_short_help = true)]
     pub(super) ceilings: bool,
-    /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
-    /// recording, but no other file
+    /// Record the session
+    ///
+    /// The recording is FILE.partial until the session ends and then replaces an earlier recording, but no other file.
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
-    /// Compare with this recording or report.json at the end; exit status 1 if an engine fails or is slower beyond
-    /// the noise
+    /// Compare with this recording or report.json; exit status 1 on a regression
+    ///
+    /// The status is 1 if an engine fails or is slower beyond the noise. An engine that seems slower runs again first.
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
     /// Percent by which an engine may be slower than in the baseline, in addition to the spread of the repeats (default: 5)
@@ -94,7 +103,9 @@ impl From<LoadArgs> for RaceArgs {
 /// Destination of the report.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ExportArgs {
-    /// Write the report into this folder. Files of an earlier report are replaced, files that gds-top did not write are left alone
+    /// Write the report into this folder
+    ///
+    /// Files of an earlier report are replaced, files that gds-top did not write are left alone.
     #[arg(long, value_name = "DIR")]
     pub(super) export: Option<PathBuf>,
     /// Formats of --export, separated by commas (default: all)
@@ -111,7 +122,9 @@ pub(super) struct ResultArgs {
     /// No colours and no progress bar
     #[arg(long, hide_short_help = true)]
     plain: bool,
-    /// Colours: auto, always, never. With auto, NO_COLOR and CLICOLOR_FORCE count
+    /// Colours: auto, always, never
+    ///
+    /// With auto, the variables NO_COLOR, CLICOLOR and CLICOLOR_FORCE count.
     #[arg(long, alias = "colour", value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     color: When,
 }
@@ -132,7 +145,9 @@ pub(super) struct RunArgs {
 /// Display options of the screens.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ScreenArgs {
-    /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
+    /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours
+    ///
+    /// 'gds-top settings --template dark' prints such a file.
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) theme: Option<String>,
     /// Characters for the lines of charts: braille, block, ascii
@@ -210,12 +225,15 @@ pub(super) enum When {
 impl When {
     /// Whether the output has colours. `usual` is the result for `auto`.
     pub(super) fn colours(self, usual: bool) -> bool {
-        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let is_off = |name: &str| value(name).is_some_and(|value| value == "0");
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Auto if set("NO_COLOR") => false,
-            Self::Auto => usual || set("CLICOLOR_FORCE"),
+            // NO_COLOR counts with any value (no-color.org). The others are switched off by 0 (bixense.com/clicolors).
+            Self::Auto if value("NO_COLOR").is_some() => false,
+            Self::Auto if value("CLICOLOR_FORCE").is_some() && !is_off("CLICOLOR_FORCE") => true,
+            Self::Auto => usual && !is_off("CLICOLOR"),
         }
     }
 }

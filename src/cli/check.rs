@@ -1,14 +1,16 @@
 //! The command `check`: checks only, with the verdict for each path.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_coloured, print_json};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, note, print_coloured, print_json};
+use super::targets;
 use super::terminal::{columns, headless_options};
 use super::view::{examined, live_view, open_view};
 use crate::checks;
 use crate::core::{Event, EventBody, Route, Verdict};
-use crate::machine::Root;
+use crate::machine::{self, Root};
 use crate::present;
 use crate::report;
+use crate::session::live::GpuChoice;
 use crate::session::{self, State};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,42 @@ impl Level {
     }
 }
 
+/// The request of the user: the level of `--require`, and the GPU of `--target`.
+pub(super) struct Wanted<'a> {
+    pub(super) level: Option<Level>,
+    pub(super) target: Option<&'a str>,
+}
+
+/// The GPU that the checks examine; `None` for all. The inner error is the sentence for a GPU that does not exist.
+fn gpu(view: &Root, choice: &GpuChoice) -> Result<Result<Option<String>, String>, String> {
+    let gpus = machine::machine(view).gpus;
+    let found = match choice {
+        GpuChoice::All => gpus.first().map(|_| None),
+        GpuChoice::Index(index) => gpus.iter().find(|gpu| gpu.index == *index).map(|gpu| Some(gpu.index.to_string())),
+        GpuChoice::Uuid(uuid) => {
+            gpus.iter().find(|gpu| gpu.uuid.eq_ignore_ascii_case(uuid)).map(|gpu| Some(gpu.uuid.clone()))
+        }
+        GpuChoice::Auto | GpuChoice::Host | GpuChoice::Several(_) => {
+            return Err(
+                "check examines routes into GPU memory: pass the index or UUID of one GPU, or 'all', to --target"
+                    .to_owned(),
+            );
+        }
+    };
+    let names: Vec<String> = gpus.iter().map(|gpu| format!("{} ({}, {})", gpu.index, gpu.name, gpu.uuid)).collect();
+    let asked = match choice {
+        GpuChoice::Index(index) => format!("there is no GPU {index}"),
+        GpuChoice::Uuid(uuid) => format!("there is no GPU {uuid}"),
+        _ => "there is no GPU".to_owned(),
+    };
+    let have = if names.is_empty() {
+        "this machine has none".to_owned()
+    } else {
+        format!("this machine has {}", names.join(" and "))
+    };
+    Ok(found.ok_or_else(|| format!("{asked}: {have}; leave out --target to check without a GPU")))
+}
+
 /// Whether all verdicts meet the level. The others are printed on standard error.
 fn meets(level: Level, verdicts: &[Verdict]) -> bool {
     let unmet: Vec<&Verdict> = verdicts.iter().filter(|verdict| !level.is_met(verdict)).collect();
@@ -67,7 +105,7 @@ pub(super) fn run(
     paths: &[PathBuf],
     root: Option<&Path>,
     probe: bool,
-    require: Option<Level>,
+    wanted: &Wanted<'_>,
     export: Option<Export>,
     output: &OutputArgs,
 ) -> Ran {
@@ -81,7 +119,14 @@ pub(super) fn run(
     let paths = examined(&view, paths)?;
     let began = Instant::now();
     let mut first = None;
-    let mut found = checks::run(&view, &paths, None, &mut |_| {
+    let gpu = match wanted.target.map(targets::parse).transpose()? {
+        None => None,
+        Some(choice) => match gpu(&view, &choice)? {
+            Ok(gpu) => gpu,
+            Err(missing) => return Ok(fail(COULD_NOT_RUN, &missing)),
+        },
+    };
+    let mut found = checks::run(&view, &paths, gpu.as_deref(), &mut |_| {
         first.get_or_insert_with(|| began.elapsed());
     });
     if output.verbose {
@@ -98,7 +143,7 @@ pub(super) fn run(
     }
     super::fix::list_open(&found, root);
     let status = if found.has_gpu && found.blocks_route_in_use() { BAD_ANSWER } else { FINE };
-    let is_met = require.is_none_or(|level| meets(level, &found.verdicts));
+    let is_met = wanted.level.is_none_or(|level| meets(level, &found.verdicts));
     let status = if is_met { status } else { BAD_ANSWER };
     let mut state = as_state(&view, &found);
     if output.json || export.is_some() {

@@ -14,25 +14,29 @@ use std::path::PathBuf;
     after_long_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings and keys: 'gds-top settings > ~/.config/gds-top/config.toml' writes all of them, commented out.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a folder, GDS_TOP_PYTHON the Python of \
-                  loader:NAME; NO_COLOR. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
+                  loader:NAME; NO_COLOR, CLICOLOR, CLICOLOR_FORCE. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
                   it."
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Sub>,
+    /// A model: its files, a Hugging Face repo id, or a shape (qwen3-0.6b)
+    ///
     /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
     /// profile by name (qwen3-0.6b). Without it nothing is loaded until you press a key; with --headless a synthetic
-    /// model of 150 MB is written on first use
+    /// model of 150 MB is written on first use.
     #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
     pub(super) model: Option<String>,
-    /// Run the checks and the benchmark and print a report; needs no terminal
+    /// Run the checks and the benchmark and print a report
     #[arg(long)]
     pub(super) headless: bool,
     /// Settings file (default: $XDG_CONFIG_HOME/gds-top/config.toml, else ~/.config/gds-top/config.toml); 'gds-top settings' prints one
     #[arg(long = "config", id = "settings_file", value_name = "FILE", global = true, hide_short_help = true)]
     pub(super) config: Option<PathBuf>,
-    /// Show a captured machine, or a directory with etc/, usr/ and so on, on the screens. Nothing is loaded. Fixes
-    /// are written below DIR, but never in a capture
+    /// Show a captured machine on the screens
+    ///
+    /// A capture, or a directory with etc/, usr/ and so on. Nothing is loaded. Fixes are written below DIR, but never
+    /// in a capture.
     #[arg(long = "capture", visible_alias = "root", alias = "sysroot", value_name = "FILE|DIR")]
     pub(super) root: Option<PathBuf>,
     #[command(flatten)]
@@ -66,8 +70,11 @@ pub(super) enum Sub {
         /// Write a temporary file of 1 MiB into each directory without files, to test O_DIRECT and the route there
         #[arg(long, conflicts_with = "root")]
         test_file: bool,
+        /// Examine the routes of one GPU, by index or UUID; 'all' (the default) needs at least one GPU if it is named
+        #[arg(long, visible_alias = "gpu", value_name = "INDEX|UUID|all")]
+        target: Option<String>,
         /// Read the configuration of lmcache, llmd, vllm or nixl (a YAML or JSON file, a command line, or the text itself) and show which path it leads to
-        #[arg(long = "for", num_args = 2, value_names = ["SYSTEM", "CONFIG"], conflicts_with = "paths")]
+        #[arg(long = "for", num_args = 2, value_names = ["SYSTEM", "CONFIG"], value_parser = super::hints::servings(), hide_possible_values = true, conflicts_with_all = ["paths", "target"])]
         serving: Vec<String>,
         #[command(flatten)]
         export: ExportArgs,
@@ -219,6 +226,9 @@ pub(super) enum Sub {
         /// Predict from these recordings or report.json files (default: the shipped recordings of an H200)
         #[arg(long, value_name = "FILE", requires = "predict")]
         from: Vec<PathBuf>,
+        /// Predict from loads into host memory ('host') or into a GPU of this machine (index, UUID, all); by default from all
+        #[arg(long, visible_alias = "gpu", value_name = "INDEX|UUID|host|all", requires = "predict")]
+        target: Option<String>,
         #[command(flatten)]
         output: ResultArgs,
     },
@@ -252,7 +262,7 @@ pub(super) enum Sub {
         /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours (see 'gds-top settings --template dark')
         #[arg(long, value_name = "NAME|FILE")]
         theme: Option<String>,
-        /// Print the lesson as HTML on standard output, or write it to the file of --html, instead of opening the screens
+        /// Print the lesson as text instead of opening the screens
         #[arg(long)]
         headless: bool,
         /// Write more than 1 GiB (a synthetic model) without asking

@@ -22,6 +22,13 @@ _gds_top() {
         head=${current%,*},
         current=${current##*,}
     fi
+    # The second value of --for is a file.
+    if [[ ${#line[@]} -gt 2 && ${line[${#line[@]}-3]} == --for ]]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY=()
+        while IFS= read -r word; do COMPREPLY+=("$word"); done < <(compgen -f -- "$current")
+        return
+    fi
     # The values of an argument that a command takes once.
     local once="" given="" files=""
     case ${line[1]} in
@@ -37,6 +44,8 @@ _gds_top() {
     local whole=$head$current kept=""
     [[ $whole == *:* && $COMP_WORDBREAKS == *:* ]] && kept=${whole%:*}:
     for word in "${COMPREPLY[@]}"; do
+        # A value that the list has already is not offered again.
+        [[ -n $head && ,$head == *",$word,"* ]] && continue
         # Options are offered only after a hyphen.
         [[ $word == -* && $current != -* ]] && continue
         [[ -n $given && " $once " == *" $word "* ]] && continue

@@ -4,7 +4,8 @@ function __fish_gds_top_list
     set -l current (commandline -ct | string replace -r -- '^--[a-z-]+=' '')
     set -l head (string match -r -- '.*,' "$current")
     for value in $argv
-        echo "$head$value"
+        contains -- $value (string split , -- "$head")
+        or echo "$head$value"
     end
 end
 

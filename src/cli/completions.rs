@@ -4,6 +4,7 @@
 
 use super::commands::Cli;
 use super::hints::profile_words;
+use crate::core::Serving;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::{Shell, generate};
 
@@ -61,6 +62,9 @@ fn zsh(text: &str) -> String {
         None => line.replace(&shapes, &files),
     };
     let text: String = text.lines().map(|one| line(one) + "\n").collect();
+    // The second value of this option is a file.
+    let systems = format!(":({})", Serving::ALL.map(Serving::name).join(" "));
+    let text = text.replace(&format!("{systems}:SYSTEM{systems}"), &format!("{systems}:CONFIG:_files"));
     // If an argument that another one follows can be missing, zsh offers the values of both.
     let lines: Vec<&str> = text.lines().collect();
     let needed = |(at, line): (usize, &&str)| match line.strip_prefix("'::") {

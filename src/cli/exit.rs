@@ -54,13 +54,20 @@ fn help() -> String {
     format!("Exit status:\n{}", TABLE.iter().map(row).collect::<Vec<_>>().join("\n"))
 }
 
-/// Adds the table to the short and the long help of the command and of each subcommand.
+/// The statuses and their meanings on one line.
+fn summary() -> String {
+    let all: Vec<String> = TABLE.iter().map(|(status, meaning, _)| format!("{status} {meaning}")).collect();
+    format!("Exit status: {}", all.join(", "))
+}
+
+/// Adds the meanings to the short help and the table to the long help of the command and of each subcommand.
 pub(super) fn documented(command: Command) -> Command {
-    let with_table = |before: Option<&clap::builder::StyledStr>| {
-        before.map_or_else(help, |before| format!("{before}\n\n{}", help()))
+    let with = |table: String, before: Option<&clap::builder::StyledStr>| match before {
+        Some(before) => format!("{before}\n\n{table}"),
+        None => table,
     };
-    let short = with_table(command.get_after_help());
-    let long = with_table(command.get_after_long_help().or_else(|| command.get_after_help()));
+    let short = with(summary(), command.get_after_help());
+    let long = with(help(), command.get_after_long_help().or_else(|| command.get_after_help()));
     command.after_help(short).after_long_help(long).mut_subcommands(documented)
 }
 
@@ -78,9 +85,9 @@ mod tests {
     #[test]
     fn every_command_shows_the_table() {
         all(&documented(Cli::command()), &|command| {
-            for text in [command.get_after_help(), command.get_after_long_help()] {
+            for (text, end) in [(command.get_after_help(), summary()), (command.get_after_long_help(), help())] {
                 let text = text.map(ToString::to_string).unwrap_or_default();
-                assert!(text.ends_with(&help()), "{}: {text}", command.get_name());
+                assert!(text.ends_with(&end), "{}: {text}", command.get_name());
             }
         });
     }

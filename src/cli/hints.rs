@@ -1,7 +1,7 @@
 //! The values that shell completions suggest for arguments. The program accepts other values too.
 
 use crate::core::engine_spec::ENGINES;
-use crate::core::{CacheState, Engine, EngineError, FallbackReason, FixId, KvPath, KvSystem, LOADERS};
+use crate::core::{CacheState, Engine, EngineError, FallbackReason, FixId, KvPath, KvSystem, LOADERS, Serving};
 use crate::fixes::guide;
 use crate::models::Profile;
 use crate::workloads::kv::GdsMode;
@@ -69,6 +69,11 @@ pub(super) const fn profiles() -> Hinted<String> {
 /// Ids of fixes. The command also accepts those of checks.
 pub(super) const fn fixes() -> Hinted<String> {
     hinted(|| words([guide::ID].into_iter().chain(FixId::ALL.iter().map(|id| id.as_str()))))
+}
+
+/// Programs whose configuration `check --for` reads. The second value is the configuration.
+pub(super) const fn servings() -> Hinted<String> {
+    hinted(|| words(Serving::ALL.map(Serving::name)))
 }
 
 /// A KV-cache system.

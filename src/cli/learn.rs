@@ -5,6 +5,7 @@ use super::consent;
 use super::outcome::{FINE, Ran, has_terminal, note, print};
 use super::race::{config, screens};
 use super::settings;
+use super::terminal::columns;
 use crate::present::lesson::Lesson;
 use crate::report;
 use crate::session::{Feed, REAL_TIME, live};
@@ -20,7 +21,10 @@ pub(super) fn run(
     output: &OutputArgs,
 ) -> Ran {
     let file = html.filter(|path| *path != Path::new("-"));
-    if file.is_none() && (headless || html.is_some()) {
+    if html.is_none() && headless {
+        return Ok(print(report::lesson_text(&Lesson::load()?, columns()).as_bytes()));
+    }
+    if html.is_some() && file.is_none() {
         return Ok(print(page()?.as_bytes()));
     }
     if let Some(path) = file {
@@ -61,6 +65,13 @@ pub(super) fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, Strin
 mod tests {
     use super::*;
     use crate::present::lesson_steps::STEPS;
+
+    #[test]
+    fn the_text_has_every_step_and_no_markup() {
+        let text = report::lesson_text(&Lesson::load().unwrap(), 80);
+        assert!((1..=STEPS).all(|number| text.contains(&format!("\n{number}. "))), "{text}");
+        assert!(!text.contains('<') && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
 
     #[test]
     fn the_page_has_every_step_with_its_picture_and_needs_nothing_else() {

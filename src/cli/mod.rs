@@ -62,11 +62,14 @@ use std::process::ExitCode;
 #[must_use]
 pub fn main() -> ExitCode {
     endings::report_file_size();
+    endings::report_threads();
     if std::env::args_os().nth(1).is_some_and(|command| command == endings::SWEEP) {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match exit::documented(Cli::command()).try_get_matches() {
+    let call = match exit::documented(concise(Cli::command()))
+        .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
+    {
         Ok(call) => call,
         Err(error) => match misspelt(&error, std::env::args_os().skip(1)) {
             Some(sentence) => return ExitCode::from(fail(BAD_CALL, &sentence)),
@@ -98,6 +101,17 @@ pub fn main() -> ExitCode {
     // Other output was flushed before. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     ExitCode::from(status)
+}
+
+/// The options that the short help of the program lists. `gds-top bench -h` lists those of a benchmark.
+const OF_SHORT_HELP: [&str; 6] = ["headless", "root", "json", "quiet", "color", "theme"];
+
+/// The command with a short help that fits on a screen.
+fn concise(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| match arg.is_positional() || OF_SHORT_HELP.contains(&arg.get_id().as_str()) {
+        true => arg,
+        false => arg.hide_short_help(true),
+    })
 }
 
 /// Prints the help, the version, or an error, which can contain any argument.
@@ -146,7 +160,9 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Synth { profile, dir, scale, seed, list, yes, output, quiet }) => {
             models::synth(profile.as_deref().zip(dir.as_deref()), (scale, seed), list, yes, &output.quiet(quiet))
         }
-        Some(Sub::Inspect { model, predict: true, from, output }) => Ok(predict::run(&model, &from, &output.output())),
+        Some(Sub::Inspect { model, predict: true, from, target, output }) => {
+            predict::run(&model, &from, target.as_deref(), &output.output())
+        }
         Some(Sub::Inspect { model, output, .. }) => models::inspect(&model, &output.output()),
         Some(Sub::Replay { recording, speed, headless, export, output, screens }) => {
             let output = output.on(&screens);
@@ -181,10 +197,11 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Check { serving, root, no_probe, test_file, output, .. }) if !serving.is_empty() => {
             serving::run(&serving, root.as_deref(), !no_probe, test_file, &output.output())
         }
-        Some(Sub::Check { paths, root, no_probe, require, test_file, export, output, .. }) => {
+        Some(Sub::Check { paths, root, no_probe, require, test_file, target, export, output, .. }) => {
             // The files exist until the checks are finished.
             let _files = if test_file { test_file::create(&check::or_here(&paths))? } else { Vec::new() };
-            check::run(&paths, root.as_deref(), !no_probe, require, export.plan(), &output.output())
+            let wanted = check::Wanted { level: require, target: target.as_deref() };
+            check::run(&paths, root.as_deref(), !no_probe, &wanted, export.plan(), &output.output())
         }
         Some(Sub::Fix { dry_run: false, list: false, ids, output, .. })
             if output.output().json && !ids.iter().any(|id| id == crate::fixes::guide::ID) =>

@@ -1,11 +1,46 @@
 //! The names of commands: misplaced arguments, and suggestions for misspelt names.
 
+use super::args::{RunArgs, ScreenArgs};
 use super::commands::Cli;
 use crate::models::Profile;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory};
+use clap::{Arg, ArgMatches, Args, Command, CommandFactory};
+use std::ffi::OsString;
 
 impl Cli {
+    /// The words of a call. Options about the output that are in front of the command are moved behind it, where the
+    /// command accepts or refuses them.
+    pub(super) fn in_order(words: Vec<OsString>) -> Vec<OsString> {
+        let options = ScreenArgs::augment_args(RunArgs::augment_args(Command::new("options")));
+        let settings = Self::command().get_arguments().filter(|arg| arg.is_global_set()).cloned().collect::<Vec<_>>();
+        let values = |word: &str| -> Option<usize> {
+            let (name, has_value) = word.split_once('=').map_or((word, false), |(name, _)| (name, true));
+            let is = |arg: &&Arg| match (name.strip_prefix("--"), name.strip_prefix('-')) {
+                (Some(long), _) => {
+                    arg.get_long() == Some(long) || arg.get_all_aliases().is_some_and(|a| a.contains(&long))
+                }
+                (None, Some(short)) => arg.get_short().is_some_and(|known| short.chars().eq([known])),
+                (None, None) => false,
+            };
+            let arg = options.get_arguments().chain(&settings).find(is)?;
+            Some(usize::from(arg.get_action().takes_values() && !has_value))
+        };
+        let mut at = 1;
+        while let Some(more) = words.get(at).and_then(|word| values(word.to_str()?)) {
+            at += 1 + more;
+        }
+        let mut command = Self::command();
+        let mut end = at;
+        while let Some(sub) = words.get(end).and_then(|word| command.find_subcommand(word).cloned()) {
+            command = sub;
+            end += 1;
+        }
+        if at == 1 || end == at {
+            return words;
+        }
+        [&words[..1], &words[at..end], &words[1..at], &words[end..]].concat()
+    }
+
     /// An argument that is in front of the command but must follow it. At its position it would have no effect.
     pub(super) fn misplaced(call: &ArgMatches) -> Option<String> {
         let command = call.subcommand_name()?;
@@ -54,8 +89,7 @@ mod tests {
     fn options_before_a_command_are_rejected() {
         let misplaced = |arguments: &[&str]| Cli::misplaced(&Cli::command().try_get_matches_from(arguments).unwrap());
         for (arguments, named) in [
-            (["gds-top", "--json", "check", "/models"].as_slice(), "--json is before the command 'check'"),
-            (&["gds-top", "--engine", "pread", "bench", "m"], "--engine is before"),
+            (["gds-top", "--engine", "pread", "bench", "m"].as_slice(), "--engine is before the command 'bench'"),
             (&["gds-top", "/models", "check"], "a model is before"),
         ] {
             let said = misplaced(arguments).unwrap();
@@ -64,6 +98,32 @@ mod tests {
         for fine in [["gds-top", "--config", "f", "bench", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
             assert_eq!(misplaced(fine), None);
         }
+    }
+
+    #[test]
+    fn options_about_the_output_are_accepted_on_both_sides_of_a_command() {
+        let ordered = |line: &str| {
+            let words = Cli::in_order(line.split(' ').map(OsString::from).collect());
+            words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        for (line, expected) in [
+            ("gds-top -q --color never check /m", "gds-top check -q --color never /m"),
+            ("gds-top --colour=always --config f load m --json", "gds-top load --colour=always --config f m --json"),
+            ("gds-top --json config lint", "gds-top config lint --json"),
+            ("gds-top -q", "gds-top -q"),
+            ("gds-top -q model --json", "gds-top -q model --json"),
+            ("gds-top --engine pread bench m", "gds-top --engine pread bench m"),
+            ("gds-top --color", "gds-top --color"),
+            ("gds-top check -q", "gds-top check -q"),
+            ("gds-top --json settings", "gds-top settings --json"),
+        ] {
+            assert_eq!(ordered(line), expected);
+        }
+        let parsed = |line: &str| {
+            Cli::command().try_get_matches_from(Cli::in_order(line.split(' ').map(OsString::from).collect()))
+        };
+        assert!(parsed("gds-top -q --color never check /m").is_ok());
+        assert!(parsed("gds-top --json settings").is_err(), "the command does not have the option");
     }
 
     #[test]

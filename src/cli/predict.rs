@@ -2,30 +2,46 @@
 
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
-use super::outcome::{BAD_ANSWER, BAD_CALL, fail, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, Ran, fail, print, print_json};
+use super::targets;
 use super::terminal::columns;
+use crate::core::TargetName;
 use crate::models::{self, Profile, dtype};
 use crate::present::prediction::{self, Model, Predicted};
 use crate::report;
 use crate::report::section::{Block, Section};
+use crate::session::live::{self, GpuChoice};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Prints the predictions.
-pub(super) fn run(model: &str, from: &[PathBuf], output: &OutputArgs) -> u8 {
+pub(super) fn run(model: &str, from: &[PathBuf], target: Option<&str>, output: &OutputArgs) -> Ran {
+    let choice = target.map(targets::parse).transpose()?;
+    if let Some(choice) = &choice
+        && let Some(missing) = std::env::current_exe().ok().and_then(|exe| live::missing_gpu(&exe, choice))
+    {
+        return Ok(fail(COULD_NOT_RUN, &missing));
+    }
+    Ok(of_sources(model, from, choice.as_ref(), output))
+}
+
+/// Prints the predictions from recorded loads into a target.
+fn of_sources(model: &str, from: &[PathBuf], choice: Option<&GpuChoice>, output: &OutputArgs) -> u8 {
     let model = match named(model) {
         Ok(model) => model,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
-    let sources = match sources(from) {
-        Ok(sources) => sources,
+    let wanted =
+        |source: &Source| choice.is_none_or(|choice| choice.is_host() == (source.timings.target == TargetName::Host));
+    let sources: Vec<Source> = match sources(from) {
+        Ok(sources) => sources.into_iter().filter(wanted).collect(),
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let mut all = predictions(&model, &sources);
     if all.is_empty() {
         return fail(
             BAD_ANSWER,
-            "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model, alone and with a timeline; record one with 'gds-top bench MODEL \
+            "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model into this target, alone and with a timeline; record one with 'gds-top bench MODEL \
              --record FILE'",
         );
     }

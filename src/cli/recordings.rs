@@ -26,6 +26,13 @@ const LONGEST_GAP_NS: u64 = 3_000_000_000;
 /// The screens stretch shorter loads to this duration, so that they are visible.
 const SHORTEST_LOAD_NS: u64 = 2_000_000_000;
 
+/// The sentence for a recording that cannot be shown. A JSON file is a report, which other commands read.
+fn unreadable(path: &Path, error: impl std::fmt::Display) -> String {
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let others = "; reports in JSON are read by 'gds-top fleet', 'gds-top inspect --predict --from' and --baseline";
+    format!("{error}{}", if is_json { others } else { "" })
+}
+
 /// Replays a recording, on the screens or as a report.
 pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Option<Export>, output: &OutputArgs) -> Ran {
     if !speed.is_finite() || speed < 0.0 {
@@ -45,7 +52,7 @@ pub(super) fn replay(recording: &Path, speed: f64, headless: bool, export: Optio
         ..replay::Options::default()
     };
     let speed = if on_screen { speed } else { 0.0 };
-    let feed = replay::start(recording, speed, options).map_err(|error| error.to_string())?;
+    let feed = replay::start(recording, speed, options).map_err(|error| unreadable(recording, error))?;
     if !on_screen {
         return Ok(follow_feed(&feed, output, export).exit);
     }
@@ -71,7 +78,7 @@ pub(super) fn report(
     let mut watched = Vec::new();
     for (number, recording) in recordings.iter().enumerate() {
         let options = replay::Options { longest_gap_ns: Some(0), ..replay::Options::default() };
-        let feed = replay::start(recording, 0.0, options).map_err(|error| error.to_string())?;
+        let feed = replay::start(recording, 0.0, options).map_err(|error| unreadable(recording, error))?;
         let label = recording.file_stem().map_or_else(|| "report".into(), |s| s.to_string_lossy().into_owned());
         // Recordings with the same name in different directories need separate directories.
         let same = |other: &&PathBuf| other.file_stem() == recording.file_stem();

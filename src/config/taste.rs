@@ -96,7 +96,7 @@ pub struct Taste {
 }
 
 impl Taste {
-    /// Detects the appearance from environment variables. A non-empty `NO_COLOR` selects `mono`. `COLORTERM` and
+    /// Detects the appearance from environment variables. A non-empty `NO_COLOR` and `CLICOLOR=0` select `mono`. `COLORTERM` and
     /// `TERM` determine the number of colours. ASCII is used on a simple terminal (`linux`, `dumb`, or none) and if
     /// the locale is not UTF-8. `asked` is the theme that the user named. It is more explicit than `NO_COLOR` and
     /// overrides it.
@@ -114,7 +114,8 @@ impl Taste {
         let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
         let locale = locale.to_ascii_lowercase();
         let utf8 = locale.contains("utf-8") || locale.contains("utf8");
-        let colourless = set("NO_COLOR").is_some() || matches!(term.as_str(), "dumb" | "vt100" | "vt220");
+        let no_colours = set("NO_COLOR").is_some() || set("CLICOLOR").as_deref() == Some("0");
+        let colourless = no_colours || matches!(term.as_str(), "dumb" | "vt100" | "vt220");
         let theme = asked.unwrap_or(if colourless { ThemeName::Mono } else { ThemeName::Auto });
         let background = set("COLORFGBG").and_then(|text| Background::of_colorfgbg(&text));
         Self { theme, depth, ascii: poor || !utf8, background }
@@ -148,6 +149,8 @@ mod tests {
     fn no_color_means_mono_unless_a_theme_was_named() {
         assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "1")]).theme, ThemeName::Mono);
         assert_eq!(taste(&[("TERM", "xterm"), ("NO_COLOR", "")]).theme, ThemeName::Auto);
+        assert_eq!(taste(&[("TERM", "xterm"), ("CLICOLOR", "0")]).theme, ThemeName::Mono);
+        assert_eq!(taste(&[("TERM", "xterm"), ("CLICOLOR", "1")]).theme, ThemeName::Auto);
         let named = Taste::detect(Some(ThemeName::Light), |n| (n == "NO_COLOR").then(|| "1".to_owned()));
         assert_eq!(named.theme, ThemeName::Light);
     }

@@ -26,7 +26,7 @@ pub use findings::findings;
 pub use html::html;
 pub(crate) use html::page;
 pub use json::{SCHEMA_VERSION, json, write as write_json};
-pub(crate) use lesson::lesson_page;
+pub(crate) use lesson::{lesson_page, lesson_text};
 pub use markdown::markdown;
 pub use prom::{FAMILIES, Family, Kind, write as write_metrics};
 pub use replace::PAGE_MARK;

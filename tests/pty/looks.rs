@@ -127,6 +127,16 @@ fn a_dumb_terminal_gets_a_sentence_and_no_escape_sequence() {
 }
 
 #[test]
+fn a_result_on_a_terminal_follows_clicolor() {
+    for (value, coloured) in [("0", false), ("1", true)] {
+        let mut terminal = Terminal::start(&["report", &recording()], &[("CLICOLOR", value)]);
+        terminal.end();
+        terminal.wait("the result", |terminal| terminal.sent().contains("verified"));
+        assert_eq!(terminal.sent().contains("\u{1b}[3"), coloured, "CLICOLOR={value}: {:?}", terminal.sent());
+    }
+}
+
+#[test]
 fn no_color_and_poor_terminals_are_honoured() {
     let replay = ["replay", &recording(), "--speed", "0"];
     let ended = "replay, at its end";

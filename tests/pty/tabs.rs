@@ -26,7 +26,7 @@ const SHELLS: [Shell; 3] = [
 ];
 
 /// Lines that have one possible end, and this end.
-const COMPLETED: [(&str, &str); 18] = [
+const COMPLETED: [(&str, &str); 21] = [
     ("gds-top ch", "eck"),
     ("gds-top bench-k", "v"),
     ("gds-top check --req", "uire"),
@@ -34,6 +34,9 @@ const COMPLETED: [(&str, &str); 18] = [
     ("gds-top bench qwen3-0", ".6b"),
     ("gds-top bench weig", "hts"),
     ("gds-top bench m --cache co", "ld"),
+    ("gds-top bench m --cache cold,hot,", "as-is"),
+    ("gds-top check --for lmc", "ache"),
+    ("gds-top check --for lmcache weig", "hts"),
     ("gds-top bench m --engine odi", "rect"),
     ("gds-top bench m --engine mmap,odi", "rect"),
     ("gds-top bench m --engine mmap,pread,gds-sl", "ab"),
