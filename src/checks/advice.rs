@@ -14,27 +14,50 @@ pub(crate) enum Command {
     Fix(FixId),
 }
 
+/// The file that `CUFILE_ENV_PATH_JSON` names. `sudo` removes the variable, so a fix would edit another file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum NamedConfig {
+    /// The variable is not set.
+    #[default]
+    None,
+    /// The user can edit the file, and the fix edits no other one.
+    OfUser,
+    /// Root can edit the file, or the fix also edits `/etc/cufile.json`.
+    OfSystem,
+}
+
 /// What the command of a fix depends on, besides the fix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Examined<'a> {
     /// The examined path, unless it is the working directory.
     pub path: Option<&'a Path>,
-    /// Whether `CUFILE_ENV_PATH_JSON` names a file. `sudo` removes the variable, so it would edit another file.
-    pub names_config: bool,
+    /// The file that `CUFILE_ENV_PATH_JSON` names.
+    pub config: NamedConfig,
 }
 
 impl Examined<'_> {
     /// The command line of a fix.
     fn fix(&self, id: FixId) -> String {
-        let own_file = self.names_config && id == FixId::CufileP2pdmaKeys;
+        let own_file = self.config == NamedConfig::OfUser && edits_config(id);
         self.line(id.as_str(), if own_file || id.only_shows() { Needs::User } else { Needs::Root })
     }
 
     /// The command line of a fix or of a group of fixes, by its name.
     pub(crate) fn line(&self, id: &str, needs: Needs) -> String {
         let path = self.path.map_or_else(String::new, |path| format!(" --path {}", quoted(&path.to_string_lossy())));
-        format!("{}gds-top fix {id}{path}", needs.sudo())
+        let is_config = id == "nvidia-gds" || id.parse::<FixId>().is_ok_and(edits_config);
+        match needs {
+            Needs::Root | Needs::Reboot if is_config && self.config != NamedConfig::None => {
+                format!("sudo --preserve-env=CUFILE_ENV_PATH_JSON gds-top fix {id}{path}")
+            }
+            _ => format!("{}gds-top fix {id}{path}", needs.sudo()),
+        }
     }
+}
+
+/// Whether a fix edits cufile.json.
+const fn edits_config(id: FixId) -> bool {
+    matches!(id, FixId::CufileP2pdmaKeys | FixId::CufileConfig)
 }
 
 impl Command {
@@ -163,11 +186,16 @@ mod tests {
 
     #[test]
     fn command_of_fix_asks_for_root_only_if_the_fix_needs_it() {
-        let line = |fix: FixId, names_config| Command::Fix(fix).line(&Examined { path: None, names_config });
-        assert_eq!(line(FixId::CufileP2pdmaKeys, false), "sudo gds-top fix cufile-p2pdma-keys");
-        assert_eq!(line(FixId::CufileP2pdmaKeys, true), "gds-top fix cufile-p2pdma-keys");
-        assert_eq!(line(FixId::Memlock, true), "sudo gds-top fix memlock");
-        assert_eq!(line(FixId::MoveModel, false), "gds-top fix move-model");
+        let line = |fix: FixId, config| Command::Fix(fix).line(&Examined { path: None, config });
+        assert_eq!(line(FixId::CufileP2pdmaKeys, NamedConfig::None), "sudo gds-top fix cufile-p2pdma-keys");
+        assert_eq!(line(FixId::CufileP2pdmaKeys, NamedConfig::OfUser), "gds-top fix cufile-p2pdma-keys");
+        assert_eq!(line(FixId::CufileConfig, NamedConfig::OfUser), "gds-top fix cufile-config");
+        assert_eq!(
+            line(FixId::CufileP2pdmaKeys, NamedConfig::OfSystem),
+            "sudo --preserve-env=CUFILE_ENV_PATH_JSON gds-top fix cufile-p2pdma-keys"
+        );
+        assert_eq!(line(FixId::Memlock, NamedConfig::OfUser), "sudo gds-top fix memlock");
+        assert_eq!(line(FixId::MoveModel, NamedConfig::None), "gds-top fix move-model");
     }
 
     #[test]

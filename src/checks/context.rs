@@ -34,6 +34,14 @@ impl GpuSeen {
         Some((major.parse().ok()?, minor.parse().ok()?))
     }
 
+    /// The index and the model: `0 (H200)`. Without NVML, the address on the PCI bus.
+    pub(crate) fn label(&self) -> String {
+        match &self.nvml {
+            Some(nvml) => format!("{} ({})", nvml.index, self.name.trim_start_matches("NVIDIA ")),
+            None => self.address.clone(),
+        }
+    }
+
     pub(crate) fn is_grace(&self) -> bool {
         ["GH200", "GB200", "GB300", "Grace"].iter().any(|name| self.name.contains(name))
     }

@@ -8,6 +8,7 @@ mod cufile;
 pub mod cufile_json;
 mod filesystem;
 mod gpu;
+mod guest;
 mod image_host;
 mod judged;
 mod kernel;

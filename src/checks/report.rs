@@ -1,6 +1,6 @@
 //! The findings and verdicts of one round of checks.
 
-use crate::core::{CheckId, Finding, Route, Status, Verdict};
+use crate::core::{CheckId, Finding, FixId, Route, Status, Verdict};
 use crate::machine::PathFacts;
 
 /// The result of a round of checks.
@@ -33,6 +33,13 @@ impl Report {
         CheckId: PartialEq<T>,
     {
         self.findings.iter().find(|finding| finding.id == id)
+    }
+
+    /// The fix that installs another driver, if it is a step of a verdict.
+    #[must_use]
+    pub fn replaced_driver(&self) -> Option<FixId> {
+        let mut fixes = self.verdicts.iter().flat_map(|one| &one.steps).filter_map(|id| self.finding(*id)?.fix);
+        fixes.find(|fix| fix.installs_driver())
     }
 
     /// Replaces the verdict for the same path and GPU.

@@ -106,6 +106,21 @@ pub struct Finding {
     pub facts: Vec<FindingFact>,
 }
 
+impl Finding {
+    /// Whether one action resolves both findings: the same fix, or the same command with the same instructions before it.
+    #[must_use]
+    pub fn has_action_of(&self, other: &Self) -> bool {
+        let instructions = |finding: &Self| finding.advice.as_deref()?.split('`').next().map(str::to_owned);
+        match (self.fix, other.fix) {
+            (Some(fix), Some(another)) => fix == another,
+            (None, None) => {
+                self.command.is_some() && self.command == other.command && instructions(self) == instructions(other)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A fact of a finding that the plan of a fix needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FindingFact {
@@ -146,6 +161,9 @@ pub struct Verdict {
     pub path: PathBuf,
     /// The UUID of the GPU. `None` on a machine without a GPU.
     pub gpu: Option<String>,
+    /// The index and the model of the GPU: `0 (H200)`. `None` in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_name: Option<String>,
     /// The route that a read uses now.
     pub route: Route,
     /// The best route that this machine can use after fixes.
@@ -182,6 +200,7 @@ mod tests {
         let verdict = Verdict {
             path: std::ffi::OsString::from_vec(b"/data/\xff".to_vec()).into(),
             gpu: None,
+            gpu_name: None,
             route: Route::None,
             possible: Route::None,
             proven: false,

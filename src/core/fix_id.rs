@@ -99,6 +99,12 @@ impl FromStr for FixId {
 }
 
 impl FixId {
+    /// Whether it installs another driver of the GPU. Its plan also installs Fabric Manager in that driver's version.
+    #[must_use]
+    pub const fn installs_driver(self) -> bool {
+        matches!(self, Self::NvidiaDriverOpen | Self::NvidiaDriverProprietary)
+    }
+
     /// Whether gds-top changes nothing for it and shows what the user can do, without special rights.
     #[must_use]
     pub const fn only_shows(self) -> bool {

@@ -1,6 +1,6 @@
 //! The checklist from an unconfigured machine to a proven direct route, and applied fixes that wait for a reboot.
 
-use super::check::{self, CheckId};
+use super::check::{self, CheckId, place_of};
 use super::fix::FixPlan;
 use super::fix_id::FixId;
 use super::route::Route;
@@ -89,7 +89,9 @@ impl Guide {
         let (done, all) = (self.done(), self.steps.len());
         let is_lost = self.steps.iter().any(|step| step.state == StepState::Impossible);
         let how_far = if is_lost {
-            "GPUDirect Storage is not possible on this machine at present.".to_owned()
+            let closes = self.steps.iter().find(|step| step.state == StepState::Impossible);
+            let place = closes.map_or("here", |step| place_of(&step.checks));
+            format!("GPUDirect Storage is not possible {place} at present.")
         } else {
             format!("To GPUDirect Storage by {}: {done} of {all} steps are done.", self.route)
         };

@@ -5,7 +5,7 @@ use super::distribution::unsupported_modules;
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
-use crate::checks::cufile_json::{SYSTEM_FILE, named_file, rename_misspelt, set_keys};
+use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file, rename_misspelt, set_keys};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Root, Unread, excluded, modules_disabled};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ fn is_nvidia_fs(line: &str) -> bool {
 }
 
 /// The change that loads nvidia-fs at boot. `None` if a file already does.
-fn load_at_boot(root: &Root) -> Option<Change> {
+pub(super) fn load_at_boot(root: &Root) -> Option<Change> {
     // If several directories have a file with the same name, only the first is read (modules-load.d(5)).
     const FOLDERS: [&str; 4] =
         ["/etc/modules-load.d", "/run/modules-load.d", "/usr/local/lib/modules-load.d", "/usr/lib/modules-load.d"];
@@ -87,6 +87,7 @@ pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use
 /// of the file is unchanged.
 pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     let named = named_file(root);
+    let needs = if named.as_deref().is_some_and(is_of_user) { Needs::User } else { Needs::Root };
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
     let mut obstacle = None;
     let before = match root.read_text(&path) {
@@ -116,6 +117,6 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
         changes,
         verify: "gds-top check: cfg-p2p-both; cuFile's statistics of a load count P2PDMA reads".to_owned(),
         obstacle,
-        ..empty(FixId::CufileP2pdmaKeys, if named.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
+        ..empty(FixId::CufileP2pdmaKeys, needs, FixRisk::Low, FixPolicy::Ask)
     }
 }

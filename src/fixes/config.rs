@@ -2,7 +2,7 @@
 
 use super::parts::{empty, run};
 use crate::checks::Report;
-use crate::checks::cufile_json::{SYSTEM_FILE, repair};
+use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, repair};
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
         let repaired = repair(root, &before);
         left.extend(repaired.left.into_iter().map(|sentence| format!("{path}, {sentence}")));
         if repaired.text != before {
-            if path == SYSTEM_FILE {
+            if !is_of_user(&path) {
                 needs = Needs::Root;
             }
             done.extend(repaired.done.into_iter().map(|what| format!("{path}, {what}")));

@@ -41,11 +41,8 @@ pub(super) fn fedora(root: &Root) -> Option<u32> {
 /// or for SUSE.
 pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
     match (id(root).as_str(), release(root)) {
-        ("amzn", _) if package == "nvidia-open" => String::new(),
-        ("amzn", _) => format!(
-            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'dnf list {package}'.",
-            called(root)
-        ),
+        // AWS lists nvidia-gds and nvidia-fs-dkms of NVIDIA's repository in its images of Amazon Linux 2023.
+        ("amzn", _) => String::new(),
         ("azurelinux", Some((3, _))) => format!(
             " It is not confirmed that NVIDIA's repository for {} has {package}: run 'tdnf list {package}'. Microsoft's repository has the open driver built \
              for each kernel (azurelinux-repos-nvidia, then cuda-open); then build nvidia-fs with that one.",
@@ -53,14 +50,25 @@ pub(super) fn not_confirmed(root: &Root, package: &str) -> String {
         ),
         ("azurelinux", _) if package == "nvidia-open" => String::new(),
         ("azurelinux", _) => format!(
-            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'dnf list {package}'.",
-            called(root)
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'dnf list {package}'.{}",
+            called(root),
+            instead(package)
         ),
         (name, _) if package != "nvidia-open" && (name.starts_with("sle") || name.starts_with("opensuse")) => format!(
-            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'zypper search {package}'.",
-            called(root)
+            " It is not confirmed that NVIDIA's repository for {} has {package}: run 'zypper search {package}'.{}",
+            called(root),
+            instead(package)
         ),
         _ => String::new(),
+    }
+}
+
+/// What to install if the repository lacks a package. It starts with a space.
+fn instead(package: &str) -> &'static str {
+    if package.starts_with("libcufile") {
+        " If it lacks it, use the Python wheel nvidia-cufile-cu12 or nvidia-cufile."
+    } else {
+        " If it lacks it, build nvidia-fs from https://github.com/NVIDIA/gds-nvidia-fs (make and 'sudo make install' in src), and use the Python wheel of libcufile."
     }
 }
 

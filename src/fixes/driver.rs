@@ -6,13 +6,15 @@ use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
-    Architecture, GpuKind, Root, gpu_kinds, kernel_release, module_info, nvidia_driver, nvidia_version_line,
-    os_release, precompiled_driver,
+    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, driver_origin, gpu_kinds, is_aarch64, kernel_release,
+    module_info, nvidia_driver, nvidia_version_line, os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
 /// (NVIDIA's support plan for Linux drivers).
 const LONG_SUPPORT: u32 = 580;
+/// A release of that branch, for NVIDIA's installer, whose file names contain the complete version.
+const LONG_SUPPORT_RELEASE: &str = "580.95.05";
 /// The first driver with P2PDMA.
 const FIRST_WITH_P2PDMA: (u32, u32) = (565, 47);
 
@@ -194,17 +196,18 @@ fn plan(
         Flavour::Open => secure_boot::Module::OpenDriver,
         Flavour::Proprietary => secure_boot::Module::ProprietaryDriver,
     };
-    let signing = secure_boot::signing(root, report, family, module);
+    let origin = driver_origin(root);
+    let is_signed = origin.is_some_and(DriverOrigin::is_signed);
+    let signing = secure_boot::signing(root, report, family, module).filter(|_| !is_signed);
     changes.extend(signing.iter().flat_map(|signing| signing.before.clone()));
-    let (packages, not_confirmed) = packages(root, family, flavour, branch, same);
+    let (packages, not_confirmed) = packages(root, family, origin, flavour, branch, same);
     changes.extend(packages);
     changes.extend(built_again(kernel_release(root).as_deref()));
     let has_switches = fabric::is_needed(root);
     if has_switches {
-        let driver = match (same, branch) {
-            (Some(version), _) => fabric::Driver::Version(version.to_owned()),
-            (None, Some(branch)) => fabric::Driver::Branch(branch),
-            (None, None) => fabric::Driver::Newest,
+        let driver = match same {
+            Some(version) => fabric::Driver::Version(version.to_owned()),
+            None => fabric::Driver::Installed(branch),
         };
         changes.extend(fabric::changes(root, family, &driver));
     }
@@ -216,7 +219,13 @@ fn plan(
     };
     FixPlan {
         why: format!(
-            "{reason} GPU programs must stop. DKMS builds the modules against the headers of the running kernel.{notes}{}{}{}{}{}{}",
+            "{reason} GPU programs must stop. {}{notes}{}{}{}{}{}{}{}",
+            if is_signed {
+                "The distribution built and signed the modules."
+            } else {
+                "DKMS builds the modules against the headers of the running kernel."
+            },
+            origin.map_or_else(String::new, |origin| kept(origin, same)),
             license(family),
             if family == Family::Suse {
                 " Users of the GPU must be in the group video (sudo usermod -a -G video USER). SUSE's own signed modules are an alternative: nvidia-open-driver-G06-signed-cuda-kmp-default."
@@ -238,42 +247,101 @@ fn plan(
     }
 }
 
+/// A sentence about the origin of the driver. It starts with a space.
+fn kept(origin: DriverOrigin, same: Option<&str>) -> String {
+    match origin {
+        DriverOrigin::Debian if same.is_none() => {
+            " Debian's archive has no such driver. Its driver is removed before NVIDIA's is installed, because packages of both cannot be combined.".to_owned()
+        }
+        DriverOrigin::Installer => format!(
+            " The driver came from {}, so the installer is used again: packages would overwrite its files. {}/VERSION has the file of each version.",
+            origin.name(),
+            INSTALLERS
+        ),
+        origin => format!(" The driver came from {}, and so do these packages.", origin.name()),
+    }
+}
+
+/// The folders of NVIDIA's installers for data-centre drivers.
+const INSTALLERS: &str = "https://us.download.nvidia.com/tesla";
+
 /// The commands that install a driver, and whether NVIDIA's lists do not confirm the package names. `same` is the
 /// installed version, if only its modules change.
 fn packages(
     root: &Root,
     family: Family,
+    origin: Option<DriverOrigin>,
     flavour: Flavour,
     branch: Option<u32>,
     same: Option<&str>,
 ) -> (Vec<Change>, bool) {
-    match family {
-        Family::Debian => debian(root, flavour, branch, same),
-        Family::RedHat => red_hat(root, flavour, branch),
-        Family::Suse => {
+    let is_open = flavour == Flavour::Open;
+    match (origin, family) {
+        (Some(DriverOrigin::Installer), _) => (installer(root, flavour, same), false),
+        (Some(DriverOrigin::RpmFusion), Family::RedHat) => (rpm_fusion(root, flavour, same), false),
+        // SUSE's modules are open ones, so only their version can be too old.
+        (Some(DriverOrigin::Suse), Family::Suse) if is_open => {
+            const NAMES: &str = "nvidia-open-driver-G06-signed-cuda-kmp-default nvidia-compute-utils-G06";
+            (vec![run(&format!("sudo zypper --non-interactive update --auto-agree-with-licenses {NAMES}"))], true)
+        }
+        (_, Family::Debian) => debian(root, origin, flavour, branch, same),
+        (_, Family::RedHat) => red_hat(root, flavour, branch, same.is_some()),
+        (_, Family::Suse) => {
             // zypper installs the newest version below the next branch.
-            let name = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
+            let name = if is_open { "nvidia-open" } else { "cuda-drivers" };
             let package = branch.map_or_else(|| name.to_owned(), |branch| format!("{name}<{}", branch + 1));
             (vec![run(&install(root, family, &package))], branch.is_some())
         }
     }
 }
 
-/// The installed package from the archive of Debian or Ubuntu: `nvidia-driver-550-server`.
-fn installed_package(root: &Root, branch: u32) -> Option<String> {
-    let names = root.entries("/var/lib/dpkg/info").ok()?;
-    let package = |name: &String| {
-        let name = name.strip_suffix(".list")?;
-        Some(name.split(':').next()?.to_owned())
-    };
-    let is_driver =
-        |name: &String| [format!("nvidia-driver-{branch}"), format!("nvidia-driver-{branch}-server")].contains(name);
-    let mut found: Vec<String> = names.iter().filter_map(package).filter(is_driver).collect();
-    found.sort();
-    found.pop()
+/// The commands that run NVIDIA's installer again, for the same version or for the branch with long support.
+fn installer(root: &Root, flavour: Flavour, same: Option<&str>) -> Vec<Change> {
+    let version = same.unwrap_or(LONG_SUPPORT_RELEASE);
+    let arch = if is_aarch64(root) { "aarch64" } else { "x86_64" };
+    let file = format!("NVIDIA-Linux-{arch}-{version}.run");
+    // The option exists since branch 515. Later installers also call it --kernel-module-type.
+    let modules = if flavour == Flavour::Open { "kernel-open" } else { "kernel" };
+    vec![run(&format!("wget {INSTALLERS}/{version}/{file}")), run(&format!("sudo sh ./{file} --dkms -m={modules}"))]
 }
 
-fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>) -> (Vec<Change>, bool) {
+/// The commands for the modules of RPM Fusion (rpmfusion.org/Howto/NVIDIA, kernel open source modules).
+fn rpm_fusion(root: &Root, flavour: Flavour, same: Option<&str>) -> Vec<Change> {
+    let release = kernel_release(root).unwrap_or_else(|| "\"$(uname -r)\"".to_owned());
+    let is_open = u8::from(flavour == Flavour::Open);
+    let macros = format!("echo %_with_kmod_nvidia_open {is_open} > /etc/rpm/macros.nvidia-kmod");
+    let newer = same.is_none().then(|| run("sudo dnf upgrade -y --refresh akmod-nvidia"));
+    [Change::Run { argv: ["sudo", "sh", "-c", &macros].map(str::to_owned).to_vec() }]
+        .into_iter()
+        .chain(newer)
+        .chain([run(&format!("sudo akmods --force --rebuild --kernels {release}"))])
+        .collect()
+}
+
+/// The packages of Ubuntu's archive for a branch, in the variant of the installed driver.
+fn of_ubuntu(root: &Root, driver: UbuntuDriver, flavour: Flavour, branch: u32) -> String {
+    let server = if driver.is_server { "-server" } else { "" };
+    let open = if flavour == Flavour::Open { "-open" } else { "" };
+    let built = kernel_release(root)
+        .filter(|_| driver.is_prebuilt)
+        .map(|release| format!("linux-modules-nvidia-{branch}{server}{open}-{release} "))
+        .unwrap_or_default();
+    match (driver.is_headless, driver.is_prebuilt) {
+        (true, true) => {
+            format!("{built}nvidia-headless-no-dkms-{branch}{server}{open} nvidia-utils-{branch}{server}")
+        }
+        (true, false) => format!("nvidia-headless-{branch}{server}{open} nvidia-utils-{branch}{server}"),
+        (false, _) => format!("{built}nvidia-driver-{branch}{server}{open}"),
+    }
+}
+
+fn debian(
+    root: &Root,
+    origin: Option<DriverOrigin>,
+    flavour: Flavour,
+    branch: Option<u32>,
+    same: Option<&str>,
+) -> (Vec<Change>, bool) {
     let is_debian = os_release(root, "ID").as_deref() == Some("debian");
     // apt-get -y does not replace a package by an older one without this option.
     let installed = nvidia_driver(root).as_deref().and_then(branch_of).map(|(installed, _)| installed);
@@ -283,19 +351,22 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
     let pinning = |branch: u32| get(&format!("nvidia-driver-pinning-{branch}"));
     let newest = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
     let Some(branch) = branch else { return (vec![get(newest)], false) };
-    let dpkg = |package: &str| root.exists(format!("/var/lib/dpkg/info/{package}.list"));
-    if let (Some(version), Flavour::Open) = (same, flavour) {
-        if is_debian {
-            // Debian's archive and NVIDIA's repository use different names for the modules. Only Debian's archive has
-            // nvidia-alternative.
-            return match dpkg("nvidia-alternative") {
-                true => (vec![get("nvidia-open-kernel-dkms")], false),
-                false => (vec![get(&format!("nvidia-kernel-open-dkms={version}*"))], false),
-            };
+    match origin {
+        Some(DriverOrigin::Ubuntu(driver)) => return (vec![get(&of_ubuntu(root, driver, flavour, branch))], false),
+        // Debian's archive and NVIDIA's repository use different names for the modules.
+        Some(DriverOrigin::Debian) if flavour == Flavour::Proprietary => {
+            return (vec![get("nvidia-kernel-dkms")], false);
         }
-        if let Some(package) = installed_package(root, branch) {
-            return (vec![get(&format!("{package}-open"))], false);
+        Some(DriverOrigin::Debian) if same.is_some() => return (vec![get("nvidia-open-kernel-dkms")], false),
+        // NVIDIA's guide removes a driver in this way.
+        Some(DriverOrigin::Debian) => {
+            let removed = run("sudo apt-get remove -y --autoremove --purge nvidia-driver* libxnvctrl*");
+            return (vec![removed, pinning(branch), get(newest)], branch < 580);
         }
+        _ => {}
+    }
+    if let (Some(version), Flavour::Open, true) = (same, flavour, is_debian) {
+        return (vec![get(&format!("nvidia-kernel-open-dkms={version}*"))], false);
     }
     match (is_debian, flavour) {
         // Branch 580 introduced pinning packages. From 590 on, no package name contains the branch (Driver
@@ -313,12 +384,20 @@ fn debian(root: &Root, flavour: Flavour, branch: Option<u32>, same: Option<&str>
 pub(super) fn without_precompiled(root: &Root, family: Family) -> Vec<Change> {
     let branch = nvidia_driver(root).as_deref().and_then(branch_of).map(|(branch, _)| branch);
     match precompiled_driver(root).filter(|_| family == Family::RedHat) {
-        Some(_) => red_hat(root, Flavour::Open, branch).0,
+        Some(_) => red_hat(root, Flavour::Open, branch, true).0,
         None => Vec::new(),
     }
 }
 
-fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, bool) {
+/// The stream of the module nvidia-driver that dnf follows: `570-dkms`, or `open-dkms` for the newest branch.
+fn stream(root: &Root) -> Option<String> {
+    let text = root.read_text("/etc/dnf/modules.d/nvidia-driver.module").ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    (field("state=") == Some("enabled")).then(|| field("stream=").map(str::to_owned)).flatten()
+}
+
+/// The commands for RHEL and its relatives. `keeps` is set if the installed version has the right branch.
+fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>, keeps: bool) -> (Vec<Change>, bool) {
     let dnf = distribution::dnf(root);
     // The repositories of RHEL 8 and 9 and of Amazon Linux use a module stream for each kind of modules. Later
     // repositories have a package for each kind.
@@ -335,6 +414,11 @@ fn red_hat(root: &Root, flavour: Flavour, branch: Option<u32>) -> (Vec<Change>, 
         return (changes, false);
     };
     if has_streams {
+        // A machine that follows the newest branch keeps following it.
+        let follows = stream(root).is_some_and(|stream| stream == "open-dkms");
+        if follows && flavour == Flavour::Open && !keeps {
+            return (vec![run("sudo dnf upgrade -y --refresh *nvidia*")], false);
+        }
         let stream = if flavour == Flavour::Open { format!("{branch}-open") } else { format!("{branch}-dkms") };
         return (
             vec![

@@ -4,35 +4,34 @@
 use super::packages::install;
 use super::parts::{Family, empty, line_in, run};
 use super::{distribution, repository};
+use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, gpu_kinds, kernel_release, nvidia_driver, os_release, pci_nvidia};
+use crate::machine::{
+    DriverOrigin, Root, driver_origin, gpu_kinds, kernel_release, module_info, nvidia_driver, os_release, pci_nvidia,
+};
 
 /// The driver version that Fabric Manager must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
     /// An exact version.
     Version(String),
-    /// The newest version of a branch.
-    Branch(u32),
-    /// The newest version in the repository.
-    Newest,
+    /// The version that the plan installs of this branch, or of the newest one. It is known after the installation.
+    Installed(Option<u32>),
 }
 
 impl Driver {
     fn branch(&self) -> Option<u32> {
         match self {
             Self::Version(version) => version.split('.').next()?.parse().ok(),
-            Self::Branch(branch) => Some(*branch),
-            Self::Newest => None,
+            Self::Installed(branch) => *branch,
         }
     }
 
-    /// The version as a pattern: `580.95.05`, or `580.*` for the newest version of a branch.
-    fn pattern(&self) -> Option<String> {
+    /// The version in a shell command.
+    fn version(&self) -> &str {
         match self {
-            Self::Version(version) => Some(version.clone()),
-            Self::Branch(branch) => Some(format!("{branch}.*")),
-            Self::Newest => None,
+            Self::Version(version) => version,
+            Self::Installed(_) => "$(modinfo -F version nvidia)",
         }
     }
 }
@@ -48,40 +47,55 @@ fn has_nvlink5(root: &Root) -> bool {
 
 /// The name of the package with its version: `nvidia-fabricmanager-580.95.05`.
 fn package(root: &Root, family: Family, driver: &Driver) -> String {
-    let branch = driver.branch();
-    let pattern = driver.pattern();
+    let version = driver.version();
+    // Names before branch 580 differ.
+    let is_old = driver.branch().is_some_and(|branch| branch < 580);
     match family {
         // Ubuntu's archive has one package per branch, and so does NVIDIA's repository before branch 580.
         Family::Debian => {
-            let from_archive = os_release(root, "ID").as_deref() == Some("ubuntu")
-                && repository::configured(root, family) == Err(true);
-            let name = match branch {
-                Some(branch) if branch < 580 || from_archive => format!("nvidia-fabricmanager-{branch}"),
-                _ => "nvidia-fabricmanager".to_owned(),
+            let is_without_repository = || {
+                os_release(root, "ID").as_deref() == Some("ubuntu") && repository::configured(root, family) == Err(true)
             };
-            pattern.map_or_else(|| name.clone(), |pattern| format!("{name}={}*", pattern.trim_end_matches('*')))
+            let from_archive = match driver_origin(root) {
+                Some(DriverOrigin::Ubuntu(_)) => true,
+                Some(DriverOrigin::Nvidia) => false,
+                _ => is_without_repository(),
+            };
+            match driver.branch().filter(|_| is_old || from_archive) {
+                Some(branch) => format!("nvidia-fabricmanager-{branch}={version}*"),
+                None => format!("nvidia-fabricmanager={version}*"),
+            }
         }
         // RPM packages had a dash in the name before branch 580 (scripts of the EKS AMI for Amazon Linux 2023).
         Family::RedHat | Family::Suse => {
-            let name = match branch {
-                Some(branch) if branch < 580 => "nvidia-fabric-manager",
-                _ => "nvidia-fabricmanager",
-            };
-            match (pattern, family) {
-                (Some(pattern), Family::RedHat) => format!("{name}-{pattern}"),
-                (Some(pattern), _) => match pattern.strip_suffix(".*") {
-                    Some(branch) => format!("{name}<{}", branch.parse::<u32>().map_or(u32::MAX, |n| n + 1)),
-                    None => format!("{name}={pattern}"),
-                },
-                (None, _) => name.to_owned(),
-            }
+            let name = if is_old { "nvidia-fabric-manager" } else { "nvidia-fabricmanager" };
+            let separator = if family == Family::RedHat { '-' } else { '=' };
+            format!("{name}{separator}{version}")
+        }
+    }
+}
+
+/// The command that installs Fabric Manager in the exact version of the driver. It replaces a later one, which dnf does
+/// for an exact version without an option.
+fn install_exactly(root: &Root, family: Family, driver: &Driver) -> Change {
+    let package = package(root, family, driver);
+    let line = match family {
+        Family::Debian => install(root, family, &format!("--allow-downgrades {package}")),
+        Family::RedHat => install(root, family, &package),
+        Family::Suse => install(root, family, &format!("--oldpackage {package}")),
+    };
+    match driver {
+        Driver::Version(_) => run(&line),
+        Driver::Installed(_) => {
+            let script = line.trim_start_matches("sudo ").replace(&package, &format!("\"{package}\""));
+            Change::Run { argv: ["sudo", "sh", "-c", &script].map(str::to_owned).to_vec() }
         }
     }
 }
 
 /// The commands that install and enable Fabric Manager.
 pub(super) fn changes(root: &Root, family: Family, driver: &Driver) -> Vec<Change> {
-    let mut out = vec![run(&install(root, family, &package(root, family, driver)))];
+    let mut out = vec![install_exactly(root, family, driver)];
     if has_nvlink5(root) {
         // The start script of Fabric Manager fails without ib_umad and nvlsm (Fabric Manager User Guide,
         // fourth-generation NVSwitches).
@@ -120,18 +134,31 @@ pub(super) fn why(root: &Root, family: Family) -> String {
     )
 }
 
+/// The version of the driver that the next boot loads, if it is not the loaded one.
+fn next_driver(root: &Root) -> Option<String> {
+    let loaded = nvidia_driver(root)?;
+    module_info(root, "nvidia")?.version.filter(|version| *version != loaded)
+}
+
 /// The plan of the fix `nvidia-fabricmanager`.
-pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
-    let driver = nvidia_driver(root);
-    let wanted = driver.map_or(Driver::Newest, Driver::Version);
+pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
+    let next = next_driver(root);
+    let driver = next.clone().or_else(|| nvidia_driver(root));
+    let is_known = driver.is_some();
+    let wanted = driver.map_or(Driver::Installed(None), Driver::Version);
     let mut changes = changes(root, family, &wanted);
-    changes.push(run("sudo systemctl restart nvidia-fabricmanager"));
+    changes.push(run(if next.is_some() { "sudo reboot" } else { "sudo systemctl restart nvidia-fabricmanager" }));
+    let replaced = report.replaced_driver();
     let obstacle = if !is_needed(root) {
         Some("this machine shows no NVSwitch; if this is a virtual machine, Fabric Manager runs on its host".to_owned())
-    } else if wanted == Driver::Newest {
+    } else if !is_known {
         Some("no NVIDIA driver is installed, so the version is not known: install the driver first".to_owned())
     } else {
-        None
+        replaced.map(|fix| {
+            format!(
+                "the driver is replaced, and gds-top fix {fix} installs Fabric Manager in the version of the new one"
+            )
+        })
     };
     FixPlan {
         why: why(root, family).trim_start().to_owned(),
@@ -139,6 +166,11 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         verify: "systemctl is-active nvidia-fabricmanager shows active; nvidia-smi -q shows Fabric State: Completed; gds-top check: gpu-fabric".to_owned(),
         undo: "sudo systemctl disable --now nvidia-fabricmanager, then remove the package".to_owned(),
         obstacle,
-        ..empty(FixId::NvidiaFabricmanager, Needs::Root, FixRisk::Medium, FixPolicy::Show)
+        ..empty(
+            FixId::NvidiaFabricmanager,
+            if next.is_some() { Needs::Reboot } else { Needs::Root },
+            FixRisk::Medium,
+            FixPolicy::Show,
+        )
     }
 }

@@ -2,6 +2,7 @@
 //! image-based system are changed elsewhere, and each distribution has other commands.
 
 use super::command_line::is_kept_with_the_image;
+use super::held;
 use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
 use crate::checks::Report;
@@ -82,7 +83,7 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     }
     // An obstacle of the machine overrides one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);
-    plan
+    held::lifted(root, plan)
 }
 
 /// Whether BAR1 of a GPU does not cover its memory.

@@ -5,7 +5,7 @@ use super::plans::{for_id, plan_by_id};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
-use crate::core::check::Step as Row;
+use crate::core::check::{Step as Row, place_of};
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use crate::text::capitalised;
@@ -68,12 +68,12 @@ fn wanted(report: &Report, verdict: Option<&Verdict>) -> Option<Vec<CheckId>> {
             out.push(*id);
         }
     }
-    // A blocker with the fix of a step is not a step of its own, but it is open too.
-    let fix_of = |id: CheckId| report.finding(id).and_then(|finding| finding.fix);
-    let fixes: Vec<FixId> = out.iter().filter_map(|id| fix_of(*id)).collect();
+    // A blocker with the action of a step is not a step of its own, but it is open too.
+    let steps: Vec<&Finding> = out.iter().filter_map(|id| report.finding(*id)).collect();
     let is_best = |one: &&Verdict| one.possible == best;
     for id in report.verdicts.iter().filter(is_best).flat_map(|one| &one.blockers) {
-        if !out.contains(id) && fix_of(*id).is_some_and(|fix| fixes.contains(&fix)) {
+        let is_done_by = |finding: &Finding| steps.iter().any(|step| finding.has_action_of(step));
+        if !out.contains(id) && report.finding(*id).is_some_and(is_done_by) {
             out.push(*id);
         }
     }
@@ -129,10 +129,15 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
     } else {
         "until this is resolved, the steps below only lead to reads through host memory (compat)"
     };
-    let reason = format!("no direct route is possible on this machine: {}; {rest}", summaries.join("; "));
+    let place = if closed.is_empty() { "for this path and GPU" } else { place_of(&steps_of(closed)) };
+    let reason = format!("no direct route is possible {place}: {}; {rest}", summaries.join("; "));
     steps.insert(0, first);
     once(&mut steps);
     Guide { route: Route::Compat, reason: capitalised(&reason), open: Vec::new(), steps }
+}
+
+fn steps_of(closed: &[&Finding]) -> Vec<CheckId> {
+    closed.iter().map(|finding| finding.id).collect()
 }
 
 /// Adds the plan of NVIDIA's repository before the first plan that installs packages from it, unless the repository is
@@ -195,6 +200,14 @@ fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) 
         let (open, rest): (Vec<CheckId>, Vec<CheckId>) = checks.into_iter().partition(is_open);
         let mut row_step = row.is_for(route).then(|| settled(report, row, &rest)).flatten();
         for id in open {
+            // One action is one step, in the place of the first check that needs it.
+            if let Some(finding) = report.finding(id)
+                && let Some(step) = out.iter_mut().find(|step| does(report, step, finding))
+            {
+                step.checks.push(id);
+                step.found.push(format!("{id}: {}", finding.summary));
+                continue;
+            }
             // The first open check has the title of the row and its other checks.
             let mut step = row_step.take().unwrap_or_else(|| Step {
                 title: row.title().to_owned(),
@@ -214,6 +227,12 @@ fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) 
     }
     add_consequences(report, &mut out);
     out
+}
+
+/// Whether an open step has the action of a finding.
+fn does(report: &Report, step: &Step, finding: &Finding) -> bool {
+    let is_same = |id: &CheckId| report.finding(*id).is_some_and(|known| finding.has_action_of(known));
+    step.state == State::Open && step.checks.iter().any(is_same)
 }
 
 /// Whether a step is open if no path was examined.

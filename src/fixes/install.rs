@@ -1,17 +1,28 @@
 //! Plans that install nvidia-fs and libcufile, and that build nvidia-fs.
 
+use super::applied::load_at_boot;
 use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, license, remove};
 use super::parts::{Family, empty, run};
 use super::toolkit::{toolkit, toolkit_with_p2pdma};
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::machine::{Root, container, cufile_wheel, modules_disabled, nvidia_fs_loaded};
+use crate::machine::{Root, container, cufile_wheel, dkms_rows, modules_disabled, nvidia_fs_loaded};
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
-    let package = format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" });
+    // nvidia-fs depends on the kernel and the driver only, and works with drivers of CUDA 12.
+    let package = if cuda.is_nvidia_fs_only {
+        "nvidia-fs-dkms".to_owned()
+    } else {
+        format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" })
+    };
+    let library = cuda
+        .obstacle
+        .clone()
+        .filter(|_| cuda.is_nvidia_fs_only)
+        .map_or_else(String::new, |why| format!(" Only the module is installed: {why}."));
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     let precompiled = driver::without_precompiled(root, family);
@@ -21,6 +32,8 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     changes.extend(distribution::unsupported_modules(root));
     let kernel = crate::machine::kernel_release(root);
     changes.extend(built_again(kernel.as_deref()));
+    // NVIDIA's package for Debian and Ubuntu has such a file. That of others may lack it.
+    changes.extend(load_at_boot(root).filter(|_| family != Family::Debian));
     // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
     let waits = driver::waits_for_reboot(root) || modules_disabled(root).is_some();
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
@@ -48,13 +61,13 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     } else if !waits && bad(CheckId::DriverFlavour).is_some() {
         Some("this nvidia-fs needs the open kernel modules: run gds-top fix nvidia-driver-open first".to_owned())
     } else {
-        cuda.obstacle
+        cuda.obstacle.filter(|_| !cuda.is_nvidia_fs_only)
     };
     // mokutil needs the terminal to ask for a password.
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
         why: format!(
-            "The route nvfs needs this kernel module.{}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
+            "The route nvfs needs this kernel module.{}{library}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
             cuda.why,
             if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
             match family {
@@ -166,6 +179,11 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         Family::Suse => format!("dkms {headers} gcc make"),
     };
     let mut changes = vec![run(&install(root, family, &tools))];
+    // nvidia-fs is built with the symbols of the driver, so the driver is built first.
+    let rows = dkms_rows(root);
+    let is_driver_built = rows.iter().any(|row| row.is_driver() && row.is_installed_for(k));
+    let unbuilt = rows.iter().find(|row| row.is_driver() && !is_driver_built);
+    changes.extend(unbuilt.map(|row| by_dkms(k, &format!("dkms install {}/{} -k {k}", row.name, row.version))));
     // The Makefile uses the first driver source that it finds. It can be that of an older driver.
     let other_driver =
         report.finding(CheckId::NvfsDkms).is_some_and(|f| f.facts.contains(&FindingFact::OtherDriverSource));
@@ -181,6 +199,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     // The module is loaded and may have crashed, so a reboot is needed to replace it.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };
+    changes.extend(load_at_boot(root));
     if !other_driver {
         changes.extend(loaded_again(root));
     }

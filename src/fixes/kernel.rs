@@ -2,12 +2,11 @@
 //! reboot.
 
 use super::distribution::{called, dnf, fedora, id, release, rhel};
-use super::held;
 use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, kernel_release, os_release};
+use crate::machine::{Root, dkms_rows, kernel_release, os_release};
 
 /// A shell command that finds the newest installed kernel: `6.12.30+bpo-amd64`.
 const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | cut -d / -f 4)";
@@ -29,10 +28,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let mut why = format!(
         "{WHY} The plan also installs its headers, because DKMS needs them to build the NVIDIA driver. Reboot only if the previous command succeeds; the old kernel stays in the boot menu."
     );
-    let (mut changes, pinned) = held::released(root, family);
-    if let Some(pinned) = pinned {
-        why = format!("{why} {pinned}");
-    }
+    let mut changes = Vec::new();
     if id(root) == "rhel" && rhel(root) == Some(9) {
         why.push_str(
             " If subscription-manager fixes the release (subscription-manager release --show), it must be 9.6 or later.",
@@ -53,7 +49,13 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         // UEK 8 for Oracle Linux 9 was built with another compiler than that of the system.
         let is_uek = kernel_release(root).is_some_and(|release| release.contains("el9uek"));
         let compiler = if is_uek { enabled("gcc-toolset-14") } else { String::new() };
-        changes.push(shell(&format!("{NEWEST}; {compiler}dkms autoinstall -k \"$new\"")));
+        // nvidia-fs is built with the symbols of the driver, so the driver is built first.
+        let rows = dkms_rows(root);
+        let first = rows
+            .iter()
+            .find(|row| row.is_driver() && dkms_has(root, is_nvidia_fs))
+            .map_or_else(String::new, |row| format!("dkms install {}/{} -k \"$new\"; ", row.name, row.version));
+        changes.push(shell(&format!("{NEWEST}; {compiler}{first}dkms autoinstall -k \"$new\"")));
     }
     if driver != Driver::Absent {
         let modules = if nvidia_fs { "nvidia nvidia_fs" } else { "nvidia" };

@@ -44,7 +44,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::NvidiaRepository => repository::plan(root, family),
         FixId::NvidiaDriverOpen => driver::open(root, report, family),
         FixId::NvidiaDriverProprietary => driver::proprietary(root, report, family),
-        FixId::NvidiaFabricmanager => fabric::plan(root, family),
+        FixId::NvidiaFabricmanager => fabric::plan(root, report, family),
         FixId::NvfsInstall => install::nvfs(root, report, family),
         FixId::NvfsLoad => applied::load(root),
         FixId::NvfsDkms => install::dkms(root, report, family),

@@ -93,8 +93,6 @@ const CUFILE_JSON: &[&str] = &["/etc/cufile.json", "*.json", "$CUFILE_ENV_PATH_J
 const IB_UMAD: &[&str] = &["/etc/modules-load.d/ib_umad.conf"];
 /// The file for Debian's component contrib.
 const CONTRIB: &[&str] = &["/etc/apt/sources.list.d/contrib.list"];
-/// The file with which SLES loads modules that SUSE does not support.
-const UNSUPPORTED: &[&str] = &["/etc/modprobe.d/10-unsupported-modules.conf"];
 /// The files for a driver: those above.
 const DRIVER: &[&str] = &[
     "/etc/modules-load.d/ib_umad.conf",
@@ -172,7 +170,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: UNSUPPORTED,
+            edits: &["/etc/modules-load.d/nvidia_fs.conf", "/etc/modprobe.d/10-unsupported-modules.conf"],
         },
         FixId::NvfsLoad => Spec {
             title: "Load nvidia-fs now and at every boot, after the drivers that it needs",
@@ -194,7 +192,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: &[],
+            edits: &["/etc/modules-load.d/nvidia_fs.conf"],
         },
         FixId::SecureBootKey => Spec {
             title: "Enrol the key that signs the modules",

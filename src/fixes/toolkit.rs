@@ -29,6 +29,8 @@ pub(super) struct Toolkit {
     pub(super) why: String,
     /// Why the repository for this release does not have it. `None` if it does.
     pub(super) obstacle: Option<String>,
+    /// Whether the driver supports none of the repository's libraries, but its nvidia-fs.
+    pub(super) is_nvidia_fs_only: bool,
 }
 
 fn text((major, minor): Version) -> String {
@@ -59,6 +61,7 @@ fn packages(root: &Root, family: Family, version: Version) -> Toolkit {
         major: version.0,
         is_without_nvidia_fs: version >= SEPARATE_NVIDIA_FS,
         why,
+        is_nvidia_fs_only: obstacle.is_some() && version.0 == 12,
         obstacle,
     };
     let reason = match (served, nvidia_driver(root)) {

@@ -24,7 +24,9 @@ impl Driver {
             line.split_whitespace().find(|w| w.contains('.') && w.starts_with(|c: char| c.is_ascii_digit()))
         });
         let version = root.read_text("/sys/module/nvidia/version").ok().map(|text| text.trim().to_owned());
-        Self { version: version.or_else(|| from_line.map(str::to_owned)), line }
+        // A capture can have the output of the command and lack the files.
+        let version = version.or_else(|| from_line.map(str::to_owned)).or_else(|| root.nvidia_smi()?.driver_version);
+        Self { version, line }
     }
 
     /// Whether a driver is loaded.

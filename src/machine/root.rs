@@ -399,12 +399,25 @@ impl Root {
         self.environment().remove(name)
     }
 
+    /// The facts in the output of `nvidia-smi` of a capture. `None` on a live machine, where NVML answers.
+    #[must_use]
+    pub fn nvidia_smi(&self) -> Option<NvmlFacts> {
+        if self.is_live() {
+            return None;
+        }
+        let output = self.command(&["nvidia-smi"]).filter(|output| output.exit_code == Some(0))?;
+        super::smi::table(&output.stdout)
+    }
+
     /// The facts from NVML, or the reason why they are missing. The first call waits for NVML.
     #[must_use]
     pub fn nvml(&self) -> &NvmlFacts {
         self.nvml.get_or_init(|| match &self.view {
             View::Live(options) => self.timed("NVML", || nvml::ask_live(options.nvml_limit)),
-            View::Folder(folder) => folder.nvml(),
+            View::Folder(folder) => {
+                let facts = folder.nvml();
+                if facts.gpus.is_empty() { self.nvidia_smi().unwrap_or(facts) } else { facts }
+            }
         })
     }
 

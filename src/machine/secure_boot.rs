@@ -26,16 +26,20 @@ pub fn secure_boot(root: &Root) -> Option<SecureBoot> {
     {
         return state(*on == 1, VARIABLE, format!("{on}"));
     }
+    let asked = || {
+        let said = root.command(&["mokutil", "--sb-state"])?.stdout;
+        let on = said.contains("SecureBoot enabled");
+        (on || said.contains("SecureBoot disabled")).then(|| (on, "mokutil --sb-state", said.trim().to_owned()))
+    };
+    // A capture can have the output of the command and lack the folder.
+    if let Some((on, source, text)) = (!root.is_live()).then(asked).flatten() {
+        return state(on, source, text);
+    }
     // The parent directory is listed, because a capture contains only entries that exist.
     if root.entries("/sys/firmware").is_ok_and(|names| !names.iter().any(|name| name == "efi")) {
         return state(false, "/sys/firmware", "no entry 'efi', so the system was not started by EFI".to_owned());
     }
-    let said = root.command(&["mokutil", "--sb-state"])?.stdout;
-    let on = said.contains("SecureBoot enabled");
-    if on || said.contains("SecureBoot disabled") {
-        return state(on, "mokutil --sb-state", said.trim().to_owned());
-    }
-    None
+    asked().and_then(|(on, source, text)| state(on, source, text))
 }
 
 /// The signature of an installed kernel module.

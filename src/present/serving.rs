@@ -286,6 +286,7 @@ mod tests {
             proof: String::new(),
             blockers: Vec::new(),
             steps: Vec::new(),
+            gpu_name: None,
             caveat: None,
             advice: String::new(),
         }

@@ -2,7 +2,7 @@
 
 use super::labels::{counted, plural};
 use super::view::Answer;
-use crate::core::check::names;
+use crate::core::check::{names, place_of};
 use crate::core::{Basis, CheckId, Finding, Route, Status, Verdict};
 use crate::session::State;
 
@@ -122,7 +122,7 @@ fn distance(verdict: &Verdict) -> String {
     let closed: Vec<CheckId> = permanent(verdict).collect();
     let closed = match closed.as_slice() {
         [] => "No direct route is possible here.".to_owned(),
-        ids => format!("No direct route is possible here: {}.", names(ids)),
+        ids => format!("No direct route is possible {}: {}.", place_of(ids), names(ids)),
     };
     let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
     match (verdict.steps.len(), verdict.possible) {
@@ -143,7 +143,8 @@ pub const UNPROVEN: &str = "the route is not proven; see the open steps above an
 #[must_use]
 pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return format!("--require {level} is not met: no verdict was reached") };
-    let gpu = verdict.gpu.as_ref().map_or_else(String::new, |gpu| format!(" for {gpu}"));
+    let gpu = verdict.gpu_name.as_ref().map(|gpu| format!(" for GPU {gpu}"));
+    let gpu = gpu.or_else(|| verdict.gpu.as_ref().map(|gpu| format!(" for {gpu}"))).unwrap_or_default();
     let why = match verdict.blockers.as_slice() {
         [] => verdict.proof.clone(),
         blockers => format!("blocked by {}", names(blockers)),
@@ -205,6 +206,7 @@ mod tests {
             proof: String::new(),
             blockers: Vec::new(),
             steps: steps.to_vec(),
+            gpu_name: None,
             caveat: None,
             advice: String::new(),
         }
@@ -241,7 +243,7 @@ mod tests {
         };
         assert_eq!(
             said(&closed),
-            "No: cuFile cannot read /data/models. No direct route is possible here: vm-type. One fix away from compat."
+            "No: cuFile cannot read /data/models. No direct route is possible for this path: vm-type. One fix away from compat."
         );
         assert!(
             said(&verdict(None, P2pdma, false, &[CheckId::IommuState]))

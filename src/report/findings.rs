@@ -94,9 +94,11 @@ fn alike(verdicts: &[Verdict]) -> Vec<(&Verdict, Vec<&str>)> {
                 && other.proof == verdict.proof
                 && other.blockers == verdict.blockers
         };
+        // Reports of earlier versions have only the UUID.
+        let gpu = verdict.gpu_name.as_deref().or(verdict.gpu.as_deref());
         match out.iter_mut().find(|(other, _)| same(other)) {
-            Some((_, gpus)) => gpus.extend(verdict.gpu.as_deref()),
-            None => out.push((verdict, verdict.gpu.as_deref().into_iter().collect())),
+            Some((_, gpus)) => gpus.extend(gpu),
+            None => out.push((verdict, gpu.into_iter().collect())),
         }
     }
     out

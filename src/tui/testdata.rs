@@ -258,6 +258,7 @@ fn verdict(scene: Scene) -> Verdict {
         basis: if scene == Scene::NoGpu { Basis::NoGpu } else { Basis::Checks },
         blockers: blockers.to_vec(),
         steps: blockers.to_vec(),
+        gpu_name: None,
         caveat: None,
         advice: String::new(),
     }

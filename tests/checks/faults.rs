@@ -215,7 +215,7 @@ fn each_fault_is_named_as_the_cause() {
             Route::None,
             Route::None,
             &["wsl"],
-            &["wsl", "lib-open-probe", "nvme-transport"],
+            &["wsl"],
             vec![put(
                 LIB,
                 r#"{"found":[{"path":"/l","version":"1.14"}],"chosen":"/l","open":{"code":null,"stdout":"","stderr":"Assertion failure, file index :cufio-udev  line :143","timed_out":false}}"#,

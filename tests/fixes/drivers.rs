@@ -9,27 +9,27 @@ use gds_top::machine::Root;
 use serde_json::json;
 
 const RELEASE: &str = "files/etc/os-release";
-const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n";
+pub(crate) const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n";
 const DEBIAN_13: &str = "ID=debian\nVERSION_ID=\"13\"\nVERSION_CODENAME=trixie\n";
-const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n";
+pub(crate) const UBUNTU: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"22.04\"\n";
 const UBUNTU_24: &str = "ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
-const RHEL: &str = "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.4\"\nPLATFORM_ID=\"platform:el9\"\n";
+pub(crate) const RHEL: &str = "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.4\"\nPLATFORM_ID=\"platform:el9\"\n";
 const RHEL_10: &str = "ID=\"rhel\"\nID_LIKE=\"centos fedora\"\nVERSION_ID=\"10.1\"\nPLATFORM_ID=\"platform:el10\"\n";
-const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+pub(crate) const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
 const FAMILIES: [&str; 4] = [DEBIAN, UBUNTU, RHEL, SLES];
 /// The GPU of the base machines.
 const GPU: &str = "files/sys/bus/pci/devices/0000:be:00.0";
 const SECURE_BOOT: &str = "SecureBoot enabled\n";
 
 /// A machine with this release, and its report.
-struct Machine {
+pub(crate) struct Machine {
     _folder: tempfile::TempDir,
     root: Root,
     report: Report,
 }
 
 impl Machine {
-    fn new(base: &str, release: &str, mut edits: Vec<Edit>) -> Self {
+    pub(crate) fn new(base: &str, release: &str, mut edits: Vec<Edit>) -> Self {
         edits.push(put(RELEASE, release));
         let folder = build(base, &edits);
         let root = Root::folder(folder.path()).unwrap();
@@ -37,7 +37,7 @@ impl Machine {
         Self { _folder: folder, root, report }
     }
 
-    fn plan(&self, id: &str) -> FixPlan {
+    pub(crate) fn plan(&self, id: &str) -> FixPlan {
         fixes::plan_by_id(&self.root, &self.report, id.parse().unwrap()).unwrap_or_else(|| panic!("{id} has no plan"))
     }
 
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-fn lines(plan: &FixPlan) -> Vec<String> {
+pub(crate) fn lines(plan: &FixPlan) -> Vec<String> {
     let of = |change: &Change| match change {
         Change::Run { argv } => gds_top::text::quoted_line(argv),
         Change::WriteFile { path, after, .. } => format!("{}: {}", path.display(), after.trim_end()),
@@ -59,7 +59,7 @@ fn lines(plan: &FixPlan) -> Vec<String> {
     plan.changes.iter().map(of).collect()
 }
 
-fn has(plan: &FixPlan, wanted: &str) -> bool {
+pub(crate) fn has(plan: &FixPlan, wanted: &str) -> bool {
     lines(plan).iter().any(|line| line == wanted)
 }
 
@@ -149,8 +149,12 @@ fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
     let (line, obstacle) = package(UBUNTU_24, driver("550.163.01", "12.4"));
     assert!(line.ends_with("nvidia-gds-12-5") && obstacle.is_none(), "{line} {obstacle:?}");
     // The repository of Debian 13 begins with CUDA 13, which such a driver does not support.
-    let (_, obstacle) = package(DEBIAN_13, driver("550.163.01", "12.4"));
-    assert!(obstacle.as_deref().is_some_and(|why| why.contains("error 35")), "{obstacle:?}");
+    // Its nvidia-fs works, and the library comes from elsewhere.
+    let machine = Machine::new("p2pdma-two-steps", DEBIAN_13, driver("550.163.01", "12.4"));
+    let plan = machine.plan("nvfs-install");
+    assert_eq!((lines(&plan)[0].as_str(), plan.obstacle.clone()), ("sudo apt-get install -y nvidia-fs-dkms", None));
+    assert!(plan.why.contains("error 35") && plan.why.contains("nvidia-cufile-cu12"), "{}", plan.why);
+    assert!(machine.plan("libcufile-install").obstacle.is_some_and(|why| why.contains("error 35")));
 }
 
 #[test]
@@ -397,19 +401,23 @@ fn a_machine_with_nvswitches_gets_fabric_manager_with_its_driver() {
     for (release, newest, of_driver) in [
         (
             DEBIAN,
-            "sudo apt-get install -y nvidia-fabricmanager",
-            "sudo apt-get install -y 'nvidia-fabricmanager=580.95.05*'",
+            "apt-get install -y --allow-downgrades \"nvidia-fabricmanager=$(modinfo -F version nvidia)*\"",
+            "sudo apt-get install -y --allow-downgrades 'nvidia-fabricmanager=580.95.05*'",
         ),
         (
             UBUNTU,
-            "sudo apt-get install -y nvidia-fabricmanager",
-            "sudo apt-get install -y 'nvidia-fabricmanager-580=580.95.05*'",
+            "apt-get install -y --allow-downgrades \"nvidia-fabricmanager=$(modinfo -F version nvidia)*\"",
+            "sudo apt-get install -y --allow-downgrades 'nvidia-fabricmanager-580=580.95.05*'",
         ),
-        (RHEL, "sudo dnf install -y nvidia-fabricmanager", "sudo dnf install -y nvidia-fabricmanager-580.95.05"),
+        (
+            RHEL,
+            "dnf install -y \"nvidia-fabricmanager-$(modinfo -F version nvidia)\"",
+            "sudo dnf install -y nvidia-fabricmanager-580.95.05",
+        ),
         (
             SLES,
-            "sudo zypper --non-interactive install --auto-agree-with-licenses nvidia-fabricmanager",
-            "sudo zypper --non-interactive install --auto-agree-with-licenses nvidia-fabricmanager=580.95.05",
+            "zypper --non-interactive install --auto-agree-with-licenses --oldpackage \"nvidia-fabricmanager=$(modinfo -F version nvidia)\"",
+            "sudo zypper --non-interactive install --auto-agree-with-licenses --oldpackage nvidia-fabricmanager=580.95.05",
         ),
     ] {
         // The archive of Ubuntu contains a package for each branch.
@@ -417,8 +425,9 @@ fn a_machine_with_nvswitches_gets_fabric_manager_with_its_driver() {
             || vec![put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu/\n")];
         let bare = Machine::new("p2pdma-two-steps", release, all([no_driver("0x2330"), nvswitch()]))
             .plan("nvidia-driver-open");
-        assert!(has(&bare, newest), "{release}: {:?}", lines(&bare));
-        assert!(at(&bare, "nvidia-open") < at(&bare, newest), "{release}");
+        let newest = gds_top::text::quoted_line(&["sudo", "sh", "-c", newest].map(str::to_owned));
+        assert!(has(&bare, &newest), "{release}: {:?}", lines(&bare));
+        assert!(at(&bare, "nvidia-open") < at(&bare, &newest), "{release}");
         assert!(at(&bare, "systemctl enable nvidia-fabricmanager") < at(&bare, "sudo reboot"), "{release}");
         assert!(bare.why.contains("802") && bare.why.contains("same repository"), "{}", bare.why);
         let edits = all([nvswitch(), archive(), vec![cuda_fails(802)]]);

@@ -275,12 +275,17 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
 
 #[test]
 fn what_rules_out_a_direct_route_is_first_everywhere() {
-    for (name, closed, offered) in [
-        ("h200-vm-no-udev", &["vm-type"][..], &["udev-record"][..]),
-        ("gpu-without-gsp", &["gpu-open-capable"], &["nvidia-repository", "nvidia-driver-proprietary"]),
-        ("amazon-t4", &["gpu-p2pdma-model", "nvfs-nvme-symbol"], &[]),
-        ("lvm", &["dm-lvm"], &[]),
-        ("confidential-guest-no-driver", &["vm-confidential"], &[]),
+    for (name, place, closed, offered) in [
+        ("h200-vm-no-udev", "for this path", &["vm-type"][..], &["udev-record"][..]),
+        (
+            "gpu-without-gsp",
+            "with this GPU",
+            &["gpu-open-capable"],
+            &["nvidia-repository", "nvidia-driver-proprietary"],
+        ),
+        ("amazon-t4", "on this machine", &["gpu-p2pdma-model", "nvfs-nvme-symbol"], &[]),
+        ("lvm", "for this path", &["dm-lvm"], &[]),
+        ("confidential-guest-no-driver", "on this machine", &["vm-confidential"], &[]),
     ] {
         let folder = build(name, &[]);
         let (root, report) = look(folder.path());
@@ -288,7 +293,7 @@ fn what_rules_out_a_direct_route_is_first_everywhere() {
         assert_eq!(verdict.blockers[..closed.len()], *closed, "{name}");
         assert!(!verdict.possible.is_direct() && !verdict.advice.is_empty(), "{name}");
         let answer = gds_top::present::verdict::answer(verdict).text();
-        assert!(answer.contains(&format!("No direct route is possible here: {}.", closed.join(", "))), "{answer}");
+        assert!(answer.contains(&format!("No direct route is possible {place}: {}.", closed.join(", "))), "{answer}");
         let guided = guide::guide(&root, &report);
         assert_eq!((guided.route, guided.steps[0].state), (Route::Compat, State::Impossible), "{name}");
         assert_eq!(guided.steps[0].checks, closed, "{name}");
@@ -367,7 +372,7 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     for (name, words) in [
         ("container-no-devices", "docker run --gpus all"),
         ("slim-image", "lib-deps"),
-        ("new-kernel-no-driver", "dkms autoinstall"),
+        ("new-kernel-no-driver", "dkms install nvidia/580.95.05"),
     ] {
         let folder = build(name, &[]);
         let (root, report) = look(folder.path());

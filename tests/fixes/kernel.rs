@@ -69,7 +69,9 @@ fn the_driver_is_built_and_looked_for_before_the_reboot() {
     assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
     let kernels = ["6.1.0-28-amd64", "6.9.7+bpo-amd64", "6.12.30+bpo-amd64"];
     let (told, ended) = dry(&plan, &kernels, &["nvidia", "nvidia_fs"]);
-    assert_eq!(told, ["dkms autoinstall -k 6.12.30+bpo-amd64", "dkms status -k 6.12.30+bpo-amd64"]);
+    let new = ["dkms install nvidia/580.95.05", "dkms autoinstall", "dkms status"]
+        .map(|line| format!("{line} -k 6.12.30+bpo-amd64"));
+    assert_eq!(told, new, "nvidia-fs is built with the symbols of the driver");
     assert!(ended);
     assert!(!dry(&plan, &kernels, &["nvidia"]).1, "nvidia-fs is in use here, so it is looked for too");
     assert!(!dry(&plan, &kernels, &["nothing"]).1);

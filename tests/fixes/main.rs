@@ -20,6 +20,7 @@ mod drivers;
 mod guide;
 mod kernel;
 mod merging;
+mod origins;
 mod package_manager;
 mod policies;
 mod properties;

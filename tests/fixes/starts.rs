@@ -127,8 +127,8 @@ fn what_was_not_seen_in_nvidias_lists_is_called_not_confirmed() {
     let said = |id: &str, release: &str| plan(id, release, Vec::new()).why.contains("not confirmed");
     for (id, release, wanted) in [
         ("nvidia-driver-open", AMAZON, false),
-        ("nvfs-install", AMAZON, true),
-        ("libcufile-install", AMAZON, true),
+        ("nvfs-install", AMAZON, false),
+        ("libcufile-install", AMAZON, false),
         ("nvidia-driver-open", AZURE, true),
         ("nvfs-install", AZURE, true),
         ("nvidia-repository", AZURE, true),

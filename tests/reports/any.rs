@@ -266,6 +266,7 @@ pub(crate) fn any_state(seed: u64) -> State {
                     proof: d.text(),
                     blockers: (0..d.below(3)).map(|_| d.pick(CheckId::ALL)).collect(),
                     steps: (0..d.below(3)).map(|_| d.pick(CheckId::ALL)).collect(),
+                    gpu_name: d.maybe(Dice::text),
                     caveat: d.maybe(Dice::text),
                     advice: d.text(),
                 },

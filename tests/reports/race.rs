@@ -135,6 +135,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
                 basis: Basis::Checks,
                 blockers: vec![CheckId::UdevDatabase],
                 steps: vec![CheckId::UdevDatabase],
+                gpu_name: None,
                 caveat: None,
                 advice: "write the udev record".into(),
             },

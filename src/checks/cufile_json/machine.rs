@@ -42,6 +42,12 @@ pub fn named_file(root: &Root) -> Option<String> {
     root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'))
 }
 
+/// Whether the user can edit a file without root, according to its place.
+#[must_use]
+pub fn is_of_user(path: &str) -> bool {
+    !["/etc/", "/usr/", "/opt/", "/var/", "/run/"].iter().any(|folder| path.starts_with(folder))
+}
+
 /// Lints /etc/cufile.json, the file in `CUFILE_ENV_PATH_JSON`, and the environment variables of libcufile. A missing
 /// file is skipped unless the variable names it. The environment is included only if it has a problem.
 #[must_use]

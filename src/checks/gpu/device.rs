@@ -216,7 +216,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
             Judged::warn(
                 CheckId::GpuBar1Size,
                 format!(
-                    "BAR1 is {}, the GPU has {}: it cannot be mapped statically for P2PDMA, and registered memory is limited",
+                    "BAR1 is {} for {} of memory: too small for P2PDMA",
                     units::bytes(bar1),
                     units::bytes(memory)
                 ),

@@ -10,7 +10,7 @@ use crate::machine;
 const VERSION_FILE: &str = "/proc/driver/nvidia/version";
 
 /// The first driver with P2PDMA.
-const FIRST_WITH_P2PDMA: [u32; 2] = [565, 47];
+pub(crate) const FIRST_WITH_P2PDMA: [u32; 2] = [565, 47];
 
 /// The advice for a driver that is too old.
 const NEWER: &str = "Install a newer driver with the open kernel modules, then reboot.";

@@ -85,7 +85,8 @@ fn lacking(summary: String, cost: Cost) -> Judged {
 fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
     let root = ctx.root;
     let unit = UNITS.into_iter().find(|path| root.exists(path));
-    let is_installed = unit.is_some() || PROGRAMS.into_iter().any(|path| root.exists(path));
+    // A capture can have the output of the command and lack the files.
+    let is_installed = unit.is_some() || PROGRAMS.into_iter().any(|path| root.exists(path)) || version(ctx).is_some();
     if !not_ready && cuda_works(ctx) {
         return Some(Judged::pass(ID, "CUDA starts, so the NVSwitch fabric is configured"));
     }
@@ -99,14 +100,23 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         );
     }
     let found = version(ctx).or_else(|| logged_version(ctx)).or_else(|| packaged_branch(ctx, driver));
+    let next = machine::module_info(root, "nvidia").and_then(|module| module.version);
     if let Some((source, version)) = found.filter(|(_, version)| version != driver) {
-        let summary = format!("Fabric Manager {version} does not start with driver {driver}");
-        return Some(
-            lacking(summary, Cost::Install)
+        if next.as_ref() == Some(&version) {
+            // An update replaced both. The next boot loads the driver of this version.
+            return Some(
+                lacking(
+                    format!("Fabric Manager {version} waits for driver {version}; {driver} is loaded"),
+                    Cost::Reboot,
+                )
                 .found(source, version)
-                .fix(FixId::NvidiaFabricmanager)
-                .advice(format!("Install Fabric Manager {driver}, the version of the loaded driver.")),
-        );
+                .advice(Advice::run("sudo reboot").text(", so that the installed driver is loaded.")),
+            );
+        }
+        let summary = format!("Fabric Manager {version} does not start with driver {driver}");
+        return Some(lacking(summary, Cost::Install).found(source, version).fix(FixId::NvidiaFabricmanager).advice(
+            format!("Install Fabric Manager {}, the version of the driver.", next.unwrap_or_else(|| driver.to_owned())),
+        ));
     }
     let needs_subnet_manager = ctx.nvswitches().is_empty();
     if needs_subnet_manager && !root.exists(SUBNET_MANAGER) {

@@ -303,11 +303,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             Judged::lack(ID, format!("DKMS has not built the NVIDIA driver {}", row.version))
                 .found("dkms status", format!("{}/{}: {}", row.name, row.version, row.state))
                 .missing(Cost::Root, EVERY)
-                .advice(with_headers(
-                    ctx,
-                    &release,
-                    format!("sudo dkms install {}/{} -k {release}", row.name, row.version),
-                ))
+                .advice(with_headers(ctx, &release, &row.name, &row.version))
         } else if built.is_empty() {
             Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
                 .missing(Cost::Install, EVERY)
@@ -317,22 +313,36 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             Judged::lack(ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")))
                 .found("dkms status", format!("nvidia for {}", built.join(", ")))
                 .missing(Cost::Install, EVERY)
-                .advice(
-                    with_headers(ctx, &release, "sudo dkms autoinstall".to_owned())
+                .advice(match rows.iter().find(|row| row.is_driver()) {
+                    Some(row) => with_headers(ctx, &release, &row.name, &row.version)
                         .text(" Or boot the kernel for which the driver is built."),
-                )
+                    None => driver_log::install(ctx).into(),
+                })
         }
     };
     ctx.before_turing().fold(judged, |judged, gpu| judged.found(gpu.name.clone(), gpu.architecture.name()))
 }
 
-/// How to build modules for a kernel whose headers may be missing.
-fn with_headers(ctx: &Context<'_>, release: &str, build: String) -> Advice {
+/// How to build the driver for a kernel whose headers may be missing, and then the nvidia-fs that DKMS has: it is built
+/// with the symbols of the driver.
+fn with_headers(ctx: &Context<'_>, release: &str, name: &str, version: &str) -> Advice {
+    let driver = format!("sudo dkms install {name}/{version} -k {release}");
+    let build = match unbuilt_nvidia_fs(ctx, release) {
+        Some(nvidia_fs) => format!("{driver} && {nvidia_fs}"),
+        None => driver,
+    };
     let advice = match machine::packages::install_headers(ctx.root, release, false) {
         Some(install) => Advice::run(format!("{install} && {build}")),
         None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
     };
     advice.text(", then reboot.")
+}
+
+/// The command that builds the nvidia-fs that DKMS has only for other kernels.
+fn unbuilt_nvidia_fs(ctx: &Context<'_>, release: &str) -> Option<String> {
+    let builds = machine::nvidia_fs_builds(ctx.root);
+    let row = builds.first().filter(|_| !builds.iter().any(|row| row.is_installed_for(release)))?;
+    Some(format!("sudo dkms install {}/{} -k {release}", row.name, row.version))
 }
 
 /// The modules of the running kernel were removed by an update, as on Arch Linux. No module can be loaded until a reboot.
@@ -400,7 +410,12 @@ fn failed_build(ctx: &Context<'_>, row: &machine::DkmsRow) -> Option<Judged> {
     Some(if failed.needs_update {
         judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(failed.advice)
     } else {
-        judged.missing(Cost::Root, EVERY).advice(failed.advice.text(", then reboot."))
+        let then = unbuilt_nvidia_fs(ctx, &machine::kernel_release(ctx.root).unwrap_or_default());
+        let advice = match then {
+            Some(nvidia_fs) => failed.advice.text(", then ").command(nvidia_fs),
+            None => failed.advice,
+        };
+        judged.missing(Cost::Root, EVERY).advice(advice.text(", then reboot."))
     })
 }
 

@@ -95,7 +95,7 @@ fn wsl(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "this is the Windows Subsystem for Linux: cuFile does not work here")
             .found(source, text)
             .never(EVERY)
-            .advice("Use Linux without WSL; here only loaders without cuFile work.")
+            .advice("Use loaders without cuFile here, or Linux without WSL. Keep the model in the Linux file system (~/models): reads of /mnt/c are slow.")
     } else {
         let release = machine::kernel_release(ctx.root).unwrap_or_default();
         Judged::pass(ID, "not WSL").found("/proc/sys/kernel/osrelease", release)

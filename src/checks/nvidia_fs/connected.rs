@@ -250,7 +250,8 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Root, &[Route::Rdma])
             .only_warn()
             .advice(
-                Advice::run("sudo modprobe nvidia-peermem").text(", or set properties.rdma_peer_type to \"dmabuf\"."),
+                Advice::run("sudo modprobe nvidia-peermem && echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf")
+                    .text(", or set properties.rdma_peer_type to \"dmabuf\"."),
             ),
     };
     Some(judged)

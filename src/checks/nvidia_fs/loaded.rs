@@ -95,13 +95,45 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                         _ => "Start the program outside the cgroup that denies the device, or allow /dev/nvidia-fs* there.",
                     })
                 }
-                (None, _) => judged.advice(
-                    Advice::run("sudo chmod 0666 /dev/nvidia-fs*")
-                        .text(", and remove the udev rule that sets another mode."),
-                ),
+                (None, _) => by_udev(ctx, judged),
             }
         }
     }
+}
+
+/// How to open devices whose mode a udev rule or a person changed. The module creates them with mode 0666.
+fn by_udev(ctx: &Context<'_>, judged: Judged) -> Judged {
+    const FOLDERS: [&str; 4] = ["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
+    let files = FOLDERS.into_iter().flat_map(|folder| {
+        let names = ctx.root.entries(folder).unwrap_or_default();
+        names.into_iter().map(move |name| format!("{folder}/{name}"))
+    });
+    let rule = files.filter_map(|file| {
+        let text = ctx.root.read_text(&file).ok()?;
+        let is_meant = |line: &&str| {
+            let line = line.trim();
+            !line.starts_with('#')
+                && (line.contains("nvidia-fs") || line.contains("\"nvidia*\""))
+                && (line.contains("MODE=") || line.contains("GROUP="))
+        };
+        let line = text.lines().find(is_meant)?.trim().to_owned();
+        Some((file, line))
+    });
+    let Some((file, line)) = rule.into_iter().next() else {
+        return judged.advice(
+            Advice::run("sudo chmod 0666 /dev/nvidia-fs*")
+                .text(". No udev rule sets their mode, and the module creates them with 0666."),
+        );
+    };
+    let group =
+        line.split_once("GROUP=\"").and_then(|(_, rest)| rest.split('"').next()).filter(|group| *group != "root");
+    let advice = match group {
+        Some(group) => Advice::run(format!("sudo usermod -aG {group} \"$USER\""))
+            .text(format!(", then log in again: {file} gives them to this group.")),
+        None => Advice::from(format!("Set MODE=\"0666\" for nvidia-fs* in {file}, then run "))
+            .command("sudo udevadm control --reload && sudo udevadm trigger"),
+    };
+    judged.found(file, line).advice(advice)
 }
 
 /// The cgroup of this process, in version 2 or of the devices controller.

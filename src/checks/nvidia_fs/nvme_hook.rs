@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes::{self, is_unlisted};
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
+use crate::checks::gpu::driver::FIRST_WITH_P2PDMA;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
@@ -112,6 +113,9 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
             .found(source, text)
             .missing(Cost::System, NVFS)
             .advice(match (is_for_p2pdma(ctx), has_p2pdma(ctx)) {
+                (true, true) if !driver_has_p2pdma(ctx) => {
+                    "Use P2PDMA, which works with this NVMe driver but needs NVIDIA driver 565.47 or later."
+                }
                 (true, true) => "Use P2PDMA, which works with this NVMe driver.",
                 (true, false) => "Boot a kernel with NVMe as a module, or one with P2PDMA (6.2 or later).",
                 (false, _) => "Boot a kernel with NVMe as a module.",
@@ -195,6 +199,12 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         })
 }
 
+/// Whether the loaded NVIDIA driver has P2PDMA. One of an unknown version counts.
+fn driver_has_p2pdma(ctx: &Context<'_>) -> bool {
+    let version = machine::Driver::of(ctx.root).version;
+    version.is_none_or(|version| machine::version_numbers(&version) >= FIRST_WITH_P2PDMA.to_vec())
+}
+
 /// The name of the distribution, if no NVMe driver for GDS exists for it: the release notes of GDS and the pages of
 /// DOCA-Host do not list it.
 fn without_doca(ctx: &Context<'_>) -> Option<String> {
@@ -220,6 +230,11 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     let by_p2pdma = (is_for_p2pdma(ctx), has_p2pdma(ctx));
     if let Some(name) = without_doca(ctx) {
         return match by_p2pdma {
+            (true, true) if !driver_has_p2pdma(ctx) => {
+                format!(
+                    "Use P2PDMA after an update to NVIDIA driver 565.47 or later. NVIDIA has no patched NVMe driver for {name}."
+                )
+            }
             (true, true) => {
                 format!("Use P2PDMA: it needs no patched NVMe driver, and NVIDIA has no such driver for {name}.")
             }
@@ -246,6 +261,9 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     match by_p2pdma {
         (true, true) if is_doubtful => {
             format!("Install {driver}. P2PDMA needs no patched driver, but NVIDIA does not list this GPU for it.")
+        }
+        (true, true) if !driver_has_p2pdma(ctx) => {
+            format!("Install {driver}. P2PDMA needs no patched NVMe driver, but NVIDIA driver 565.47 or later.")
         }
         (true, true) => format!("Use P2PDMA, which needs no patched driver, or {driver}."),
         // On such old systems, a new kernel is not an alternative.

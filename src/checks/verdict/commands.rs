@@ -1,16 +1,16 @@
 //! The advice of findings as text, and their command lines. Both name the examined path.
 
-use crate::checks::advice::{Advice, Command, Examined};
+use crate::checks::advice::{Advice, Command, Examined, NamedConfig};
 use crate::checks::context::Context;
-use crate::checks::cufile_json::named_file;
+use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file};
 use crate::checks::image_host;
 use crate::checks::judged::{Judged, Scope};
-use crate::core::{FixId, Status};
+use crate::core::{FindingFact, FixId, Status};
 
 /// Renders the advice of each finding, and the command line of its fix.
 pub(crate) fn complete(ctx: &Context<'_>, judged: &mut [Judged]) {
     for judged in judged {
-        let examined = examined(ctx, path_of(judged));
+        let examined = examined_by(ctx, judged);
         judged.finding.advice = judged.advice.as_ref().map(|advice| advice.render(&examined));
         judged.finding.command = judged.finding.fix.map(|fix| Command::Fix(fix).line(&examined));
     }
@@ -37,8 +37,23 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
                 None => judged.advice.as_ref().and_then(Advice::first_command).cloned(),
             };
             judged.finding.fix = fix;
-            judged.finding.command = command.map(|command| command.line(&examined(ctx, path_of(judged))));
+            judged.finding.command = command.map(|command| command.line(&examined_by(ctx, judged)));
         }
+    }
+}
+
+/// What the commands of a finding depend on.
+fn examined_by<'a>(ctx: &'a Context<'_>, judged: &Judged) -> Examined<'a> {
+    let is_system = |fact: &FindingFact| match fact {
+        FindingFact::BrokenFile(file) | FindingFact::UnreadableFile(file) => file == SYSTEM_FILE,
+        _ => false,
+    };
+    let examined = examined(ctx, path_of(judged));
+    match examined.config {
+        NamedConfig::OfUser if judged.finding.facts.iter().any(is_system) => {
+            Examined { config: NamedConfig::OfSystem, ..examined }
+        }
+        _ => examined,
     }
 }
 
@@ -55,5 +70,10 @@ pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
     let path = ctx.subjects.get(path).map(|subject| subject.path.as_path());
     let is_here =
         |path: &&std::path::Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);
-    Examined { path: path.filter(|path| !is_here(path)), names_config: named_file(ctx.root).is_some() }
+    let config = match named_file(ctx.root) {
+        None => NamedConfig::None,
+        Some(file) if is_of_user(&file) => NamedConfig::OfUser,
+        Some(_) => NamedConfig::OfSystem,
+    };
+    Examined { path: path.filter(|path| !is_here(path)), config }
 }

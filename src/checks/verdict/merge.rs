@@ -58,7 +58,7 @@ fn name(ctx: &Context<'_>, scope: Scope) -> String {
     match scope {
         Scope::Machine => "machine".to_owned(),
         Scope::Path(number) => ctx.subjects.get(number).map_or_else(String::new, |s| s.path.display().to_string()),
-        Scope::Gpu(number) => ctx.gpus().get(number).map_or_else(String::new, |g| format!("GPU {}", g.address)),
+        Scope::Gpu(number) => ctx.gpus().get(number).map_or_else(String::new, |gpu| format!("GPU {}", gpu.label())),
         Scope::Pair(path, gpu) => format!("{}, {}", name(ctx, Scope::Path(path)), name(ctx, Scope::Gpu(gpu))),
     }
 }

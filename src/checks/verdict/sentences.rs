@@ -4,9 +4,9 @@ use crate::checks::advice::Advice;
 use crate::checks::classes::is_unlisted;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
-use crate::checks::judged::{Judged, Weight};
-use crate::checks::verdict::commands;
+use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::verdict::pairs::Pair;
+use crate::checks::verdict::{commands, elsewhere};
 use crate::core::{Needs, Route};
 use crate::machine;
 
@@ -44,7 +44,7 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: b
 /// The next action. `permanent` are the blockers that close every direct route permanently, `blockers` the steps.
 pub(crate) fn advice(
     ctx: &Context<'_>,
-    pair: &Pair,
+    (pair, pairs): (&Pair, &[Pair]),
     permanent: &[&Judged],
     blockers: &[&Judged],
     has_gpu: bool,
@@ -66,7 +66,14 @@ pub(crate) fn advice(
             permanent.iter().filter(|j| !any || has_advice(j)).map(|j| step(ctx, j, false)).collect();
         // A sentence can be the advice of several checks.
         text.dedup();
-        text.push("No other fix gives a direct route here.".to_owned());
+        if elsewhere::is_of_path(permanent) {
+            text.push("No fix gives this path a direct route.".to_owned());
+            text.extend(elsewhere::sentence(ctx, pair, pairs));
+        } else if permanent.iter().any(|j| matches!(j.scope, Scope::Gpu(_))) {
+            text.push("No fix gives this GPU a direct route.".to_owned());
+        } else {
+            text.push("No fix gives this machine a direct route.".to_owned());
+        }
         match steps.as_slice() {
             [] => {}
             [one] => text.push(format!("Reads through host memory need one step. {one}")),

@@ -1,10 +1,11 @@
 //! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
+use crate::checks::advice::Command;
 use crate::checks::classes::is_unlisted;
-use crate::checks::context::Context;
+use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
-use crate::checks::verdict::commands::add_fixes;
+use crate::checks::verdict::commands::{add_fixes, examined};
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, CheckId, FixId, Route, Status, Verdict};
@@ -53,7 +54,23 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         }
     }
     add_fixes(ctx, judged);
-    pairs.iter().map(|pair| verdict(ctx, judged, pair)).collect()
+    let verdicts: Vec<Verdict> = pairs.iter().map(|pair| verdict(ctx, judged, pair, &pairs)).collect();
+    let is_step = |j: &&Judged| verdicts.iter().any(|verdict| verdict.steps.contains(&j.id));
+    let driver = judged.iter().filter(is_step).find_map(|j| j.finding.fix.filter(|fix| fix.installs_driver()));
+    if let Some(fix) = driver {
+        for judged in judged.iter_mut().filter(|j| j.finding.fix == Some(FixId::NvidiaFabricmanager)) {
+            judged.finding.fix = Some(fix);
+            judged.finding.command = Some(Command::Fix(fix).line(&examined(ctx, 0)));
+        }
+    }
+    verdicts
+}
+
+/// Whether one action resolves both. The plan of a driver also installs Fabric Manager in the driver's version.
+fn is_resolved_with(judged: &Judged, step: &Judged) -> bool {
+    let is_fabric_of_driver =
+        judged.finding.fix == Some(FixId::NvidiaFabricmanager) && step.finding.fix.is_some_and(FixId::installs_driver);
+    is_fabric_of_driver || judged.finding.has_action_of(&step.finding)
 }
 
 /// The status of a blocker for one pair.
@@ -81,7 +98,7 @@ fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
     }
 }
 
-fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
+fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) -> Verdict {
     let mine: Vec<&Judged> = judged.iter().filter(|j| concerns(j, pair)).collect();
     let gpu = pair.gpu.map(|number| &ctx.gpus()[number]);
     let has_gpu = gpu.is_some() || ctx.has_gpu();
@@ -132,16 +149,21 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
     steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
     permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
-    // A fix that resolves several blockers is one step.
-    let mut fixes: Vec<FixId> = Vec::new();
-    let known_fix = |j: &Judged, fixes: &mut Vec<FixId>| {
-        let Some(fix) = j.finding.fix else { return false };
-        let is_known = fixes.contains(&fix);
-        fixes.push(fix);
-        is_known
-    };
-    let (again, once): (Vec<&Judged>, Vec<&Judged>) =
-        steps.iter().copied().partition(|judged| known_fix(judged, &mut fixes));
+    // A fix or command that resolves several blockers is one step.
+    let mut once: Vec<&Judged> = Vec::new();
+    let mut again: Vec<&Judged> = Vec::new();
+    for (at, judged) in steps.iter().copied().enumerate() {
+        // The driver can be a later step.
+        let needs_driver = |step: &Judged| {
+            judged.finding.fix == Some(FixId::NvidiaFabricmanager)
+                && step.finding.fix.is_some_and(FixId::installs_driver)
+        };
+        let is_known = steps
+            .iter()
+            .enumerate()
+            .any(|(other, step)| (other < at || needs_driver(step)) && is_resolved_with(judged, step));
+        if is_known { again.push(judged) } else { once.push(judged) }
+    }
     steps = once;
     // The advice of a permanent blocker also has its step to compat mode.
     let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
@@ -182,14 +204,15 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> Verdict {
         advice: if is_forbidden {
             format!(
                 "{} Until then reads fail, because allow_compat_mode is false.",
-                advice(ctx, pair, &permanent, &other_steps, has_gpu)
+                advice(ctx, (pair, pairs), &permanent, &other_steps, has_gpu)
             )
         } else {
-            advice(ctx, pair, &permanent, &other_steps, has_gpu)
+            advice(ctx, (pair, pairs), &permanent, &other_steps, has_gpu)
         },
         caveat: gpu
             .filter(|gpu| possible == Route::P2pdma && is_unlisted(gpu))
             .map(|gpu| format!("NVIDIA does not list {} for P2PDMA.", gpu.name.trim_start_matches("NVIDIA ").trim())),
+        gpu_name: gpu.map(GpuSeen::label),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),
     }

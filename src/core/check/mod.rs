@@ -100,6 +100,19 @@ pub fn names(checks: &[CheckId]) -> String {
     checks.iter().map(|check| check.as_str()).collect::<Vec<_>>().join(", ")
 }
 
+/// What checks close that close every direct route: the path, the GPU or the machine.
+#[must_use]
+pub fn place_of(checks: &[CheckId]) -> &'static str {
+    let has = |scopes: &[Scope]| checks.iter().any(|check| scopes.contains(&check.spec().scope));
+    if has(&[Scope::Machine]) {
+        "on this machine"
+    } else if has(&[Scope::Gpu]) {
+        "with this GPU"
+    } else {
+        "for this path"
+    }
+}
+
 impl fmt::Display for CheckId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -136,6 +136,7 @@ mod tests {
             proof: proof.to_owned(),
             blockers: blockers.iter().map(|id| id.parse().unwrap()).collect(),
             steps: Vec::new(),
+            gpu_name: None,
             caveat: None,
             advice: advice.to_owned(),
         };

@@ -1,0 +1,82 @@
+//! Advice for guests: the topology of a virtual machine is that of its host, and the Windows Subsystem for Linux has
+//! nothing to fix for cuFile.
+
+use crate::checks::context::Context;
+use crate::checks::judged::Judged;
+use crate::core::{CheckId, Status};
+use crate::machine;
+
+/// Whether this is a virtual machine. A container without access to the processor's flags counts as a host.
+fn is_virtual(ctx: &Context<'_>) -> bool {
+    const DMI: &str = "/sys/class/dmi/id";
+    let cpus = ctx.root.read_text("/proc/cpuinfo").unwrap_or_default();
+    if let Some((_, flags)) =
+        cpus.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == "flags")
+    {
+        return flags.split_whitespace().any(|flag| flag == "hypervisor");
+    }
+    // Arm processors have no such flag.
+    let read = |name: &str| ctx.root.read_text(format!("{DMI}/{name}")).unwrap_or_default();
+    let (vendor, product) = (read("sys_vendor"), read("product_name"));
+    ["QEMU", "VMware", "Xen", "innotek"].iter().any(|name| vendor.contains(name))
+        || ["KVM", "Virtual Machine", "OpenStack"].iter().any(|name| product.contains(name))
+}
+
+/// The request to the administrator of the host for a fault of the topology. `None` for other checks, and for faults
+/// that the guest itself configured.
+fn request(ctx: &Context<'_>, judged: &Judged) -> Option<&'static str> {
+    let cloud = crate::checks::storage::virtual_disk::cloud(ctx).is_some();
+    Some(match judged.id {
+        CheckId::PcieAcs | CheckId::NvfsBridgesAcs if cloud => {
+            "This virtual machine cannot change it. Choose an instance type whose GPUs and NVMe disks share a switch."
+        }
+        CheckId::PcieAcs | CheckId::NvfsBridgesAcs => {
+            "Ask the administrator of the host to switch off ACS redirection for the bridges between GPU and NVMe disk."
+        }
+        // Grace needs an IOMMU that translates. The arguments of the guest's kernel can prevent that.
+        CheckId::IommuState if ctx.is_aarch64() => return None,
+        CheckId::IommuState => {
+            "Ask the administrator of the host to remove the virtual IOMMU, or to set it to pass-through."
+        }
+        CheckId::KernelP2pRootports if cloud => {
+            "This virtual machine cannot change it. Use nvidia-fs, or an instance type whose GPUs and NVMe disks share a switch."
+        }
+        CheckId::KernelP2pRootports => {
+            "Ask the administrator of the host to put GPU and NVMe disk below one PCIe switch, on the host and in the virtual machine. Or use nvidia-fs."
+        }
+        CheckId::GpuBar1Size => {
+            "Ask the administrator of the host for a large 64-bit MMIO window (OVMF: X-PciMmio64Mb), and for Resizable BAR on the host."
+        }
+        CheckId::GpuPcieLink | CheckId::NvmeLink => {
+            "Ask the administrator of the host to check the slot: its lanes and its bifurcation."
+        }
+        _ => return None,
+    })
+}
+
+/// Adapts findings to the Windows Subsystem for Linux and to virtual machines.
+pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
+    if machine::wsl(ctx.root).is_some() {
+        return judged.into_iter().map(in_wsl).collect();
+    }
+    if !judged.iter().any(|judged| request(ctx, judged).is_some()) || !is_virtual(ctx) {
+        return judged;
+    }
+    judged
+        .into_iter()
+        .map(|judged| match request(ctx, &judged) {
+            Some(text) if !matches!(judged.finding.status, Status::Pass | Status::Na) && judged.advice.is_some() => {
+                judged.by_hand().advice(text)
+            }
+            _ => judged,
+        })
+        .collect()
+}
+
+/// A finding in WSL: no driver, disk or module changes that cuFile does not work there.
+fn in_wsl(judged: Judged) -> Judged {
+    if judged.id == CheckId::Wsl || judged.finding.status == Status::Pass {
+        return judged;
+    }
+    Judged { advice: None, explains: false, ..judged.by_hand().aside() }
+}

@@ -1,0 +1,38 @@
+//! The packages that dpkg has installed.
+
+use super::root::Root;
+use std::collections::BTreeMap;
+
+/// A package that dpkg has installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebPackage {
+    /// Its name without the architecture.
+    pub name: String,
+    /// Its version; empty if only the list of its files is known.
+    pub version: String,
+    /// Whether `apt-mark hold` keeps it as it is.
+    pub is_held: bool,
+}
+
+/// The installed packages, by name. A machine whose status file is not readable still shows the lists of their files.
+#[must_use]
+pub fn deb_packages(root: &Root) -> Vec<DebPackage> {
+    let status = root.read_text("/var/lib/dpkg/status").unwrap_or_default();
+    let mut known: BTreeMap<String, Option<DebPackage>> = status
+        .split("\n\n")
+        .filter_map(|part| {
+            let field = |name: &str| part.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            let (name, state) = (field("Package:")?.to_owned(), field("Status:")?);
+            let version = field("Version:").unwrap_or_default().to_owned();
+            let package = DebPackage { name: name.clone(), version, is_held: state.starts_with("hold ") };
+            // A removed package keeps its entry as long as it has configuration files.
+            Some((name, state.ends_with(" installed").then_some(package)))
+        })
+        .collect();
+    for file in root.entries("/var/lib/dpkg/info").unwrap_or_default() {
+        let Some(name) = file.strip_suffix(".list").and_then(|name| name.split(':').next()) else { continue };
+        let package = || DebPackage { name: name.to_owned(), version: String::new(), is_held: false };
+        known.entry(name.to_owned()).or_insert_with(|| Some(package()));
+    }
+    known.into_values().flatten().collect()
+}

@@ -1,0 +1,162 @@
+//! The origin of a machine's NVIDIA driver. Packages of two origins cannot be combined, so a fix keeps the
+//! origin.
+
+use super::deb::deb_packages;
+use super::dkms::{DkmsRow, dkms_rows};
+use super::driver::module_info;
+use super::packages::id;
+use super::root::Root;
+use super::summary::nvidia_version_line;
+
+/// The origin of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverOrigin {
+    /// NVIDIA's installer, a .run file.
+    Installer,
+    /// The archive of Debian.
+    Debian,
+    /// The archive of Ubuntu.
+    Ubuntu(UbuntuDriver),
+    /// RPM Fusion. Its tool akmods builds the modules.
+    RpmFusion,
+    /// The modules that SUSE builds and signs.
+    Suse,
+    /// NVIDIA's package repository.
+    Nvidia,
+}
+
+/// The variant of a driver of Ubuntu's archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UbuntuDriver {
+    /// Whether its packages have the suffix `-server`.
+    pub is_server: bool,
+    /// Whether it has no display part: `nvidia-headless-580`.
+    pub is_headless: bool,
+    /// Whether Ubuntu built and signed its modules: `linux-modules-nvidia-580-generic`.
+    pub is_prebuilt: bool,
+}
+
+impl DriverOrigin {
+    /// The name in a sentence.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Installer => "NVIDIA's installer (.run)",
+            Self::Debian => "Debian's archive",
+            Self::Ubuntu(_) => "Ubuntu's archive",
+            Self::RpmFusion => "RPM Fusion",
+            Self::Suse => "SUSE's repository",
+            Self::Nvidia => "NVIDIA's repository",
+        }
+    }
+
+    /// Whether the distribution signs the modules with a key that Secure Boot accepts.
+    #[must_use]
+    pub const fn is_signed(self) -> bool {
+        match self {
+            Self::Ubuntu(driver) => driver.is_prebuilt,
+            Self::Suse => true,
+            Self::Installer | Self::Debian | Self::RpmFusion | Self::Nvidia => false,
+        }
+    }
+}
+
+/// The origin of the installed driver. `None` if no driver is installed or its origin is not known.
+#[must_use]
+pub fn driver_origin(root: &Root) -> Option<DriverOrigin> {
+    of_deb(root).or_else(|| of_module(root)).or_else(|| {
+        let is_there = nvidia_version_line(root).is_some() || module_info(root, "nvidia").is_some();
+        (is_there && root.exists("/usr/bin/nvidia-uninstall")).then_some(DriverOrigin::Installer)
+    })
+}
+
+/// The origin according to the packages of dpkg.
+fn of_deb(root: &Root) -> Option<DriverOrigin> {
+    let packages = deb_packages(root);
+    let has = |name: &str| packages.iter().any(|package| package.name == name);
+    // Only Debian's archive has nvidia-alternative, and its open modules have another name than NVIDIA's.
+    if has("nvidia-alternative") || has("nvidia-open-kernel-dkms") {
+        return Some(DriverOrigin::Debian);
+    }
+    if id(root) == "debian" {
+        let of_nvidia = ["nvidia-kernel-open-dkms", "nvidia-open", "cuda-drivers", "nvidia-driver-cuda"];
+        return of_nvidia.into_iter().any(has).then_some(DriverOrigin::Nvidia);
+    }
+    let parts: Vec<(&str, bool, bool, &str)> = packages
+        .iter()
+        .filter_map(|package| {
+            let is_prebuilt = package.name.starts_with("linux-modules-nvidia-");
+            let is_headless = package.name.starts_with("nvidia-headless-");
+            let rest = ["nvidia-driver-", "nvidia-headless-no-dkms-", "nvidia-headless-", "linux-modules-nvidia-"]
+                .into_iter()
+                .find_map(|start| package.name.strip_prefix(start))?;
+            rest.starts_with(|c: char| c.is_ascii_digit()).then_some((
+                rest,
+                is_prebuilt,
+                is_headless,
+                package.version.as_str(),
+            ))
+        })
+        .collect();
+    if parts.is_empty() {
+        let newest = ["nvidia-open", "cuda-drivers", "nvidia-driver"].into_iter().any(has);
+        return newest.then_some(DriverOrigin::Nvidia);
+    }
+    let driver = UbuntuDriver {
+        is_server: parts.iter().any(|(rest, ..)| rest.contains("-server")),
+        is_headless: parts.iter().all(|(_, is_prebuilt, is_headless, _)| *is_prebuilt || *is_headless)
+            && parts.iter().any(|(_, _, is_headless, _)| *is_headless),
+        is_prebuilt: is_built_by_ubuntu(root) || parts.iter().any(|(_, is_prebuilt, ..)| *is_prebuilt),
+    };
+    // NVIDIA's packages for Ubuntu have the same names, but no variant -server and no built modules. Its versions end
+    // in -0ubuntu1 or -1ubuntu1, and those of Ubuntu's releases in -0ubuntu0.24.04.1.
+    let is_of_release = parts.iter().any(|(.., version)| version.contains("ubuntu0"));
+    let is_of_nvidia = packages.iter().any(|package| {
+        ["cuda-drivers", "nvidia-open", "nvidia-driver-pinning"].iter().any(|name| package.name.starts_with(name))
+    });
+    if driver.is_server || driver.is_prebuilt || is_of_release {
+        Some(DriverOrigin::Ubuntu(driver))
+    } else if is_of_nvidia || parts.iter().any(|(.., version)| !version.is_empty()) {
+        Some(DriverOrigin::Nvidia)
+    } else {
+        // Only names are known, which are the same in both.
+        Some(DriverOrigin::Ubuntu(driver))
+    }
+}
+
+/// Ubuntu keeps the modules that it built in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
+fn is_built_by_ubuntu(root: &Root) -> bool {
+    module_info(root, "nvidia").and_then(|module| module.file).is_some_and(|file| file.contains("/kernel/nvidia-"))
+}
+
+/// The origin according to the module and the tools that built it.
+fn of_module(root: &Root) -> Option<DriverOrigin> {
+    let module = module_info(root, "nvidia");
+    if module.as_ref().and_then(|module| module.signer.as_ref()).is_some_and(|signer| signer.contains("SUSE")) {
+        return Some(DriverOrigin::Suse);
+    }
+    if root.entries("/usr/src/akmods").is_ok_and(|names| names.iter().any(|name| name.starts_with("nvidia-kmod"))) {
+        return Some(DriverOrigin::RpmFusion);
+    }
+    let file = module.and_then(|module| module.file).unwrap_or_default();
+    if let Some(folder) =
+        file.split('/').find_map(|part| part.strip_prefix("nvidia-")).filter(|_| is_built_by_ubuntu(root))
+    {
+        return Some(DriverOrigin::Ubuntu(UbuntuDriver {
+            is_server: folder.contains("srv"),
+            is_headless: false,
+            is_prebuilt: true,
+        }));
+    }
+    let rows: Vec<DkmsRow> = dkms_rows(root).into_iter().filter(DkmsRow::is_driver).collect();
+    let named = |start: &str| rows.iter().any(|row| row.name.starts_with(start));
+    if named("nvidia-current") {
+        Some(DriverOrigin::Debian)
+    } else if named("nvidia-srv") {
+        Some(DriverOrigin::Ubuntu(UbuntuDriver { is_server: true, ..UbuntuDriver::default() }))
+    } else if root.exists("/etc/dnf/modules.d/nvidia-driver.module") {
+        Some(DriverOrigin::Nvidia)
+    } else {
+        None
+    }
+}
