@@ -1,6 +1,6 @@
 //! The rows of the support matrix for a GPU and for a path.
 
-use crate::checks::context::GpuSeen;
+use crate::checks::context::{Context, GpuSeen};
 use crate::checks::matrix::{GpuClass, Storage};
 use crate::machine::{self, Architecture, BlockKind, PathFacts, Root};
 
@@ -17,6 +17,39 @@ pub(crate) fn is_listed(gpu: &GpuSeen) -> bool {
 /// Whether P2PDMA may work on the GPU, but NVIDIA does not list it.
 pub(crate) fn is_unlisted(gpu: &GpuSeen) -> bool {
     gpu.nvml.is_some() && !gpu.is_grace() && !is_listed(gpu)
+}
+
+/// Why P2PDMA is not known to work for a GPU on this machine. `None` if NVIDIA lists it, or if the model is unknown.
+pub(crate) fn doubt(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<String> {
+    if let Some(name) = undocumented(ctx) {
+        return Some(format!(
+            "P2PDMA in virtual machines of {name} is not documented, so it is not known to work; compat mode is."
+        ));
+    }
+    // Without a driver, only the PCI bus shows the model.
+    let on_bus = || ctx.pci()?.iter().find(|pci| pci.address == gpu.address).map(|pci| !pci.is_listed_for_p2pdma());
+    let is_doubtful = if gpu.nvml.is_some() { is_unlisted(gpu) } else { on_bus() == Some(true) };
+    is_doubtful.then(|| {
+        let name = gpu.name.trim_start_matches("NVIDIA ").trim();
+        let name = if gpu.nvml.is_some() { name } else { "this GPU" };
+        format!("NVIDIA does not list {name} for P2PDMA, so it is not known to work.")
+    })
+}
+
+/// The name of the cloud in whose virtual machines NVIDIA documents compat mode only (release notes of GDS 1.7.2).
+/// Machines without a hypervisor are not meant.
+pub(crate) fn undocumented(ctx: &Context<'_>) -> Option<&'static str> {
+    let read =
+        |name: &str| ctx.root.read_text(format!("/sys/class/dmi/id/{name}")).ok().map(|text| text.trim().to_owned());
+    let product = read("product_name").unwrap_or_default();
+    let is_azure = || machine::kernel_release(ctx.root).is_some_and(|release| release.contains("-azure"));
+    match read("sys_vendor")?.as_str() {
+        "Amazon EC2" if !product.contains("metal") => Some("Amazon EC2"),
+        "Google" => Some("Google Cloud"),
+        "Microsoft Corporation" if product == "Virtual Machine" && is_azure() => Some("Azure"),
+        "Microsoft Corporation" if product == "Virtual Machine" => Some("Hyper-V"),
+        _ => None,
+    }
 }
 
 /// Whether the name is that of an integrated GPU.

@@ -156,6 +156,9 @@ fn way(host: ImageHost, fix: FixId) -> Option<Way> {
     match (host, part) {
         (NixOs, part) => on_nixos(fix, part),
         (Ostree | Transactional, part) => on_package_image(host, fix, part),
+        (OpenShift, part @ (Part::Argument | Part::Mount | Part::Loading | Part::UdevRule | Part::Limit)) => {
+            Some(Way::Advice(by_machine_config(fix, part).into()))
+        }
         (_, Part::Argument | Part::Mount | Part::Loading | Part::Initramfs | Part::UdevRule | Part::Limit) => None,
         (_, Part::Library) => {
             advice("Run gds-top in a container with CUDA. Its image has libcufile, this host has none.")
@@ -223,6 +226,27 @@ fn way(host: ImageHost, fix: FixId) -> Option<Way> {
     }
 }
 
+/// How the Machine Config Operator of OpenShift sets a kernel argument or a file. It reverts changes that are made on the
+/// node.
+const fn by_machine_config(fix: FixId, part: Part) -> &'static str {
+    match (part, fix) {
+        (Part::Argument, FixId::IommuOff) => {
+            "Add the kernel argument iommu=pt in a MachineConfig (spec.kernelArguments); the operator restarts the nodes."
+        }
+        (Part::Argument, _) => {
+            "Add the kernel argument pci=disable_acs_redir= with the named bridges in a MachineConfig (spec.kernelArguments)."
+        }
+        (Part::Mount, _) => "Set data=ordered in the mount unit of a MachineConfig (spec.config.systemd.units).",
+        (Part::Loading, _) => {
+            "Add /etc/modules-load.d/nvidia-fs.conf with the line nvidia_fs in a MachineConfig (spec.config.storage.files)."
+        }
+        (Part::Limit, _) => {
+            "Set LimitMEMLOCK=infinity for crio.service in a MachineConfig (spec.config.systemd.units)."
+        }
+        _ => "Add the file in a MachineConfig (spec.config.storage.files); the operator reverts changes on the node.",
+    }
+}
+
 const fn option(fix: FixId) -> &'static str {
     match fix {
         FixId::NvmeMultipathOff => "nvme_core.multipath=N",
@@ -263,14 +287,16 @@ fn of_unknown_packages(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
 /// Replaces the advice of findings whose fix needs packages or files that this host does not keep.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let Some(host) = image_host(ctx.root) else { return of_unknown_packages(ctx, judged) };
-    let adapted = |judged: Judged| {
-        let blocks = judged.in_the_way().next().is_some();
-        let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
-        match fix.and_then(|fix| way(host, fix)) {
-            Some(Way::Advice(advice)) => judged.by_hand().advice(advice),
-            Some(Way::Never(advice)) => judged.by_hand().advice(advice).never(&[Route::Nvfs]),
-            None => judged,
-        }
-    };
-    judged.into_iter().map(adapted).collect()
+    judged.into_iter().map(|judged| on(host, judged).unwrap_or_else(|judged| *judged)).collect()
+}
+
+/// The finding with the advice for a kind of host. The error is the unchanged finding, if the kind does not matter.
+pub(crate) fn on(host: ImageHost, judged: Judged) -> Result<Judged, Box<Judged>> {
+    let blocks = judged.in_the_way().next().is_some();
+    let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
+    match fix.and_then(|fix| way(host, fix)) {
+        Some(Way::Advice(advice)) => Ok(judged.by_hand().advice(advice)),
+        Some(Way::Never(advice)) => Ok(judged.by_hand().advice(advice).never(&[Route::Nvfs])),
+        None => Err(Box::new(judged)),
+    }
 }

@@ -4,7 +4,7 @@ use super::container::{dynamic_routing, limits, of_host, surroundings};
 use super::context::{Context, Subject};
 use super::cufile::{config, details, library};
 use super::filesystem::{file, kind, mount};
-use super::gpu::{device, driver, fabric, present, state};
+use super::gpu::{device, driver, fabric, guest_driver, present, state};
 use super::guest;
 use super::image_host;
 use super::judged::Judged;
@@ -107,7 +107,8 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     let mut all: Vec<Judged> = Vec::new();
     let mut sent: Vec<Finding> = Vec::new();
     let mut take = |judged: Vec<Judged>, all: &mut Vec<Judged>, early: bool| {
-        let mut judged = guest::adapt(&ctx, of_host::adapt(&ctx, image_host::adapt(&ctx, judged)));
+        let judged = of_host::adapt(&ctx, image_host::adapt(&ctx, guest_driver::adapt(&ctx, judged)));
+        let mut judged = guest::adapt(&ctx, judged);
         complete(&ctx, &mut judged);
         if early {
             // The status of a finding that blocks a route is known only at the end. Other findings are emitted

@@ -90,31 +90,8 @@ fn nearest(root: &Root) -> Option<u32> {
     root.read_text(PathBuf::from(format!("/sys/class/nvme/{name}/numa_node"))).ok()?.trim().parse().ok()
 }
 
-/// The container runtime, recognised by its files and environment variables.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Runtime {
-    Docker,
-    Podman,
-    Enroot,
-    Kubernetes,
-    Apptainer,
-}
-
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
-    let set = |name: &str| root.variable(name).is_some();
-    let found = if set("KUBERNETES_SERVICE_HOST") || root.exists("/var/run/secrets/kubernetes.io") {
-        Some(Runtime::Kubernetes)
-    } else if set("ENROOT_ROOTFS") || set("ENROOT_DATA_PATH") {
-        Some(Runtime::Enroot)
-    } else if root.exists("/run/.containerenv") {
-        Some(Runtime::Podman)
-    } else if root.exists("/.singularity.d") {
-        Some(Runtime::Apptainer)
-    } else if root.exists("/.dockerenv") {
-        Some(Runtime::Docker)
-    } else {
-        None
-    };
+    let found = crate::machine::container(root).map(|container| container.runtime);
     // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
     // used.
     let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
@@ -131,33 +108,47 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
+    let pyxis = format!("srun --container-mounts=/run/udev:/run/udev:ro,HOST_FOLDER:{point} PROGRAM");
     let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
     let apptainer =
         format!("apptainer exec --nv --bind /run/udev:/run/udev:ro --bind HOST_FOLDER:{point} IMAGE PROGRAM");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
     let is_user_rdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::Rdma);
-    let lines: Vec<&str> = match found {
-        Some(Runtime::Docker) => vec![&docker],
-        Some(Runtime::Podman) => vec![cdi, &podman],
-        Some(Runtime::Enroot) => vec![enroot],
-        Some(Runtime::Apptainer) => vec![&apptainer],
+    let lines: Vec<&str> = match found.as_deref() {
+        Some("docker") => vec![&docker],
+        Some("podman") => vec![cdi, &podman],
+        Some("enroot") => vec![enroot],
+        Some("pyxis") => vec![&pyxis],
+        Some("apptainer") => vec![&apptainer],
         // User-space RDMA needs no nvidia-fs, and the operator restarts the drivers of all nodes.
-        Some(Runtime::Kubernetes) if is_user_rdma => vec![pod],
-        Some(Runtime::Kubernetes) => vec![helm, pod],
-        None => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &apptainer, helm, pod],
+        Some("kubernetes") if is_user_rdma => vec![pod],
+        Some("kubernetes") => vec![helm, pod],
+        _ => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &pyxis, &apptainer, helm, pod],
     };
-    let which = match found {
-        Some(Runtime::Docker) => "This is a container of Docker",
-        Some(Runtime::Podman) => "This is a container of Podman",
-        Some(Runtime::Enroot) => "This is a container of Enroot",
-        Some(Runtime::Kubernetes) => "This is a pod of Kubernetes",
-        Some(Runtime::Apptainer) => "This is a container of Apptainer, which has the host's nodes in /dev",
-        None => "The commands are for Docker, Podman, containerd with CDI, Enroot, Apptainer and Kubernetes",
+    let which = match found.as_deref() {
+        Some("docker") => "This is a container of Docker",
+        Some("podman") => "This is a container of Podman",
+        Some("enroot") => "This is a container of Enroot",
+        Some("pyxis") => "This is a job of Slurm in a container of Enroot (pyxis)",
+        Some("kubernetes") => "This is a pod of Kubernetes",
+        Some("apptainer") => "This is a container of Apptainer, which has the host's nodes in /dev",
+        _ => {
+            "The commands are for Docker, Podman, containerd with CDI, Enroot, Slurm with pyxis, Apptainer and Kubernetes"
+        }
+    };
+    let device = match found.as_deref() {
+        Some("enroot" | "pyxis" | "apptainer" | "kubernetes") => "",
+        _ => " Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA.",
+    };
+    let rdma = match found.as_deref() {
+        Some("enroot" | "pyxis") => " File systems over RDMA also need MELLANOX_VISIBLE_DEVICES=all.",
+        Some("apptainer" | "kubernetes") => "",
+        _ => " File systems over RDMA also need --device /dev/infiniband.",
     };
     FixPlan {
         why: format!(
-            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}. Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA. Replace HOST_FOLDER by the folder of the host with the model. File systems over RDMA also need --device /dev/infiniband."
+            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}.{device} Replace HOST_FOLDER by the folder of the host with the model.{rdma}"
         ),
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),

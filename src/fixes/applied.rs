@@ -60,12 +60,14 @@ pub(super) fn load(root: &Root) -> FixPlan {
     let kept = excluded(root, "nvidia_fs");
     // The module can be loaded only after the driver.
     let waits = waits_for_reboot(root) || modules_disabled(root).is_some();
-    let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|Excluded { file, line, .. }| {
-        format!("'{line}' in {file} disables modprobe for it; remove the line first")
+    let obstacle = kept.as_ref().filter(|kept| kept.by_hand_too).map(|kept| {
+        let Excluded { file, line, others, .. } = kept;
+        let all = if others.is_empty() { String::new() } else { format!(": remove {}", kept.lines()) };
+        format!("'{line}' in {file} disables modprobe for it; remove the line first{all}")
     });
-    let remaining = kept.filter(|_| obstacle.is_none()).map(|Excluded { file, line, .. }| {
-        format!("remove '{line}' from {file}; otherwise the module is not loaded at boot")
-    });
+    let remaining = kept
+        .filter(|_| obstacle.is_none())
+        .map(|kept| format!("remove {}; otherwise the module is not loaded at boot", kept.lines()));
     FixPlan {
         why: "The module is installed, but not loaded. It must be loaded after nvidia and nvme, because it needs their symbols."
             .to_owned(),

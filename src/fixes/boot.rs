@@ -4,7 +4,7 @@ use super::command_line::{arguments, place};
 use super::parts::{empty, family, initramfs as rebuild, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, excluded, pci_gpus};
+use crate::machine::{NvmlGpu, Root, excluded, has_display_mode, pci_gpus};
 use std::path::PathBuf;
 
 /// The plan for the IOMMU in pass-through mode.
@@ -45,15 +45,29 @@ pub(super) fn initramfs(root: &Root) -> FixPlan {
 }
 
 /// The plan for a large BAR1.
-pub(super) fn bar1() -> FixPlan {
-    FixPlan {
-        why: "Set it in the firmware: Above-4G decoding and Resizable BAR. L40, L40S, A40 and the RTX A and Ada workstation cards need NVIDIA's \
-              display-mode-selector tool, which switches them to compute mode."
-            .to_owned(),
-        changes: vec![run("sudo systemctl reboot --firmware-setup")],
+pub(super) fn bar1(root: &Root) -> FixPlan {
+    let is_small = |gpu: &&NvmlGpu| gpu.bar1_total_bytes < gpu.memory_total_bytes;
+    let gpu = root.nvml().gpus.iter().filter(is_small).find(|gpu| has_display_mode(&gpu.name)).cloned();
+    let plan = FixPlan {
         verify: "gds-top check: gpu-bar1-size".to_owned(),
-        undo: "restore the earlier firmware settings".to_owned(),
         ..empty(FixId::Bar1Large, Needs::Reboot, FixRisk::Medium, FixPolicy::Show)
+    };
+    match gpu {
+        Some(gpu) => FixPlan {
+            why: format!(
+                "BAR1 of {} depends on the display mode of the card. NVIDIA's Display Mode Selector Tool (developer.nvidia.com/displaymodeselector) switches it to the mode for computing, which switches off its display outputs. With displays on the card, set Above-4G decoding and Resizable BAR in the firmware instead.",
+                gpu.name
+            ),
+            changes: vec![run("sudo ./displaymodeselector --gpumode physical_display_disabled"), run("sudo reboot")],
+            undo: "sudo ./displaymodeselector --gpumode physical_display_enabled_256MB_bar1, reboot".to_owned(),
+            ..plan
+        },
+        None => FixPlan {
+            why: "Set it in the firmware: Above-4G decoding and Resizable BAR.".to_owned(),
+            changes: vec![run("sudo systemctl reboot --firmware-setup")],
+            undo: "restore the earlier firmware settings".to_owned(),
+            ..plan
+        },
     }
 }
 

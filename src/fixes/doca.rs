@@ -12,7 +12,7 @@ use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, built_in, kernel_release, nvme_driver_to_build, nvme_transports, os_release};
+use crate::machine::{Root, built_in, kernel_release, nvme_transports, ofed_module_to_build, os_release};
 use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
@@ -28,7 +28,7 @@ const INSTALLER: &str = "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --ena
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let kernel = kernel_release(root).unwrap_or_default();
-    let missing = nvme_driver_to_build(root, &kernel);
+    let missing = ofed_module_to_build(root, "mlnx-nvme", &kernel);
     let (mut changes, source) = match ofed(root) {
         // DKMS has the driver: a new kernel needs only its build.
         _ if !missing.is_empty() => (

@@ -7,7 +7,7 @@ use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Route, Status};
-use crate::machine::{ImageHost, Root, container, image_host, os_release};
+use crate::machine::{ImageHost, Root, container, image_host, is_vgpu_guest, os_release};
 
 /// Adds the obstacle on this machine to a plan.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
@@ -29,6 +29,12 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
             "this is a container ({}: {}): change kernel, driver, mounts and boot on its host",
             found.source, found.text
         ))
+    } else if matches!(id, FixId::NvidiaDriverOpen | FixId::NvidiaDriverProprietary) && is_vgpu_guest(root) {
+        plan.changes.clear();
+        Some(
+            "this is a vGPU: only the guest driver of the host's vGPU release fits, from the provider of this machine"
+                .to_owned(),
+        )
     } else if is_of_operator(id) && image_host(root) == Some(ImageHost::DriverContainer) {
         Some(
             "NVIDIA's GPU Operator runs the driver of this node in a container: change its ClusterPolicy (driver, gds.enabled, driver.kernelModuleConfig)"

@@ -104,7 +104,10 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
         advice: Vec::new(),
     };
     if closed.is_empty() {
-        first.found.push("this GPU and this storage have no direct route in common".to_owned());
+        let doubt = verdict.and_then(|verdict| verdict.caveat.clone());
+        first
+            .found
+            .push(doubt.unwrap_or_else(|| "this GPU and this storage have no direct route in common".to_owned()));
     }
     for advice in closed.iter().filter_map(|finding| finding.advice.clone()) {
         if !first.advice.contains(&advice) {

@@ -62,7 +62,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::CufileLog => advised::log(root, report),
         FixId::LibcufileInstall => install::libcufile(root, report, family),
         FixId::ContainerDevices => advised::container(root, report),
-        FixId::Bar1Large => boot::bar1(),
+        FixId::Bar1Large => boot::bar1(root),
         FixId::Memlock => limits::plan(root),
         FixId::KernelP2pdma => kernel::plan(root, report, family),
         FixId::GpuNearDisk => advised::gpu_near_disk(root),

@@ -6,7 +6,9 @@ use super::packages::{dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::machine::{Root, Signature, kernel_release, os_release, secure_boot, signature};
+use crate::machine::{
+    AKMODS_CERTIFICATE, Root, Signature, is_of_akmods, kernel_release, os_release, secure_boot, signature,
+};
 
 /// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
 /// 3.2.2).
@@ -190,8 +192,22 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let mut changes = Vec::new();
     let mut obstacle = None;
     let mut unsigned = Vec::new();
+    let mut certificates: Vec<&str> = Vec::new();
+    let mut has_other_signer = false;
     for (_, name, module, package) in &modules {
-        match (signature(root, module), dkms_version(root, package), kernel_release(root)) {
+        let signature = signature(root, module);
+        let is_akmods =
+            signature == Some(Signature::Akmods) || (signature == Some(Signature::None) && is_of_akmods(root, module));
+        match &signature {
+            Some(Signature::Other(_)) => has_other_signer = true,
+            _ => certificates.push(if is_akmods { AKMODS_CERTIFICATE } else { file }),
+        }
+        match (signature, dkms_version(root, package), kernel_release(root)) {
+            // The steps of RPM Fusion (Howto/Secure Boot). akmods signs with the key that kmodgenca creates.
+            (Some(Signature::None), ..) if is_akmods => {
+                changes.push(run(&install(root, family, "akmods kmodtool mokutil openssl")));
+                changes.extend(["sudo kmodgenca -a", "sudo akmods --force --rebuild"].map(run));
+            }
             (Some(Signature::None), Some(version), Some(kernel)) => {
                 unsigned.push(*name);
                 changes.extend(
@@ -226,7 +242,12 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     if unsigned.contains(&"DOCA's NVMe driver") {
         changes.push(run(initramfs(root, family)));
     }
-    changes.push(run(&format!("sudo mokutil --import {file}")));
+    if has_other_signer {
+        certificates.push("FILE");
+    }
+    certificates.sort_unstable();
+    certificates.dedup();
+    changes.extend(certificates.iter().map(|certificate| run(&format!("sudo mokutil --import {certificate}"))));
     changes.push(run("sudo reboot"));
     let names: Vec<&str> = modules.iter().map(|(_, name, ..)| *name).collect();
     let files: Vec<&str> = modules.iter().map(|(_, _, module, _)| *module).collect();

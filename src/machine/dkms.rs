@@ -33,18 +33,18 @@ impl DkmsRow {
     }
 }
 
-/// The modules of NVIDIA's NVMe driver that DKMS has for other kernels only, in the order of their build: mlnx-nvme is
-/// built with the symbols of mlnx-ofed-kernel. Empty if the NVMe driver is unknown to DKMS, or built for this kernel.
+/// A module of DOCA or MLNX_OFED that DKMS has for other kernels only, after the module that is built first: all of them
+/// are built with the symbols of mlnx-ofed-kernel. Empty if the module is unknown to DKMS, or built for this kernel.
 #[must_use]
-pub fn nvme_driver_to_build(root: &Root, release: &str) -> Vec<(String, String)> {
+pub fn ofed_module_to_build(root: &Root, module: &str, release: &str) -> Vec<(String, String)> {
     let rows = dkms_rows(root);
     let lacking = |name: &str| {
         let mut own = rows.iter().filter(|row| row.name == name).peekable();
         let first = own.peek().map(|row| (row.name.clone(), row.version.clone()));
         if own.any(|row| row.is_installed_for(release)) { None } else { first }
     };
-    match lacking("mlnx-nvme") {
-        Some(nvme) => lacking("mlnx-ofed-kernel").into_iter().chain([nvme]).collect(),
+    match lacking(module) {
+        Some(module) => lacking("mlnx-ofed-kernel").into_iter().chain([module]).collect(),
         None => Vec::new(),
     }
 }

@@ -77,3 +77,19 @@ pub fn image_host(root: &Root) -> Option<ImageHost> {
         _ => driver_container(root).map(|_| ImageHost::DriverContainer),
     }
 }
+
+/// The kind of host below a pod or container, from the kernel command line, which a container shares with its host. The
+/// image of a container can be another distribution than its host.
+#[must_use]
+pub fn image_host_of_node(root: &Root) -> Option<ImageHost> {
+    let line = root.read_text("/proc/cmdline").ok().filter(|_| container(root).is_some())?;
+    let has = |word: &str| line.contains(word);
+    Some(match () {
+        () if has("/ostree/rhcos-") || has("/ostree/scos-") => ImageHost::OpenShift,
+        () if has("talos.platform=") => ImageHost::Talos,
+        () if has("flatcar.") => ImageHost::Flatcar,
+        () if has(" cros_efi") || has(" cros_secure") => ImageHost::ContainerOptimized,
+        () if has(" ostree=") => ImageHost::Ostree,
+        () => return None,
+    })
+}

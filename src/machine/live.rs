@@ -12,9 +12,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Prefixes of the environment variables that may be read, in addition to `NAMES`.
-const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "CUOBJ_"];
+const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "PYXIS_", "CUOBJ_"];
 /// Names of the other environment variables that may be read.
-const NAMES: &[&str] = &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
+const NAMES: &[&str] =
+    &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
 
 pub(super) fn is_relevant_variable(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))

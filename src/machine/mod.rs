@@ -47,6 +47,7 @@ mod summary;
 mod symbols;
 mod unread;
 mod unstarted;
+mod vgpu;
 
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
@@ -57,12 +58,12 @@ pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, cufile_wheel, nvidia_driver};
 pub use deb::{DebPackage, deb_packages};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
-pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, nvme_driver_to_build};
+pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
 pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin};
 pub use excluded::{Excluded, excluded};
 pub use hardware::{numa_node, storage};
-pub use image::{ImageHost, driver_container, image_host};
+pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
@@ -70,15 +71,18 @@ pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded};
 pub use nvme::{NVME_SUBSYSTEMS, nvme_subsystems};
-pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink};
+pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
-pub use secure_boot::{SecureBoot, Signature, is_signature_rejection, secure_boot, signature};
+pub use secure_boot::{
+    AKMODS_CERTIFICATE, SecureBoot, Signature, is_of_akmods, is_signature_rejection, secure_boot, signature,
+};
 pub use summary::{
     container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
 };
 pub use symbols::SYMBOLS;
 pub use unread::{Denial, Unread};
+pub use vgpu::is_vgpu_guest;

@@ -62,6 +62,30 @@ pub fn files(root: &Root) -> Vec<File> {
     names.into_iter().filter_map(|(_, path)| Some(File { text: root.read_text(&path).ok()?, path })).collect()
 }
 
+/// The files that modprobe ignores because their names do not end in `.conf` (modprobe.d(5)), although nothing shows that
+/// they are copies or disabled.
+#[must_use]
+pub fn ignored_files(root: &Root) -> Vec<File> {
+    let is_ignored = |name: &String| !name.contains('.') && !name.ends_with('~') && name != "README";
+    let paths = FOLDERS.iter().flat_map(|folder| {
+        root.entries(folder)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(is_ignored)
+            .map(move |name| format!("{folder}/{name}"))
+    });
+    paths.filter_map(|path| Some(File { text: root.read_text(&path).ok()?, path })).collect()
+}
+
+/// The ignored file that sets a parameter of a module to a value that contains these words.
+#[must_use]
+pub fn ignored(root: &Root, module: &str, parameter: &str, words: &[&str]) -> Option<String> {
+    let files = ignored_files(root);
+    let found = settings(&files, module, parameter);
+    let set = found.iter().find(|setting| words.iter().all(|word| setting.value.contains(word)))?;
+    Some(files[set.file].path.clone())
+}
+
 /// A word of a statement: its position in the text, and its content without quotes and line continuations.
 #[derive(Clone, Debug)]
 pub struct Word {

@@ -230,6 +230,27 @@ fn sysfs_address(domain: u32, bus_id: &str) -> String {
     format!("{domain:04x}:{rest}")
 }
 
+/// Words in the names of GPUs whose display mode sets the size of BAR1 (developer.nvidia.com/displaymodeselector).
+const WITH_DISPLAY_MODE: &[&str] = &[
+    "A40",
+    "L40",
+    "L40S",
+    "RTX A5000",
+    "RTX A5500",
+    "RTX A6000",
+    "RTX 5000 Ada",
+    "RTX 5880 Ada",
+    "RTX 6000 Ada",
+    "RTX PRO 6000 Blackwell",
+];
+
+/// Whether NVIDIA's Display Mode Selector Tool can enlarge the BAR1 of a GPU with this name.
+#[must_use]
+pub fn has_display_mode(name: &str) -> bool {
+    let name = format!(" {name} ");
+    WITH_DISPLAY_MODE.iter().any(|known| name.contains(&format!(" {known} ")))
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -99,6 +99,9 @@ pub fn headers(root: &Root, family: Family, kernel: &str) -> String {
 /// apt replaces installed packages only if `again` is set.
 #[must_use]
 pub fn install_headers(root: &Root, kernel: &str, again: bool) -> Option<String> {
+    if let Some(package) = arch_headers(root, kernel) {
+        return Some(format!("sudo pacman -S --needed {package}"));
+    }
     if !known_family(root) || !kernel.contains('.') {
         return None;
     }
@@ -112,8 +115,54 @@ pub fn install_headers(root: &Root, kernel: &str, again: bool) -> Option<String>
     })
 }
 
+/// The package with the headers of a kernel of Arch Linux or Manjaro: `6.12.53-1-lts` is linux-lts, `6.17.3-arch2-1` is
+/// linux, `6.12.48-1-MANJARO` is linux612.
+fn arch_headers(root: &Root, kernel: &str) -> Option<String> {
+    let like = os_release(root, "ID_LIKE").unwrap_or_default();
+    if id(root) != "arch" && !like.split_whitespace().any(|word| word == "arch") {
+        return None;
+    }
+    let flavour = ["lts", "zen", "hardened", "rt-lts", "rt"].into_iter().find(|name| {
+        kernel.ends_with(&format!("-{name}"))
+            || kernel.contains(&format!("-{name}1"))
+            || kernel.contains(&format!("-{name}-"))
+    });
+    Some(match flavour {
+        _ if kernel.contains("MANJARO") => {
+            let numbers: String = kernel.split('.').take(2).collect();
+            format!("linux{numbers}-headers")
+        }
+        Some(name) => format!("linux-{name}-headers"),
+        None => "linux-headers".to_owned(),
+    })
+}
+
 /// The package manager of RHEL and its relatives. Azure Linux has tdnf.
 #[must_use]
 pub fn dnf(root: &Root) -> &'static str {
     if id(root) == "azurelinux" && release(root).is_none_or(|(major, _)| major < 4) { "tdnf" } else { "dnf" }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_of_arch_have_headers_of_their_flavour() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("etc")).unwrap();
+        std::fs::write(folder.path().join("etc/os-release"), "ID=arch\n").unwrap();
+        let root = Root::tree(folder.path()).unwrap();
+        for (kernel, package) in [
+            ("6.12.53-1-lts", "linux-lts-headers"),
+            ("6.17.3-arch2-1", "linux-headers"),
+            ("6.17.2-zen1-1-zen", "linux-zen-headers"),
+            ("6.16.9-hardened1-1-hardened", "linux-hardened-headers"),
+            ("6.12.48-1-MANJARO", "linux612-headers"),
+        ] {
+            let command = install_headers(&root, kernel, false).unwrap();
+            assert_eq!(command, format!("sudo pacman -S --needed {package}"), "{kernel}");
+        }
+    }
 }

@@ -29,6 +29,17 @@ impl PciGpu {
         matches!(self.driver.as_deref(), Some("vfio-pci" | "pci-stub" | "xen-pciback"))
     }
 
+    /// Whether NVIDIA lists the GPU for P2PDMA: A100, A40, L4, L40, L40S, H100, H200, B200, B300 (pci.ids of 2026-08-22).
+    #[must_use]
+    pub fn is_listed_for_p2pdma(&self) -> bool {
+        const LISTED: &[u32] = &[
+            0x20b0, 0x20b1, 0x20b2, 0x20b3, 0x20b5, 0x20f1, 0x2235, 0x27b8, 0x26b5, 0x26b9, 0x2321, 0x2330, 0x2331,
+            0x2336, 0x2337, 0x2339, 0x233d, 0x2335, 0x233b,
+        ];
+        let id = self.device.as_deref().and_then(number);
+        self.is_hgx_blackwell() || id.is_some_and(|id| LISTED.contains(&id))
+    }
+
     /// Whether the GPU is an Ampere or Ada GPU. Sources: pci.ids of 2026-08-22 and the GPUs that the open kernel modules
     /// 595.45.04 support: Ampere 2080 to 20ff (A100), 2200 to 22ff and 2400 to 25ff, Ada 2600 to 28ff. Hopper has 2300 to
     /// 23ff, Turing lower numbers, and Blackwell higher ones.

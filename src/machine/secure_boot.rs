@@ -49,6 +49,8 @@ pub enum Signature {
     None,
     /// DKMS signed it with the key of this machine.
     Dkms,
+    /// akmods of Fedora and its relatives signed it with the key of this machine.
+    Akmods,
     /// This signer signed it.
     Other(String),
 }
@@ -63,11 +65,37 @@ pub fn signature(root: &Root, module: &str) -> Option<Signature> {
     // The kernel writes this line only about a module with a signature.
     let is_signed = || kernel_log(root).is_some_and(|log| log.to_ascii_lowercase().contains(UNKNOWN_KEY));
     Some(match module_info(root, module)?.signer {
+        None if is_signed() && is_of_akmods(root, module) => Signature::Akmods,
         None if is_signed() => Signature::Dkms,
         None => Signature::None,
         Some(signer) if is_dkms(&signer) => Signature::Dkms,
+        Some(signer) if is_key_of_akmods(&signer) => Signature::Akmods,
         Some(signer) => Signature::Other(signer),
     })
+}
+
+/// The certificate with which akmods signs modules; a link to the key that `kmodgenca` created.
+pub const AKMODS_CERTIFICATE: &str = "/etc/pki/akmods/certs/public_key.der";
+
+/// Whether a signer is a key of `kmodgenca`. It names its keys `HOST_SECONDS_RANDOM`.
+fn is_key_of_akmods(signer: &str) -> bool {
+    let mut parts = signer.rsplit('_');
+    let is_of =
+        |part: Option<&str>, is: fn(char) -> bool| part.is_some_and(|part| part.len() >= 8 && part.chars().all(is));
+    is_of(parts.next(), |c| c.is_ascii_hexdigit())
+        && is_of(parts.next(), |c| c.is_ascii_digit())
+        && parts.next().is_some()
+}
+
+/// Whether akmods builds a module of this machine. DKMS and akmods both install modules in `extra`.
+#[must_use]
+pub fn is_of_akmods(root: &Root, module: &str) -> bool {
+    let has_akmods = || ["/etc/pki/akmods", "/usr/sbin/akmods", "/usr/bin/akmods"].iter().any(|path| root.exists(path));
+    let file = module_info(root, module).and_then(|info| info.file).unwrap_or_default();
+    file.contains("/extra/")
+        && !file.contains("/drivers/video/")
+        && has_akmods()
+        && !super::dkms::dkms_rows(root).iter().any(super::dkms::DkmsRow::is_driver)
 }
 
 /// Part of the line about a module with a signature of an unknown key.

@@ -25,11 +25,23 @@ fn find_container(root: &Root) -> Option<Container> {
     if root.exists(POD) {
         return seen("kubernetes", POD, "exists");
     }
-    if let Some(name) = environment.keys().find(|name| name.starts_with("ENROOT_")) {
-        return seen("enroot", "environment", &format!("{name} is set"));
+    // The plugin pyxis of Slurm starts Enroot for a job, with containers named pyxis_NUMBER.
+    let is_job = environment.contains_key("SLURM_JOB_ID");
+    let by_pyxis = |text: &str| if is_job || text.to_ascii_lowercase().contains("pyxis_") { "pyxis" } else { "enroot" };
+    if let Some((name, value)) =
+        environment.iter().find(|(name, _)| name.starts_with("ENROOT_") || name.starts_with("PYXIS_"))
+    {
+        return seen(by_pyxis(&format!("{name}={value}")), "environment", &format!("{name} is set"));
     }
     let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
     let top = super::mounts::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
+    // Enroot mounts the layers of an image below a folder with its name, or the file of a container.
+    if let Some(line) = mounts.lines().find(|line| {
+        line.split(' ').nth(4) == Some("/")
+            && ["/enroot/", "/pyxis_", "/enroot-data/"].iter().any(|word| line.contains(word))
+    }) {
+        return seen(by_pyxis(line), "/proc/self/mountinfo", line);
+    }
     // If a container image was unpacked onto a disk, as in small virtual machines, `/.dockerenv` still exists. The
     // root of a real container is not on a disk.
     let on_disk = top

@@ -18,6 +18,9 @@ pub const SYMBOLS: &[&str] = &[
     "sfxv_v1_register_nvfs_dma_ops",
     "nvmesh_v1_register_nvfs_dma_ops",
     "scsi_v1_register_dma_scsi_ops",
+    // The interface of DOCA and MLNX_OFED that nvidia_peermem needs, and a symbol that each ib_core has.
+    "ib_register_peer_memory_client",
+    "ib_register_client",
     // Symbols of the NVIDIA driver that nvidia-fs needs.
     "nvidia_p2p_get_pages",
     "nvidia_p2p_get_pages_persistent",

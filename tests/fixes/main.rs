@@ -25,6 +25,7 @@ mod package_manager;
 mod policies;
 mod properties;
 mod releases;
+mod right_advice;
 mod root;
 mod since;
 mod starts;

@@ -46,6 +46,22 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Ipc => "Start the container without --ipc to watch programs outside it.",
             Lack::Memlock => "Raise the limit on the host: the container has the limit of its user.",
         },
+        // Jobs of Slurm with the plugin pyxis, which starts Enroot.
+        "pyxis" => match lack {
+            Lack::Udev => {
+                "Start the job with `srun --container-mounts=/run/udev:/run/udev:ro`. For all jobs, add `/run/udev /run/udev none x-create=dir,bind,ro` to /etc/enroot/mounts.d/20-udev.fstab on the nodes."
+            }
+            Lack::Gpu => "Request GPUs for the job: srun --gpus.",
+            Lack::NvidiaFs => {
+                "Start the job with `srun --container-mounts=/dev/nvidia-fs0:/dev/nvidia-fs0`, and the same for each of these devices, separated by commas."
+            }
+            Lack::Rdma => "Start the job with MELLANOX_VISIBLE_DEVICES=all in its environment.",
+            Lack::Volume => "Keep models on a mounted directory: srun --container-mounts=/data:/data.",
+            Lack::Ipc => "Enroot shares the IPC namespace of the host; start gds-top on the node, in the job.",
+            Lack::Memlock => {
+                "Raise the limit on the nodes: set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf and LimitMEMLOCK=infinity for slurmd."
+            }
+        },
         "enroot" => match lack {
             Lack::Udev => "Start the container with --mount /run/udev:/run/udev:none:x-create=dir,bind,ro.",
             Lack::Gpu => "Start the container with NVIDIA_VISIBLE_DEVICES=all.",
@@ -57,6 +73,9 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Ipc => "Enroot shares the IPC namespace of the host; start gds-top on the host.",
             Lack::Memlock => "Raise the limit on the host: the container has the limit of its user.",
         },
+        "podman" if lack == Lack::Memlock => {
+            "Start the container with --ulimit memlock=-1 as root: without root, podman cannot exceed the limit of its user."
+        }
         "podman" if lack == Lack::Gpu => {
             "Start the container with --device nvidia.com/gpu=all. Before, run `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` on the host."
         }

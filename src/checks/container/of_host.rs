@@ -80,7 +80,15 @@ const OF_HOST: &[&str] = &[
 /// Adapts the findings in a container: fixes and commands of the host become advice for the host.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let Some(container) = machine::container(ctx.root) else { return judged };
-    judged.into_iter().map(|judged| adapted(&container, judged)).collect()
+    let node = machine::image_host_of_node(ctx.root);
+    let adapt = |judged: Judged| {
+        let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
+        match node.filter(|_| is_of_host) {
+            Some(host) => image_host::on(host, judged).unwrap_or_else(|judged| adapted(&container, *judged)),
+            None => adapted(&container, judged),
+        }
+    };
+    judged.into_iter().map(adapt).collect()
 }
 
 fn adapted(container: &Container, judged: Judged) -> Judged {

@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
 use crate::checks::gpu::driver::is_for_proprietary;
+use crate::checks::gpu::guest_driver;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::{self, GpuClass};
 use crate::core::{CheckId, FixId, Route, units};
@@ -72,7 +73,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
     out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
-    out.extend(of_nvml(gpu, machine::Driver::of(ctx.root).is_open() == Some(true)));
+    out.extend(of_nvml(ctx, gpu, machine::Driver::of(ctx.root).is_open() == Some(true)));
     out.extend(compute_mode(ctx, gpu).into_iter().chain(partition(ctx, gpu)));
     out
 }
@@ -195,8 +196,22 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     })
 }
 
+/// How to get a BAR1 that covers the memory.
+pub(crate) fn enlarge_bar1(gpu: &GpuSeen) -> Advice {
+    const FIRMWARE: &str = "enable 'Above 4G decoding' and 'Resizable BAR' in the firmware";
+    if machine::has_display_mode(&gpu.name) {
+        Advice::from("Use NVIDIA's Display Mode Selector Tool: ")
+            .command("sudo ./displaymodeselector --gpumode physical_display_disabled")
+            .text(format!(
+                ", then reboot. This switches off the display outputs of the card; with displays on it, {FIRMWARE}."
+            ))
+    } else {
+        crate::text::capitalised(&format!("{FIRMWARE}.")).into()
+    }
+}
+
 /// Checks of facts that only NVML reports. `is_open` is true if the open kernel modules are loaded.
-fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
+fn of_nvml(ctx: &Context<'_>, gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
     let Some(nvml) = &gpu.nvml else { return Vec::new() };
     let source = format!("NVML, GPU {}", gpu.address);
     let mut out = Vec::new();
@@ -215,15 +230,11 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
         } else if bar1 < memory {
             Judged::warn(
                 CheckId::GpuBar1Size,
-                format!(
-                    "BAR1 is {} for {} of memory: too small for P2PDMA",
-                    units::bytes(bar1),
-                    units::bytes(memory)
-                ),
+                format!("BAR1 is {} for {} of memory: too small for P2PDMA", units::bytes(bar1), units::bytes(memory)),
             )
             .missing(Cost::Reboot, &[Route::P2pdma])
             .fix(FixId::Bar1Large)
-            .advice("Enable 'Above 4G decoding' and 'Resizable BAR' in the firmware. L40, L40S, A40 and workstation cards need NVIDIA's display-mode-selector tool first.")
+            .advice(enlarge_bar1(gpu))
         } else {
             Judged::pass(CheckId::GpuBar1Size, format!("BAR1 covers the memory: {}", units::bytes(bar1)))
         };
@@ -247,9 +258,7 @@ fn of_nvml(gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
                 } else {
                     Judged::warn(CheckId::GpuMigVgpu, "this is a vGPU: nvidia-fs needs the open guest driver")
                         .never(&[Route::P2pdma])
-                        .advice(
-                            "Install the guest driver with the open kernel modules, or pass the complete GPU through.",
-                        )
+                        .advice(guest_driver::install(ctx))
                 })
             }
         }

@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
+use crate::checks::gpu::device::enlarge_bar1;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid::{self, Cure};
 use crate::checks::matrix::GpuClass;
@@ -77,20 +78,35 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         .root
         .read_text(machine::registry::PARAMS_FILE)
         .is_ok_and(|text| machine::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
-    let advice = "End the program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let is_small = total < nvml.memory_total_bytes.unwrap_or(0);
+    let end = "End the program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let advice = || match is_small {
+        true => enlarge_bar1(gpu).text(format!(" Until then: {}", end.replacen('E', "e", 1))),
+        false => end.into(),
+    };
+    // The driver reports a mapping that does not fit, whatever is free at the moment.
+    let failed = machine::kernel_log(ctx.root).filter(|_| is_small).and_then(|log| {
+        log.lines().rev().find(|line| line.contains("no space for BAR1 mappings")).map(|line| line.trim().to_owned())
+    });
     let judged = if is_static {
         Judged::info(ID, "BAR1 is mapped completely, so its use is not relevant")
     } else if free < LEAST_BUFFER_BYTES {
         Judged::lack(ID, format!("only {} of BAR1 is free: no buffer can be registered", units::bytes(free)))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice(advice)
+            .advice(advice())
     } else if free < DEFAULT_CACHE_BYTES {
         Judged::warn(ID, format!("only {} of BAR1 is free: registrations will fail with 5016", units::bytes(free)))
-            .advice(advice)
+            .advice(advice())
+    } else if failed.is_some() {
+        Judged::warn(ID, format!("BAR1 of {} was too small for a registration", units::bytes(total))).advice(advice())
     } else {
         Judged::pass(ID, format!("{} of BAR1 is free", units::bytes(free)))
     };
-    Some(judged.found(source, format!("BAR1 {used} of {total} bytes in use")))
+    let judged = judged.found(source, format!("BAR1 {used} of {total} bytes in use"));
+    Some(match failed {
+        Some(line) => judged.found(machine::KERNEL_LOG, line),
+        None => judged,
+    })
 }
 
 /// Further requirements of P2PDMA: `ForceP2P=0` on GPUs before Hopper, and support by all visible GPUs. Otherwise

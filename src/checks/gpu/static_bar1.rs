@@ -76,9 +76,15 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                     .missing(Cost::Reboot, &[Route::P2pdma]);
                 match written {
                     Some(written) => judged.fixes(written.fix).advice(written.left),
-                    None => judged
-                        .fix(FixId::P2pdmaRegistryKeys)
-                        .advice("Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot."),
+                    None => {
+                        let judged = judged.fix(FixId::P2pdmaRegistryKeys);
+                        match modprobe::ignored(ctx.root, "nvidia", "NVreg_RegistryDwords", &absent) {
+                            Some(file) => reboot_pending::without_suffix(judged, &file),
+                            None => judged.advice(
+                                "Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+                            ),
+                        }
+                    }
                 }
             }
         }

@@ -12,7 +12,7 @@ pub(crate) fn allow(ctx: &Context<'_>, excluded: &Excluded, module: &str) -> Adv
     if excluded.file == COMMAND_LINE {
         return allow_on_command_line(ctx, &excluded.line, module);
     }
-    let Excluded { file, line, by_hand_too } = excluded;
+    let Excluded { file, line, by_hand_too, .. } = excluded;
     // prime-select of Ubuntu writes this file, and writes it again after updates.
     if file.starts_with("/lib/modprobe.d/blacklist-nvidia") || file.starts_with("/usr/lib/modprobe.d/blacklist-nvidia")
     {
@@ -20,15 +20,15 @@ pub(crate) fn allow(ctx: &Context<'_>, excluded: &Excluded, module: &str) -> Adv
             .text(format!(", which removes '{line}' from {file}, then reboot."));
     }
     let load = format!("sudo modprobe {module}");
+    let lines = excluded.lines();
     if module == "nvidia" {
         // The initramfs can contain a copy of the file.
-        return format!("Remove '{line}' from {file}, rebuild the initramfs, then reboot. The module is installed.")
-            .into();
+        return format!("Remove {lines}, rebuild the initramfs, then reboot. The module is installed.").into();
     }
     if *by_hand_too {
-        Advice::from(format!("Remove '{line}' from {file}, then run ")).command(load).text(".")
+        Advice::from(format!("Remove {lines}, then run ")).command(load).text(".")
     } else {
-        Advice::run(load).text(format!(" for this boot, and remove '{line}' from {file} for later ones."))
+        Advice::run(load).text(format!(" for this boot, and remove {lines} for later ones."))
     }
 }
 

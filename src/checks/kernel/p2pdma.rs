@@ -1,5 +1,6 @@
 //! Checks of the kernel release and its support of PCI P2PDMA.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::core::{CheckId, FixId, Route};
@@ -25,14 +26,32 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     } else if numbers < (6, 2) && carries_p2pdma_back(&release) {
         Judged::pass(ID, format!("Linux {release} has P2PDMA as a backport of Red Hat"))
     } else if numbers < (6, 2) {
-        Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
-            .missing(Cost::System, P2PDMA)
-            .fix(FixId::KernelP2pdma)
-            .advice("Install Linux 6.2 or later, and boot it.")
+        let judged =
+            Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
+                .missing(Cost::System, P2PDMA)
+                .fix(FixId::KernelP2pdma);
+        match newer_kernel(ctx) {
+            // The additional effort: P2PDMA is preferred to nvidia-fs with its driver only if the kernel is the last step.
+            Some(package) => judged.missing(Cost::Install, P2PDMA).advice(
+                Advice::from("Install the newer kernel of this release: ")
+                    .command(format!("sudo apt-get install --install-recommends {package}"))
+                    .text(", then reboot."),
+            ),
+            None => judged.advice("Install Linux 6.2 or later, and boot it."),
+        }
     } else {
         Judged::pass(ID, format!("Linux {release}"))
     };
     judged.found("/proc/sys/kernel/osrelease", release)
+}
+
+/// The package with a kernel 6.2 or later of the same release: Ubuntu's HWE kernel.
+fn newer_kernel(ctx: &Context<'_>) -> Option<String> {
+    let release = machine::kernel_release(ctx.root)?;
+    let flavour = release.splitn(3, '-').nth(2)?;
+    let is_jammy = machine::packages::id(ctx.root) == "ubuntu" && machine::packages::release(ctx.root) == Some((22, 4));
+    let has_hwe = ["generic", "generic-64k", "lowlatency", "lowlatency-64k"].contains(&flavour);
+    (is_jammy && has_hwe).then(|| format!("linux-{flavour}-hwe-22.04"))
 }
 
 /// Whether the kernel release supports P2PDMA for user memory.
@@ -81,7 +100,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
             } else if on {
                 Judged::pass(ID, "the kernel has PCI P2PDMA").found(config.source, line)
             } else {
-                lacking(Judged::lack(ID, "the kernel was built without PCI P2PDMA")).found(config.source, line)
+                lacking(ctx, Judged::lack(ID, "the kernel was built without PCI P2PDMA")).found(config.source, line)
             }
         }
         Err(tried) => match ctx.root.symbols() {
@@ -93,7 +112,7 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
                     .found("/proc/kallsyms", format!("p2pdma_pgmap_ops, but no {SYMBOL}"))
                     .missing(Cost::System, P2PDMA)
             }
-            Ok(_) => lacking(Judged::lack(ID, "the kernel has no PCI P2PDMA"))
+            Ok(_) => lacking(ctx, Judged::lack(ID, "the kernel has no PCI P2PDMA"))
                 .found("/proc/kallsyms", format!("no {SYMBOL}")),
             Err(why) => {
                 let mut judged = Judged::na(ID, "the kernel's configuration could not be read").unknown(P2PDMA);
@@ -106,6 +125,10 @@ pub(crate) fn p2pdma(ctx: &Context<'_>) -> Judged {
     }
 }
 
-fn lacking(judged: Judged) -> Judged {
+fn lacking(ctx: &Context<'_>, judged: Judged) -> Judged {
+    // One kernel brings both, so its effort counts once.
+    if !has_p2pdma(ctx) && newer_kernel(ctx).is_some() {
+        return judged.missing(Cost::System, P2PDMA).cause(CheckId::KernelVersion);
+    }
     judged.missing(Cost::System, P2PDMA).advice("Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).")
 }

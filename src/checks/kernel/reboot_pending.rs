@@ -119,6 +119,14 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
+/// A setting is in a file that modprobe ignores, because its name does not end in `.conf`.
+pub(crate) fn without_suffix(mut judged: Judged, file: &str) -> Judged {
+    judged.finding.summary = format!("modprobe ignores {file}, because its name does not end in .conf");
+    judged
+        .found(file, "ignored: no suffix .conf")
+        .advice(format!("Add the suffix (`sudo mv {file} {file}.conf`), rebuild the initramfs, then reboot."))
+}
+
 /// Joins steps to `First, then second, then third.`
 fn sentence(steps: &[String]) -> String {
     if steps.is_empty() { String::new() } else { format!("{}.", capitalised(&steps.join(", then "))) }

@@ -39,6 +39,10 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
             .advice("Build the module again with DKMS, which signs it, and enrol the key during the reboot."),
+        (Some(Signature::None), Module::Driver) if machine::is_of_akmods(ctx.root, file) => judged("it is not signed")
+            .missing(Cost::Reboot, routes)
+            .fix(FixId::SecureBootKey)
+            .advice("Create a key for akmods, build the module again with it, and enrol the key during the reboot."),
         (Some(Signature::None), Module::Driver) => judged("it is neither signed nor built by DKMS")
             .missing(Cost::Reboot, routes)
             .fixes(ctx.driver_fix().map(|_| FixId::SecureBootKey))
@@ -49,6 +53,12 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
             .advice(
                 "Install the package of nvidia-fs: DKMS signs its module, and you enrol the key during the reboot.",
             ),
+        (Some(Signature::Akmods), _) => {
+            judged("the key of akmods is not enrolled").missing(Cost::Reboot, routes).fix(FixId::SecureBootKey).advice(
+                Advice::run(format!("sudo mokutil --import {}", machine::AKMODS_CERTIFICATE))
+                    .text(", reboot, and choose 'Enroll MOK' at the console. Do not install the driver again."),
+            )
+        }
         (Some(Signature::Other(signer)), _) => judged("the key of its signer is not enrolled")
             .found(format!("modinfo {file}"), format!("signer: {signer}"))
             .missing(Cost::Reboot, routes)

@@ -4,7 +4,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
-use crate::core::{CheckId, FindingFact, FixId, Route};
+use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -116,6 +116,35 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str) -> Advice {
     }
 }
 
+/// The client of DOCA or MLNX_OFED for NFS over RDMA, if DKMS has it for other kernels only.
+fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
+    let release = machine::kernel_release(ctx.root)?;
+    let modules = machine::ofed_module_to_build(ctx.root, "mlnx-nfsrdma", &release);
+    let others: Vec<String> = machine::dkms_rows(ctx.root)
+        .into_iter()
+        .filter(|row| row.name == "mlnx-nfsrdma")
+        .map(|row| row.kernel.map_or_else(|| "no kernel".to_owned(), |kernel| format!("{kernel}: {}", row.state)))
+        .collect();
+    let builds = modules.iter().map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"));
+    let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build"));
+    let headers = machine::packages::install_headers(ctx.root, &release, false).filter(|_| !has_headers);
+    // nvidia-fs is built against the symbols of these modules.
+    let nvidia_fs = machine::nvidia_fs_builds(ctx.root).into_iter().next();
+    let again = nvidia_fs.map(|row| machine::build_again(&row.name, &row.version, &release));
+    (!modules.is_empty()).then(|| {
+        Judged::lack(
+            CheckId::NvfsRegistered,
+            format!("mlnx-nfsrdma, the NFS client for GDS, is not built for the running kernel {release}"),
+        )
+        .found("dkms status", format!("mlnx-nfsrdma for {}", others.join(", ")))
+        .missing(Cost::Reboot, NVFS)
+        .advice(
+            Advice::run(headers.into_iter().chain(builds).chain(again).collect::<Vec<_>>().join(" && "))
+                .text(", then rebuild the initramfs and reboot. The mount itself is right."),
+        )
+    })
+}
+
 /// The driver nvme_rdma has no hook. It is in the package of DOCA's NVMe driver, and nvidia-fs is built after it.
 fn nvme_rdma_without_hook(symbol: &str) -> Judged {
     Judged::lack(CheckId::NvfsNvmeSymbol, "the driver nvme_rdma is not built for GDS")
@@ -157,10 +186,13 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                 Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(symbol),
                 // A mount over TCP does not load the module. VAST's client names itself in the version of sunrpc.
                 Ok(_) if name == "rpcrdma" && is_vast(ctx) => continue,
-                Ok(_) => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
-                    .found("/proc/kallsyms", format!("no {symbol}"))
-                    .missing(Cost::System, NVFS)
-                    .advice(client_for_gds(ctx, filesystem)),
+                Ok(_) => match nfs_to_build(ctx).filter(|_| name == "rpcrdma") {
+                    Some(judged) => judged.found("/proc/kallsyms", format!("no {symbol}")),
+                    None => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
+                        .found("/proc/kallsyms", format!("no {symbol}"))
+                        .missing(Cost::System, NVFS)
+                        .advice(client_for_gds(ctx, filesystem)),
+                },
                 Err(why) => {
                     Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
                         .unread("/proc/kallsyms", &why)
@@ -197,22 +229,44 @@ fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
 fn peermem_refused(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
     const SYMBOL: &str = "ib_register_peer_memory_client";
-    let log = machine::kernel_log(ctx.root)?;
+    let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let is_meant = |line: &&str| line.contains("peer_mem") || line.contains("peermem");
-    let line = log.lines().find(|line| line.contains(SYMBOL) && is_meant(line))?.trim().to_owned();
-    let judged = if line.contains("disagrees about version") || line.contains("(err -22)") {
+    let line = log.lines().find(|line| line.contains(SYMBOL) && is_meant(line)).map(|line| line.trim().to_owned());
+    // ib_core of the kernel has no such symbol, so the module fails with EINVAL and the log says nothing about it.
+    let symbols = ctx.root.symbols().unwrap_or_default();
+    let has_no_interface = symbols.contains("ib_register_client") && !symbols.contains(SYMBOL);
+    let is_of_another = |line: &String| line.contains("disagrees about version") || line.contains("(err -22)");
+    let judged = if line.as_ref().is_some_and(is_of_another) && !has_no_interface {
         Judged::lack(ID, "nvidia_peermem was built for another InfiniBand stack than the loaded one")
-            .advice(build_driver_again(ctx))
+            .advice(build_driver_again(
+                ctx,
+                "DOCA or MLNX_OFED was installed after the driver, so build its modules again: ",
+            ))
+            .missing(Cost::Root, &[Route::Rdma])
+    } else if line.is_some() || has_no_interface {
+        Judged::lack(ID, "nvidia_peermem cannot load: this InfiniBand stack has no interface for it")
+            // The commands help only after the installation, so they are not offered as the command of the finding.
+            .advice(build_driver_again(
+                ctx,
+                "In place of the RDMA drivers of the distribution, install DOCA (doca-ofed) or MLNX_OFED and reboot. Then build the driver again: ",
+            ).plain())
+            .missing(Cost::Install, &[Route::Rdma])
     } else {
-        Judged::lack(ID, "nvidia_peermem does not load: this InfiniBand stack has no interface for it")
-            .advice("Set properties.rdma_peer_type to \"dmabuf\". Or install DOCA, and then the NVIDIA driver again.")
+        return None;
     };
-    Some(judged.found(machine::KERNEL_LOG, line).missing(Cost::Root, &[Route::Rdma]).only_warn())
+    let judged = if has_no_interface { judged.found("/proc/kallsyms", format!("no {SYMBOL}")) } else { judged };
+    Some(
+        match line {
+            Some(line) => judged.found(machine::KERNEL_LOG, line),
+            None => judged,
+        }
+        .only_warn(),
+    )
 }
 
 /// How to build the modules of the driver again, after the InfiniBand stack changed below them.
-fn build_driver_again(ctx: &Context<'_>) -> Advice {
-    let advice = Advice::from("DOCA or MLNX_OFED was installed after the driver, so build its modules again: ");
+fn build_driver_again(ctx: &Context<'_>, first: &'static str) -> Advice {
+    let advice = Advice::from(first);
     let row = machine::dkms_rows(ctx.root).into_iter().find(machine::DkmsRow::is_driver);
     // Without the list of DKMS, the name is that of NVIDIA's packages.
     let named = row.map(|row| (row.name, row.version));
@@ -223,7 +277,41 @@ fn build_driver_again(ctx: &Context<'_>) -> Advice {
             .text(" (a driver without DKMS: install it again, then load nvidia-peermem)"),
         None => advice.text("install the driver again, then load nvidia-peermem"),
     };
-    advice.text(". Or set properties.rdma_peer_type to \"dmabuf\".")
+    advice.text(". Or use dma-buf without the module, if the storage client supports it: set properties.rdma_peer_type to \"dmabuf\".")
+}
+
+/// nvidia-fs registers the memory of Storage Scale with the InfiniBand stack only if it was built after DOCA or MLNX_OFED
+/// (NVIDIA's guide on Spectrum Scale).
+pub(crate) fn peer_direct(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsPeerdirect;
+    let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
+    kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs"))?;
+    let text = ctx.root.read_text(NVFS_STATS).ok()?;
+    let line = text.lines().map(str::trim).find(|line| line.starts_with("Mellanox PeerDirect Supported:"))?.to_owned();
+    if !line.ends_with("False") {
+        return Some(Judged::pass(ID, "nvidia-fs was built with PeerDirect").found(NVFS_STATS, line));
+    }
+    let build = machine::nvidia_fs_builds(ctx.root)
+        .into_iter()
+        .next()
+        .zip(machine::kernel_release(ctx.root))
+        .map(|(row, kernel)| machine::build_again(&row.name, &row.version, &kernel));
+    let advice = Advice::from("Build nvidia-fs again now that DOCA or MLNX_OFED is installed: ");
+    let advice = match build {
+        Some(build) => advice.command(build),
+        None => advice.text("install its package again"),
+    };
+    Some(
+        Judged::lack(ID, "nvidia-fs was built before DOCA or MLNX_OFED, without PeerDirect")
+            .found(NVFS_STATS, line)
+            .missing(Cost::Root, &[Route::Rdma])
+            .advice(
+                advice
+                    .text(". Then stop Storage Scale on this node (mmshutdown), ")
+                    .command("sudo modprobe -r nvidia_fs && sudo modprobe nvidia_fs")
+                    .text(", and start it (mmstartup)."),
+            ),
+    )
 }
 
 /// Checks the module that user-space RDMA clients need, if a path is on such a file system.

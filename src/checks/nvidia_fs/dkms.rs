@@ -20,11 +20,15 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     let installed = here.iter().find(|row| row.state.starts_with("installed"));
     let others: Vec<&str> = rows.iter().filter_map(|row| row.kernel.as_deref()).collect();
     let loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
+    let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build"));
     let again = |version: &str| {
-        Advice::from("Install the headers of this kernel, then run ")
-            .command(format!("sudo dkms install nvidia-fs/{version} -k {release}"))
-            .text(" and ")
-            .command("sudo modprobe nvidia-fs")
+        let install = format!("sudo dkms install nvidia-fs/{version} -k {release}");
+        let advice = match machine::packages::install_headers(ctx.root, &release, false) {
+            Some(headers) if !has_headers => Advice::run(format!("{headers} && {install}")),
+            Some(_) => Advice::run(install),
+            None => Advice::from("Install the headers of this kernel, then run ").command(install),
+        };
+        advice.text(" and ").command("sudo modprobe nvidia-fs")
     };
     // A prebuilt module needs no DKMS build. The same is true for one that a weak update links for this kernel.
     let elsewhere = || ctx.root.command(&["modinfo", "nvidia_fs"]).is_some_and(|output| output.exit_code == Some(0));

@@ -1,7 +1,7 @@
 //! Checks the hook of the NVMe driver for nvidia-fs.
 
 use crate::checks::advice::Advice;
-use crate::checks::classes::{self, is_unlisted};
+use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
 use crate::checks::gpu::driver::FIRST_WITH_P2PDMA;
@@ -133,7 +133,7 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
         log.lines().rev().find(|line| machine::is_signature_rejection(line)).map(|line| line.trim().to_owned())
     });
     let judged = if !row.is_installed_for(&release) {
-        let commands: Vec<String> = machine::nvme_driver_to_build(ctx.root, &release)
+        let commands: Vec<String> = machine::ofed_module_to_build(ctx.root, "mlnx-nvme", &release)
             .into_iter()
             .map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"))
             .collect();
@@ -190,7 +190,8 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         let is_refused = subject.facts.as_ref().zip(gpu).is_some_and(|(facts, gpu)| {
             topology::between(ctx, facts, gpu).is_some_and(|judged| judged.stops(Route::P2pdma))
         });
-        !is_too_old && !is_closed && !is_refused && !has_several_paths(ctx, subject)
+        let is_doubtful = gpu.is_some_and(|gpu| classes::doubt(ctx, gpu).is_some());
+        !is_too_old && !is_doubtful && !is_closed && !is_refused && !has_several_paths(ctx, subject)
     };
     let gpus = ctx.gpus();
     !ctx.is_aarch64()
@@ -246,6 +247,11 @@ fn patched_driver(ctx: &Context<'_>) -> String {
             }
         };
     }
+    if let Some(cloud) = classes::undocumented(ctx) {
+        return format!(
+            "NVIDIA documents only compat mode in virtual machines of {cloud}. It has no patched NVMe driver for their kernels."
+        );
+    }
     let driver = if is(&["ubuntu"]) {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
@@ -257,11 +263,7 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     } else {
         "DOCA with its NVMe driver"
     };
-    let is_doubtful = !ctx.gpus().is_empty() && ctx.gpus().iter().all(is_unlisted);
     match by_p2pdma {
-        (true, true) if is_doubtful => {
-            format!("Install {driver}. P2PDMA needs no patched driver, but NVIDIA does not list this GPU for it.")
-        }
         (true, true) if !driver_has_p2pdma(ctx) => {
             format!("Install {driver}. P2PDMA needs no patched NVMe driver, but NVIDIA driver 565.47 or later.")
         }

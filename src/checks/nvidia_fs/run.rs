@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::excluded;
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
-use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peermem, registered};
+use crate::checks::nvidia_fs::connected::{autoload, bridges, distances, peer_direct, peermem, registered};
 use crate::checks::nvidia_fs::dkms::dkms;
 use crate::checks::nvidia_fs::loaded::{counters, device_nodes, version};
 use crate::checks::nvidia_fs::nvme_hook::nvme_hook;
@@ -45,6 +45,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     }
     out.extend(trouble::trouble(ctx));
     out.extend(peermem(ctx));
+    out.extend(peer_direct(ctx));
     // Other disks do not use the NVMe driver, and reading the list of symbols is slow.
     let over_pcie = |facts: &machine::PathFacts| {
         machine::disks(facts).iter().any(|d| d.name.starts_with("nvme"))
@@ -85,6 +86,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         judged.finding.summary = format!("{}, because {} blocks it", judged.finding.summary, line.file);
         let advice = excluded::allow(ctx, &line, "nvidia-fs");
         judged = judged.found(line.file, line.line).advice(advice);
+        judged = line.others.into_iter().fold(judged, |judged, (file, line)| judged.found(file, line));
     }
     if let Some((file, text)) = machine::modules_disabled(ctx.root).filter(|_| installed.is_some()) {
         judged.finding.summary = format!("{}: the kernel loads no modules until a reboot", judged.finding.summary);

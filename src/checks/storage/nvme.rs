@@ -200,9 +200,13 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
             "Boot with {WORD}, because nvme_core is built in and ignores modprobe.d. Do not do this if disks have several paths."
         ));
     }
+    let ignored = machine::modprobe::ignored(ctx.root, "nvme_core", "multipath", &["N"]);
     match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+        }
+        None if ignored.is_some() => {
+            reboot_pending::without_suffix(judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",

@@ -16,6 +16,8 @@ pub(crate) struct Pair {
     /// The direct route with the least effort, if none works now.
     pub(crate) goal: Option<Route>,
     pub(crate) candidates: Vec<Route>,
+    /// Why a route that fixes would open is not a goal: it is not known to work.
+    pub(crate) doubt: Option<String>,
 }
 
 pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
@@ -30,9 +32,6 @@ pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
 /// The bonus for a route that is already configured.
 const SET_UP_BONUS: u32 = 4;
 
-/// The additional effort of P2PDMA on a GPU that NVIDIA does not list for it: it may turn out not to work.
-const UNLISTED: u32 = 12;
-
 pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
     let mut out = Vec::new();
     let nvfs_is_set_up = ctx.has_gpu() && machine::nvidia_fs_known(ctx.root);
@@ -41,28 +40,37 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };
         for gpu in gpus {
             let candidates = candidates(ctx, subject, gpu.map(|g| &ctx.gpus()[g]));
-            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates };
+            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates, doubt: None };
             let state = |route: Route| state(ctx, judged, &pair, route);
             let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
             // A configured route is the goal unless another route needs much less effort.
             let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
-            let is_doubtful =
-                |route: Route| route == Route::P2pdma && gpu.is_some_and(|g| classes::is_unlisted(&ctx.gpus()[g]));
-            let goal = pair
+            let doubt = gpu.and_then(|gpu| classes::doubt(ctx, &ctx.gpus()[gpu]));
+            // NVIDIA offers no patched NVMe driver for the kernels of these clouds.
+            let is_unpatched = classes::undocumented(ctx).is_some()
+                && judged.iter().any(|j| j.id == CheckId::NvfsNvmeSymbol && j.stops(Route::Nvfs) && concerns(j, &pair));
+            let is_doubtful = |route: Route| match route {
+                Route::P2pdma => doubt.is_some(),
+                Route::Nvfs => is_unpatched,
+                _ => false,
+            };
+            let fixable = |route: Route| match state(route) {
+                State::Fixable(cost) => Some((cost.saturating_sub(tried(route)), route)),
+                State::Unsure => Some((0, route)),
+                _ => None,
+            };
+            let (doubtful, known): (Vec<_>, Vec<_>) = pair
                 .candidates
                 .iter()
                 .copied()
-                .filter_map(|route| match state(route) {
-                    State::Fixable(cost) if is_doubtful(route) => Some((cost + UNLISTED, route)),
-                    State::Fixable(cost) => Some((cost.saturating_sub(tried(route)), route)),
-                    State::Unsure => Some((0, route)),
-                    _ => None,
-                })
-                .min_by_key(|(cost, _)| *cost)
-                .map(|(_, route)| route);
+                .filter_map(fixable)
+                .partition(|(cost, route)| *cost > 0 && is_doubtful(*route));
+            let goal = known.into_iter().min_by_key(|(cost, _)| *cost).map(|(_, route)| route);
+            let doubt = doubt.filter(|_| goal.is_none() && now.is_none() && !doubtful.is_empty());
             pair.route = now.unwrap_or(if compat { Route::Compat } else { Route::None });
             pair.goal = if now.is_some() { None } else { goal };
+            pair.doubt = doubt;
             out.push(pair);
         }
     }

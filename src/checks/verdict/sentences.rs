@@ -1,13 +1,12 @@
 //! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::advice::Advice;
-use crate::checks::classes::is_unlisted;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::verdict::pairs::Pair;
 use crate::checks::verdict::{commands, elsewhere};
-use crate::core::{Needs, Route};
+use crate::core::{CheckId, Needs, Route, Status};
 use crate::machine;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
@@ -47,13 +46,20 @@ pub(crate) fn advice(
     (pair, pairs): (&Pair, &[Pair]),
     permanent: &[&Judged],
     blockers: &[&Judged],
+    mine: &[&Judged],
     has_gpu: bool,
 ) -> String {
     if !has_gpu {
         return "GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.".to_owned();
     }
     if pair.route.is_direct() {
-        return "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned();
+        let is_full = |j: &&&Judged| j.id == CheckId::GpuBar1Free && j.finding.status == Status::Warn;
+        return match mine.iter().find(is_full) {
+            Some(j) => {
+                format!("The route works for small buffers only: {}. {}", j.finding.summary, step(ctx, j, false))
+            }
+            None => "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned(),
+        };
     }
     let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
     let has_one_command = can_apply > 1 && pair.goal.is_some();
@@ -66,7 +72,9 @@ pub(crate) fn advice(
             permanent.iter().filter(|j| !any || has_advice(j)).map(|j| step(ctx, j, false)).collect();
         // A sentence can be the advice of several checks.
         text.dedup();
-        if elsewhere::is_of_path(permanent) {
+        if let Some(doubt) = &pair.doubt {
+            text.push(doubt.clone());
+        } else if elsewhere::is_of_path(permanent) {
             text.push("No fix gives this path a direct route.".to_owned());
             text.extend(elsewhere::sentence(ctx, pair, pairs));
         } else if permanent.iter().any(|j| matches!(j.scope, Scope::Gpu(_))) {
@@ -84,7 +92,7 @@ pub(crate) fn advice(
         }
         return text.join(" ");
     }
-    let text = match (steps.as_slice(), pair.goal) {
+    match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
                 "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=$HOME/cufile.log, then run `gds-top explain - < $HOME/cufile.log`."
@@ -93,6 +101,12 @@ pub(crate) fn advice(
         ([], Some(goal)) => {
             format!("{goal} may work already: no check blocks it. Run `gds-top bench MODEL` to count its reads.")
         }
+        ([], None) if pair.doubt.is_some() => {
+            format!("{} Stay with compat mode here.", pair.doubt.clone().unwrap_or_default())
+        }
+        (steps, None) if pair.doubt.is_some() => {
+            format!("{} {}", numbered(steps), pair.doubt.clone().unwrap_or_default())
+        }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => one.clone(),
         (several, _) if has_one_command => {
@@ -100,12 +114,6 @@ pub(crate) fn advice(
             format!("{} Run `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),
-    };
-    let is_doubtful = pair.goal == Some(Route::P2pdma) && pair.gpu.is_some_and(|gpu| is_unlisted(&ctx.gpus()[gpu]));
-    if is_doubtful {
-        format!("{text} NVIDIA does not list this GPU for P2PDMA, so test the route afterwards.")
-    } else {
-        text
     }
 }
 

@@ -204,14 +204,15 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
         advice: if is_forbidden {
             format!(
                 "{} Until then reads fail, because allow_compat_mode is false.",
-                advice(ctx, (pair, pairs), &permanent, &other_steps, has_gpu)
+                advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
             )
         } else {
-            advice(ctx, (pair, pairs), &permanent, &other_steps, has_gpu)
+            advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
         },
         caveat: gpu
             .filter(|gpu| possible == Route::P2pdma && is_unlisted(gpu))
-            .map(|gpu| format!("NVIDIA does not list {} for P2PDMA.", gpu.name.trim_start_matches("NVIDIA ").trim())),
+            .map(|gpu| format!("NVIDIA does not list {} for P2PDMA.", gpu.name.trim_start_matches("NVIDIA ").trim()))
+            .or_else(|| pair.doubt.clone()),
         gpu_name: gpu.map(GpuSeen::label),
         steps: ids_of(&steps),
         blockers: ids_of(&blockers),

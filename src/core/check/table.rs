@@ -353,6 +353,11 @@ checks! {
         examines "nvidia_peermem"
         why "User-space RDMA file systems (WekaFS, Spectrum Scale) need it. Local disks do not."
         look "lsmod | grep peermem" todo "sudo modprobe nvidia-peermem";
+    NvfsPeerdirect = "nvfs-peerdirect", NvidiaFs, Machine, Rdma, &[Route::Rdma], []
+        examines "whether nvidia-fs was built with PeerDirect"
+        why "Storage Scale needs nvidia-fs with PeerDirect, which it has only if it was built after DOCA or MLNX_OFED."
+        look "grep PeerDirect /proc/driver/nvidia-fs/stats" todo "Build nvidia-fs again."
+        causes ["nvidia-fs was installed before DOCA or MLNX_OFED."];
     RebootPending = "reboot-pending", Kernel, Machine, InEffect, NONE, [Initramfs]
         examines "settings on disk that the running kernel does not have"
         why "A fix without its reboot or initramfs looks as if it did not work."

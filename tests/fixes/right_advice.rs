@@ -1,0 +1,161 @@
+//! The advice for a machine works there: the key of its builder, the driver of its provider, the tool of its container,
+//! and no route that is not known to work.
+
+use crate::copies::look;
+use gds_top::core::{CheckId, FixId, Route, Status};
+use gds_top::fixes::{guide, plan_by_id, preview};
+
+/// The verdict's advice and the checklist as text, and the best possible route.
+fn advice(name: &str) -> (String, Route) {
+    let (root, report) = look(&crate::machine::fixture(name));
+    let verdict = &report.verdicts[0];
+    let text = format!("{}\n{}", verdict.advice, guide::text(&guide::guide(&root, &report)));
+    (text, verdict.possible)
+}
+
+fn summary(name: &str, id: CheckId) -> (Status, String) {
+    let (_, report) = look(&crate::machine::fixture(name));
+    let finding = report.finding(id).unwrap();
+    (finding.status, finding.summary.clone())
+}
+
+#[test]
+fn advice_fits_the_machine() {
+    for (name, route, wanted, unwanted) in [
+        (
+            "akmods-key",
+            Route::P2pdma,
+            &["mokutil --import /etc/pki/akmods/certs/public_key.der"][..],
+            &["/var/lib/dkms", "MOK.der", "FILE"][..],
+        ),
+        (
+            "akmods-unsigned",
+            Route::P2pdma,
+            &["kmodgenca -a", "akmods --force --rebuild", "--import /etc/pki/akmods/certs/public_key.der"],
+            &["/var/lib/dkms", "sign-file"],
+        ),
+        ("driver-key-rejected", Route::P2pdma, &["--import /var/lib/shim-signed/mok/MOK.der"], &["akmods"]),
+        (
+            "unlisted-gpu-no-driver",
+            Route::Compat,
+            &["public_key.der", "NVIDIA does not list this GPU for P2PDMA, so it is not known to work."],
+            &["multipath=N"],
+        ),
+        (
+            "vgpu-ada-proprietary",
+            Route::Nvfs,
+            &["from the provider of this machine", "NVIDIA-Linux-x86_64-550.127.05-grid.run -m=kernel-open --dkms"],
+            &["nvidia-driver-", "nvidia-open", "cuda-keyring"],
+        ),
+        (
+            "ec2-p2pdma",
+            Route::Compat,
+            &["P2PDMA in virtual machines of Amazon EC2 is not documented"],
+            &["RMForceStaticBar1", "mlnx-nvme-dkms"],
+        ),
+        ("azure-p2pdma", Route::Compat, &["Azure is not documented"], &["linux-nvidia", "mlnx-nvme-dkms"]),
+        (
+            "weka-inbox-rdma",
+            Route::Rdma,
+            &["doca-ofed", "dkms build --force nvidia/580.95.05 -k 6.14.0-37-generic", "dmabuf"],
+            &["Run `sudo modprobe nvidia-peermem`"],
+        ),
+        (
+            "openshift-pod-multipath",
+            Route::P2pdma,
+            &["MachineConfig (spec.kernelArguments)", "kernelModuleConfig"],
+            &["/etc/modprobe.d", "initramfs"],
+        ),
+        (
+            "gpfs-no-peerdirect",
+            Route::Rdma,
+            &["dkms build --force nvidia-fs/2.24.3", "modprobe -r nvidia_fs", "mmshutdown"],
+            &[],
+        ),
+        (
+            "nfs-rdma-other-kernel",
+            Route::Nvfs,
+            &[
+                "dkms install mlnx-ofed-kernel/24.10.OFED.24.10.1.1.4.1 -k 6.14.0-37-generic && sudo dkms install mlnx-nfsrdma/",
+                "dkms build --force nvidia-fs/2.26.6",
+            ],
+            &["Install an NFS client"],
+        ),
+        (
+            "workstation-bar1",
+            Route::Nvfs,
+            &["small buffers only", "displaymodeselector --gpumode physical_display_disabled"],
+            &["Nothing blocks"],
+        ),
+        (
+            "modprobe-no-suffix",
+            Route::P2pdma,
+            &["sudo mv /etc/modprobe.d/nvidia-p2pdma /etc/modprobe.d/nvidia-p2pdma.conf"],
+            &[],
+        ),
+        (
+            "nvfs-excluded-twice",
+            Route::Nvfs,
+            &["'install nvidia_fs /bin/false' from /etc/modprobe.d/cis.conf and 'blacklist nvidia_fs' from"],
+            &[],
+        ),
+        (
+            "slurm-pyxis-no-udev",
+            Route::P2pdma,
+            &["srun --container-mounts=/run/udev:/run/udev:ro", "/etc/enroot/mounts.d"],
+            &["docker", "-v /run/udev", "--device"],
+        ),
+        ("apptainer-no-udev", Route::P2pdma, &["--bind /run/udev:/run/udev:ro"], &["docker", "--device"]),
+        ("arch-lts", Route::P2pdma, &["sudo pacman -S --needed linux-lts-headers && sudo dkms install"], &["apt"]),
+        (
+            "jammy-hwe",
+            Route::P2pdma,
+            &["apt-get install --install-recommends linux-generic-hwe-22.04"],
+            &["mlnx-nvme-dkms", "linux-nvidia"],
+        ),
+    ] {
+        let (text, possible) = advice(name);
+        assert_eq!(possible, route, "{name}: {text}");
+        for words in wanted {
+            assert!(text.contains(words), "{name} lacks '{words}': {text}");
+        }
+        for words in unwanted {
+            assert!(!text.contains(words), "{name} has '{words}': {text}");
+        }
+    }
+}
+
+#[test]
+fn a_cause_is_a_finding_of_its_own() {
+    for (name, id, words) in [
+        ("gpfs-no-peerdirect", CheckId::NvfsPeerdirect, "built before DOCA or MLNX_OFED"),
+        ("nfs-rdma-other-kernel", CheckId::NvfsRegistered, "not built for the running kernel"),
+        ("modprobe-no-suffix", CheckId::GpuStaticBar1, "modprobe ignores /etc/modprobe.d/nvidia-p2pdma"),
+        ("modprobe-no-suffix", CheckId::NvmeMultipath, "does not end in .conf"),
+        ("akmods-key", CheckId::GpuPresent, "the key of akmods is not enrolled"),
+        ("jammy-hwe", CheckId::KernelVersion, "older than 6.2"),
+    ] {
+        let (status, text) = summary(name, id);
+        assert!(status == Status::Fail && text.contains(words), "{name}: {status:?} {text}");
+    }
+}
+
+#[test]
+fn a_vgpu_guest_gets_no_packages_of_a_driver() {
+    let (root, report) = look(&crate::machine::fixture("vgpu-ada-proprietary"));
+    for id in [FixId::NvidiaDriverOpen, FixId::NvidiaDriverProprietary] {
+        let plan = plan_by_id(&root, &report, id).unwrap();
+        assert!(plan.changes.is_empty(), "{}", preview(&plan));
+        assert!(plan.obstacle.unwrap().contains("this is a vGPU"));
+    }
+}
+
+#[test]
+fn bar1_of_a_workstation_card_is_enlarged_by_its_display_mode() {
+    let commands = |name: &str| {
+        let (root, report) = look(&crate::machine::fixture(name));
+        preview(&plan_by_id(&root, &report, FixId::Bar1Large).unwrap())
+    };
+    assert!(commands("workstation-bar1").contains("displaymodeselector --gpumode physical_display_disabled"));
+    assert!(commands("nvfs-healthy").contains("systemctl reboot --firmware-setup"));
+}
