@@ -18,4 +18,5 @@ mod real;
 mod routes;
 mod survivors;
 mod timeline;
+mod unrecorded;
 mod wheels;

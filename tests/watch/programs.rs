@@ -216,62 +216,6 @@ fn counters_of_a_program_that_another_one_replaced_are_added() {
     assert_eq!(seen.report["program"]["statistics"]["p2pdma"], 16);
 }
 
-#[test]
-fn a_program_that_lost_the_library_is_named() {
-    let Some(place) = Place::new() else { return };
-    // Not even the recording library of the parent is asked: the system call is made directly.
-    let source = place.file("direct.c");
-    let code = r#"
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-int main(int count, char **words)
-{
-    static char folder[4096];
-    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
-    char *few[] = {folder, NULL};
-    return (int)syscall(SYS_execve, words[1], words + 1, few) + count;
-}
-"#;
-    std::fs::write(&source, code).unwrap();
-    assert!(Command::new("cc").arg("-o").arg(place.file("direct")).arg(&source).status().unwrap().success());
-    let mut command = place.watch(&["--json"]);
-    command.arg(place.file("direct")).arg(place.file("linked")).arg(place.data()).args(["read", "2", "sleep", "1500"]);
-    let seen = Seen::of(command);
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
-    let program = place.file("linked").canonicalize().unwrap();
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
-    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
-}
-
-#[test]
-fn a_program_of_root_that_changes_its_user_runs_and_is_named_as_not_recorded() {
-    use std::os::unix::fs::PermissionsExt;
-    let Some(place) = Place::new() else { return };
-    let can = rustix::process::geteuid().is_root()
-        && Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success());
-    // The other user needs access to the program and to the stand-ins.
-    let reachable = place.file("linked").ancestors().skip(1).all(|folder| {
-        std::fs::metadata(folder).is_ok_and(|folder| folder.permissions().mode() & 0o001 != 0)
-            || folder == place.folder.path()
-    });
-    if !can || !reachable {
-        standins::skipped("needs root, setpriv, and a target folder that other users can enter");
-        return;
-    }
-    std::fs::set_permissions(place.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::set_permissions(place.data(), std::fs::Permissions::from_mode(0o666)).unwrap();
-    let mut command = place.watch(&["--json"]);
-    command.args(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    command.arg(place.file("linked")).arg(place.data()).args(["read", "3"]);
-    let seen = Seen::of(command);
-    let errors = String::from_utf8_lossy(&seen.output.stderr).into_owned();
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0), "{errors}");
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([place.file("linked").to_string_lossy()]));
-}
-
 /// A process that changed its user keeps its mapping of the shared file. It must not determine what others load.
 #[test]
 fn a_changed_path_in_the_shared_file_loads_no_library() {
@@ -291,54 +235,6 @@ fn a_changed_path_in_the_shared_file_loads_no_library() {
     let variables: Vec<&str> = printed.lines().filter(|line| line.starts_with("LD_AUDIT=")).collect();
     assert!(!variables.is_empty(), "{printed}");
     assert!(variables.iter().all(|line| !line.contains("planted")), "{variables:?}");
-}
-
-#[test]
-fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
-    use std::os::unix::fs::PermissionsExt;
-    let Some(place) = Place::new() else { return };
-    let program = place.file("linked");
-    if std::os::unix::fs::chown(&program, Some(65_534), None).is_err() {
-        standins::skipped("only root can give a file to another user");
-        return;
-    }
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let mut shell = place.watch(&["--json"]);
-    shell.args(["sh", "-c", &format!("{} {}; true", program.display(), place.data().display())]);
-    let seen = Seen::of(shell);
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
-    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
-}
-
-#[test]
-fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
-    let Some(place) = Place::new() else { return };
-    let hidden = "mount -t tmpfs none /dev/shm";
-    if !Command::new("unshare").args(["-rm", "sh", "-c", hidden]).output().is_ok_and(|out| out.status.success()) {
-        standins::skipped("needs unshare and permission to mount");
-        return;
-    }
-    let program = place.file("linked");
-    let mut command = place.watch(&["--json"]);
-    let script = format!("{hidden}; {} {} read 3; true", program.display(), place.data().display());
-    command.args(["unshare", "-rm", "sh", "-c", &script]);
-    let seen = Seen::of(command);
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with other mounts)"]));
-    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
-}
-
-#[test]
-fn a_program_whose_path_is_not_utf_8_is_recorded_and_not_named() {
-    use std::os::unix::ffi::OsStrExt;
-    let Some(place) = Place::new() else { return };
-    let program = place.folder.path().join(std::ffi::OsStr::from_bytes(b"a\xff"));
-    std::fs::copy(place.file("linked"), &program).unwrap();
-    let mut command = place.watch(&["--json"]);
-    command.arg(program).arg(place.data()).args(["read", "2", "sleep", "600"]);
-    let seen = Seen::of(command);
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([]));
 }
 
 #[test]
