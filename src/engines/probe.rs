@@ -28,6 +28,8 @@ const SIZES: [(&str, u32); 12] = [
 /// For the ranges of these parameters, the library initialises itself and CUDA, which takes 0.67 s on an H200 (seen
 /// in 1.15.1).
 const RANGES_OPEN_CUDA: [&str; 2] = ["max_device_cache_size_kb", "max_device_pinned_mem_size_kb"];
+/// The library has no range for this parameter and refuses the question with 5022 (seen in 1.15.1 and 1.20.0).
+const WITHOUT_RANGE: &str = "profile_stats";
 /// Switches and their numbers (`CUFileBoolConfigParameter_t`).
 const FLAGS: [(&str, u32); 13] = [
     ("use_poll_mode", 0),
@@ -147,7 +149,7 @@ fn describe(library: &Library, open: bool, early: &mut dyn FnMut(&Value)) -> Val
     out.insert("version".to_owned(), json!(version));
     let ranges: Map<String, Value> = SIZES
         .iter()
-        .filter(|(name, _)| open || !RANGES_OPEN_CUDA.contains(name))
+        .filter(|(name, _)| *name != WITHOUT_RANGE && (open || !RANGES_OPEN_CUDA.contains(name)))
         .filter_map(|(name, number)| {
             library.size_range(*number).ok().map(|(low, high)| ((*name).to_owned(), json!([low, high])))
         })
