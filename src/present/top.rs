@@ -134,7 +134,8 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
         number("page cache"),
         number("CPU"),
     ];
-    let note = "Inferred from open files and mappings; only 'gds-top watch' can prove a route.".to_owned();
+    let note =
+        "Inferred from open files, mappings, settings and logs; only 'gds-top watch' can prove a route.".to_owned();
     let mut tables = Vec::new();
     if !processes.is_empty() {
         tables.push(Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() });
