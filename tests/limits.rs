@@ -115,7 +115,10 @@ fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
                 "--yes",
             ]),
         ),
-        ("bench-kv", of(&["bench-kv", "ucm", &at(""), "--target", "host", "--tokens", "300", "--yes"])),
+        (
+            "bench-kv",
+            of(&["bench-kv", "ucm", &at(""), "--target", "host", "--tokens", "300", "--repeat", "1", "--yes"]),
+        ),
         ("learn --export", of(&["learn", "--export", &at("l.html")])),
         ("fix --list", of(&["fix", "--list"])),
         ("replay", of(&["replay", "--headless", &recording])),
