@@ -5,7 +5,7 @@ use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
 use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, built_in, nvme_subsystems};
+use crate::machine::{NVME_MULTIPATH, NvmeMultipath, Root, built_in, nvme_multipath, nvme_subsystems};
 
 const WORD: &str = "nvme_core.multipath=N";
 const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA). Do not disable multipath if disks have several paths: each path then becomes a disk.";
@@ -15,11 +15,16 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     let subsystems = nvme_subsystems(root);
     let shared = subsystems.iter().find(|(_, controllers)| controllers.len() > 1);
     let plan = FixPlan {
-        verify: "after the reboot /sys/module/nvme_core/parameters/multipath is N, and gds-top check: nvme-multipath"
-            .to_owned(),
-        obstacle: shared.map(|(name, controllers)| {
-            format!("{name} has several controllers ({}), so multipath is in use", controllers.join(", "))
-        }),
+        verify: format!("after the reboot {NVME_MULTIPATH} is N, and gds-top check: nvme-multipath"),
+        obstacle: match shared {
+            _ if nvme_multipath(root) == NvmeMultipath::Forced => {
+                Some("this kernel has no parameter nvme_core.multipath, as in RHEL 10: multipath stays on".to_owned())
+            }
+            Some((name, controllers)) => {
+                Some(format!("{name} has several controllers ({}), so multipath is in use", controllers.join(", ")))
+            }
+            None => None,
+        },
         ..empty(FixId::NvmeMultipathOff, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     let built_in = built_in(root, "nvme_core", "CONFIG_NVME_CORE");

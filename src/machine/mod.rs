@@ -70,7 +70,9 @@ pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded};
-pub use nvme::{NVME_SUBSYSTEMS, nvme_subsystems};
+pub use nvme::{
+    NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, nvme_hidden_path, nvme_multipath, nvme_subsystems,
+};
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};

@@ -1,6 +1,7 @@
 //! NVMe subsystems. A subsystem is a disk or an array of disks with its controllers.
 
 use super::root::Root;
+use super::unread::Unread;
 
 /// The folder in which the kernel lists the subsystems.
 pub const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
@@ -17,4 +18,49 @@ pub fn nvme_subsystems(root: &Root) -> Vec<(String, Vec<String>)> {
         Some((name, entries.into_iter().filter(is_controller).collect()))
     };
     root.entries(NVME_SUBSYSTEMS).unwrap_or_default().into_iter().filter_map(of).collect()
+}
+
+/// The parameter that shows whether the NVMe driver combines the paths of a disk.
+pub const NVME_MULTIPATH: &str = "/sys/module/nvme_core/parameters/multipath";
+
+/// A parameter of the NVMe driver that exists only with native multipath (CONFIG_NVME_MULTIPATH).
+pub const NVME_IOPOLICY: &str = "/sys/module/nvme_core/parameters/iopolicy";
+
+/// Whether the NVMe driver combines the paths of a disk (native multipath).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NvmeMultipath {
+    /// It is on, and the parameter can disable it.
+    On,
+    /// The parameter disables it. The text is its value.
+    Off(String),
+    /// It is on, and no parameter can disable it. Red Hat removed the parameter in RHEL 10 (RHEL-78133).
+    Forced,
+    /// The kernel was built without it.
+    Absent(Unread),
+    /// It could not be read.
+    Unread(Unread),
+}
+
+/// Reads whether native multipath is on.
+#[must_use]
+pub fn nvme_multipath(root: &Root) -> NvmeMultipath {
+    match root.read_text(NVME_MULTIPATH) {
+        Ok(text) if text.trim() == "Y" => NvmeMultipath::On,
+        Ok(text) => NvmeMultipath::Off(text.trim().to_owned()),
+        Err(why) if why.is_missing() && root.exists(NVME_IOPOLICY) => NvmeMultipath::Forced,
+        // Without sysfs, a missing file proves nothing.
+        Err(why) if why.is_missing() && root.exists("/sys/module") => NvmeMultipath::Absent(why),
+        Err(why) => NvmeMultipath::Unread(why),
+    }
+}
+
+/// The hidden path of a disk that is a multipath device: `nvme1c1n1` for `nvme1n1`. A disk with a single port has none
+/// if the kernel does not force such a device (multipath_always_on).
+#[must_use]
+pub fn nvme_hidden_path(root: &Root, disk: &str) -> Option<String> {
+    let (subsystem, namespace) = disk.strip_prefix("nvme")?.split_once('n')?;
+    root.entries("/sys/block").ok()?.into_iter().find(|name| {
+        let rest = name.strip_prefix("nvme").and_then(|rest| rest.strip_prefix(subsystem)?.strip_prefix('c'));
+        rest.and_then(|rest| rest.split_once('n')).is_some_and(|(_, other)| other == namespace)
+    })
 }

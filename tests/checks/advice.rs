@@ -61,6 +61,11 @@ fn a_route_that_this_machine_cannot_have_is_not_advised() {
     assert!(advice.starts_with("Keep multipath on"), "{advice}");
     let advice = paths.finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
     assert!(!advice.contains("P2PDMA"), "{advice}");
+    let forced = check("rhel-10-multipath-device").finding("nvme-multipath").unwrap().clone();
+    assert!(forced.summary.starts_with("nvme0n1 is a multipath device") && forced.fix.is_none(), "{forced:?}");
+    assert!(forced.evidence.iter().any(|e| e.source == "/sys/block/nvme0c1n1"), "{forced:?}");
+    let single = check("rhel-10-disk-with-one-port").finding("nvme-multipath").unwrap().clone();
+    assert_eq!((single.status, single.summary.as_str()), (Status::Pass, "nvme0n1 is not a multipath device"));
     let amazon = check("amazon-t4").finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
     assert!(amazon.contains("Amazon Linux 2023"), "{amazon}");
 }

@@ -12,7 +12,7 @@ use crate::checks::matrix::{self, Storage};
 use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, NvmeMultipath, PathFacts};
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -172,13 +172,16 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
 }
 
-/// Whether NVMe multipath combines several controllers of the disk, which P2PDMA does not support.
+/// Whether the disk is a multipath device that must or cannot be changed, which P2PDMA does not support.
 fn has_several_paths(ctx: &Context<'_>, subject: &Subject) -> bool {
-    let is_on = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").is_ok_and(|text| text.trim() == "Y");
+    let state = machine::nvme_multipath(ctx.root);
+    let is_on = matches!(state, NvmeMultipath::On | NvmeMultipath::Forced);
     let disks = subject.facts.as_ref().map(machine::disks).unwrap_or_default();
     let ours: Vec<String> = disks.iter().filter_map(|disk| machine::nvme_controller(&disk.name)).collect();
     let shares = |(_, paths): (String, Vec<String>)| paths.len() > 1 && paths.iter().any(|path| ours.contains(path));
-    is_on && machine::nvme_subsystems(ctx.root).into_iter().any(shares)
+    let is_device = disks.iter().any(|disk| machine::nvme_hidden_path(ctx.root, &disk.name).is_some());
+    (state == NvmeMultipath::Forced && is_device)
+        || (is_on && machine::nvme_subsystems(ctx.root).into_iter().any(shares))
 }
 
 /// Whether some path and GPU can use P2PDMA, independent of the current configuration.

@@ -5,7 +5,7 @@ use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, BlockDevice, BlockKind, NVME_SUBSYSTEMS, Unread};
+use crate::machine::{self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -146,31 +146,36 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
 
 fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
     const ID: CheckId = CheckId::NvmeMultipath;
-    const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
     let controllers: Vec<String> = names.iter().filter_map(|name| machine::nvme_controller(name)).collect();
     let is_ours = |one: &String| controllers.contains(one);
     let in_use =
         machine::nvme_subsystems(ctx.root).into_iter().find(|(_, paths)| paths.len() > 1 && paths.iter().any(is_ours));
-    match (ctx.root.read_text(PATH), in_use) {
-        (Ok(text), Some((name, paths))) if text.trim() == "Y" => {
-            Judged::lack(ID, format!("this disk has {} paths, and P2PDMA does not pass through NVMe multipath", paths.len()))
-                .found(PATH, "Y")
+    let state = machine::nvme_multipath(ctx.root);
+    match (&state, in_use) {
+        (NvmeMultipath::On | NvmeMultipath::Forced, Some((name, paths))) => {
+            let judged = Judged::lack(
+                ID,
+                format!("this disk has {} paths, and P2PDMA does not pass through NVMe multipath", paths.len()),
+            );
+            match state {
+                NvmeMultipath::Forced => judged.found(NVME_IOPOLICY, "exists").found(NVME_MULTIPATH, "does not exist"),
+                _ => judged.found(NVME_MULTIPATH, "Y"),
+            }
                 .found(format!("{NVME_SUBSYSTEMS}/{name}"), paths.join(" "))
                 .never(&[Route::P2pdma])
                 .advice("Keep multipath on, because the disk is reached by several controllers. Read from a disk with one path, or by nvidia-fs.")
         }
-        (read, _) => one_path(ctx, read),
+        _ => one_path(ctx, names, state),
     }
 }
 
 /// Multipath for a disk with a single controller.
-fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
+fn one_path(ctx: &Context<'_>, names: &[&str], state: NvmeMultipath) -> Judged {
     const ID: CheckId = CheckId::NvmeMultipath;
-    const PATH: &str = "/sys/module/nvme_core/parameters/multipath";
-    match read {
-        Ok(text) if text.trim() == "Y" => {
+    match state {
+        NvmeMultipath::On => {
             let judged = Judged::lack(ID, "NVMe native multipath is on, which P2PDMA does not support")
-                .found(PATH, "Y")
+                .found(NVME_MULTIPATH, "Y")
                 .missing(Cost::Reboot, &[Route::P2pdma]);
             let paths = machine::nvme_subsystems(ctx.root).into_iter().take(8);
             let judged = paths.fold(judged, |judged, (name, controllers)| {
@@ -178,15 +183,48 @@ fn one_path(ctx: &Context<'_>, read: Result<String, Unread>) -> Judged {
             });
             multipath_advice(ctx, judged)
         }
-        Ok(text) => Judged::pass(ID, "NVMe native multipath is off").found(PATH, text.trim()),
-        // Without sysfs, a missing file is no evidence.
-        Err(why) if why.is_missing() && ctx.root.exists("/sys/module") => {
-            Judged::pass(ID, "the kernel has no NVMe native multipath").unread(PATH, &why)
+        NvmeMultipath::Off(value) => Judged::pass(ID, "NVMe native multipath is off").found(NVME_MULTIPATH, value),
+        NvmeMultipath::Forced => forced(ctx, names),
+        NvmeMultipath::Absent(why) => {
+            Judged::pass(ID, "the kernel has no NVMe native multipath").unread(NVME_MULTIPATH, &why)
         }
-        Err(why) => {
-            Judged::na(ID, "the state of NVMe multipath could not be read").unread(PATH, &why).unknown(&[Route::P2pdma])
-        }
+        NvmeMultipath::Unread(why) => Judged::na(ID, "the state of NVMe multipath could not be read")
+            .unread(NVME_MULTIPATH, &why)
+            .unknown(&[Route::P2pdma]),
     }
+}
+
+/// Multipath that no parameter can disable. It creates a multipath device only for disks with several ports, unless
+/// multipath_always_on is set.
+fn forced(ctx: &Context<'_>, names: &[&str]) -> Judged {
+    const ID: CheckId = CheckId::NvmeMultipath;
+    const ALWAYS: &str = "/sys/module/nvme_core/parameters/multipath_always_on";
+    let hidden = names.iter().find_map(|name| Some((name, machine::nvme_hidden_path(ctx.root, name)?)));
+    let always = ctx.root.read_text(ALWAYS).is_ok_and(|text| text.trim() == "Y");
+    let judged = match (hidden, ctx.root.entries("/sys/block")) {
+        (Some((name, path)), _) => {
+            let judged = Judged::lack(
+                ID,
+                format!("{name} is a multipath device, which P2PDMA does not support and this kernel cannot disable"),
+            )
+            .found(format!("/sys/block/{path}"), "exists");
+            if always {
+                judged
+                    .missing(Cost::Reboot, &[Route::P2pdma])
+                    .found(ALWAYS, "Y")
+                    .advice("Boot without nvme_core.multipath_always_on. Then only disks with several ports are multipath devices.")
+            } else {
+                judged.never(&[Route::P2pdma]).advice(
+                    "Read by nvidia-fs, or from a disk with a single port. multipath=N has no effect: this kernel lacks the parameter, as RHEL 10 does.",
+                )
+            }
+        }
+        (None, Ok(_)) => Judged::pass(ID, format!("{} is not a multipath device", names.join(" "))),
+        (None, Err(why)) => Judged::na(ID, "it is not visible whether the disk is a multipath device")
+            .unread("/sys/block", &why)
+            .unknown(&[Route::P2pdma]),
+    };
+    judged.found(NVME_MULTIPATH, "does not exist").found(NVME_IOPOLICY, "exists")
 }
 
 /// How to switch multipath off: with a module option, or with a kernel argument if the module is built in.
