@@ -384,7 +384,21 @@ fn debian(
 pub(super) fn without_precompiled(root: &Root, family: Family) -> Vec<Change> {
     let branch = nvidia_driver(root).as_deref().and_then(branch_of).map(|(branch, _)| branch);
     match precompiled_driver(root).filter(|_| family == Family::RedHat) {
-        Some(_) => red_hat(root, Flavour::Open, branch, true).0,
+        Some(_) => {
+            let mut changes = vec![run(&install(
+                root,
+                family,
+                &distribution::headers(root, family, &kernel_release(root).unwrap_or_default()),
+            ))];
+            changes.extend(red_hat(root, Flavour::Open, branch, true).0);
+            // A stream that is enabled already does not replace the installed modules (Driver Installation Guide,
+            // switching between driver module flavors).
+            changes.push(run(&format!(
+                "sudo {} install -y --allowerasing kmod-nvidia-open-dkms",
+                distribution::dnf(root)
+            )));
+            changes
+        }
         None => Vec::new(),
     }
 }

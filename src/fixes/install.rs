@@ -6,14 +6,22 @@ use super::parts::{Family, empty, run};
 use super::toolkit::{toolkit, toolkit_with_p2pdma};
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
-use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
-use crate::machine::{Root, container, cufile_wheel, dkms_rows, modules_disabled, nvidia_fs_loaded};
+use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
+use crate::machine::{
+    Root, container, cufile_wheel, dkms_rows, modules_disabled, nvidia_fs_known, nvidia_fs_loaded, precompiled_driver,
+};
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
+    // The meta package accepts older versions of nvidia-fs, so only the package of the module updates it.
+    let has_library = report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass);
+    let is_too_old = |f: &Finding| {
+        f.fix == Some(FixId::NvfsInstall) && !matches!(f.id, CheckId::NvfsLoaded | CheckId::NvfsSecureboot)
+    };
+    let is_update = has_library && nvidia_fs_known(root) && report.findings.iter().any(is_too_old);
     // nvidia-fs depends on the kernel and the driver only, and works with drivers of CUDA 12.
-    let package = if cuda.is_nvidia_fs_only {
+    let package = if cuda.is_nvidia_fs_only || is_update {
         "nvidia-fs-dkms".to_owned()
     } else {
         format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" })
@@ -28,10 +36,17 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let precompiled = driver::without_precompiled(root, family);
     let is_precompiled = !precompiled.is_empty();
     changes.extend(precompiled);
+    if is_update && family == Family::Debian {
+        changes.push(run("sudo apt-get update"));
+    }
     changes.push(run(&install(root, family, &package)));
     changes.extend(distribution::unsupported_modules(root));
     let kernel = crate::machine::kernel_release(root);
-    changes.extend(built_again(kernel.as_deref()));
+    // DKMS builds an nvidia-fs that was installed before the source of the driver only on request.
+    match kernel.as_deref().filter(|_| is_precompiled && is_update) {
+        Some(kernel) => changes.push(by_dkms(kernel, &format!("dkms autoinstall -k {kernel}"))),
+        None => changes.extend(built_again(kernel.as_deref())),
+    }
     // NVIDIA's package for Debian and Ubuntu has such a file. That of others may lack it.
     changes.extend(load_at_boot(root).filter(|_| family != Family::Debian));
     // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
@@ -81,10 +96,14 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         ),
         changes,
         verify: "gds-top check: nvfs-loaded, nvfs-version and nvfs-devnodes".to_owned(),
-        undo: format!(
-            "'{}' removes {package} and keeps its dependencies; the module stays loaded until the next boot",
-            remove(root, family, &package)
-        ),
+        undo: if is_update {
+            format!("install the earlier version of {package} again")
+        } else {
+            format!(
+                "'{}' removes {package} and keeps its dependencies; the module stays loaded until the next boot",
+                remove(root, family, &package)
+            )
+        },
         obstacle,
         ..empty(FixId::NvfsInstall, needs, FixRisk::Medium, policy)
     }
@@ -190,13 +209,8 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
-    if too_old {
-        changes.push(run(&install(root, family, &format!("nvidia-gds-{}", toolkit(root, family).suffix))));
-        changes.push(by_dkms(k, "dkms autoinstall"));
-    } else {
-        changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
-        changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
-    }
+    changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
+    changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
     // The module is loaded and may have crashed, so a reboot is needed to replace it.
     let needs = if other_driver { Needs::Reboot } else { Needs::Root };
     changes.extend(load_at_boot(root));
@@ -209,8 +223,11 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
             "dkms status lists no nvidia-fs, so there is no version to build; run gds-top fix nvfs-install".to_owned(),
         ),
         _ if too_old => Some(format!(
-            "nvidia-fs {v} cannot read the symbol versions of the driver's .ko.zst modules: use 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers"
+            "nvidia-fs {v} cannot read the symbol versions of the driver's .ko.zst modules, and 2.29 can: run gds-top fix nvfs-install"
         )),
+        _ if precompiled_driver(root).is_some() => {
+            Some("the driver is precompiled, and DKMS needs its source: run gds-top fix nvfs-install".to_owned())
+        }
         _ => None,
     };
     FixPlan {

@@ -109,7 +109,7 @@ fn cases() -> Vec<Case> {
                 "cause 4: because the driver is a .ko.zst",
                 "nvidia_fs: no symbol version for nvidia_p2p_get_pages\n",
                 "nvfs-build-inputs",
-                "nvfs-dkms",
+                "nvfs-install",
                 ".ko.zst",
             )
         },

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, refusal};
-use crate::core::{CheckId, FindingFact, Route};
+use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -72,7 +72,8 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
             .found("modinfo nvidia", file)
             .fact(FindingFact::ZstdModules)
             .missing(Cost::Root, NVFS)
-            .advice("Build nvidia-fs 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers.")
+            .fix(FixId::NvfsInstall)
+            .advice(built_by_ubuntu(ctx, &release))
     } else if sources.len() > 1 && mixed {
         Judged::lack(ID, format!("nvidia-fs was built with an outdated driver source; {} are installed", sources.len()))
             .found("/usr/src", sources.join(" "))
@@ -82,4 +83,16 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
         return None;
     };
     Some(judged)
+}
+
+/// A later nvidia-fs, or the built module of Ubuntu's kernels for NVIDIA.
+fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Advice {
+    let advice = Advice::from("Install nvidia-fs 2.29 or later");
+    if machine::packages::id(ctx.root) != "ubuntu" || !release.contains("-nvidia") {
+        return advice.text(". Building this version again has no effect.");
+    }
+    advice
+        .text(", or the module that Ubuntu built for this kernel: ")
+        .command(format!("sudo apt-get install linux-modules-nvidia-fs-{release}"))
+        .text(". Building this version again has no effect.")
 }

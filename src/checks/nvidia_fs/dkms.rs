@@ -37,9 +37,18 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         .kernel()
         .and_then(oldest_for)
         .filter(|(oldest, _)| machine::version_numbers(&first.version) < oldest.to_vec() && !unused);
+    // The precompiled streams of RHEL have no source, and DKMS needs it.
+    let precompiled = machine::precompiled_driver(ctx.root);
     let lacking = |summary: String, version: &str| {
         if unused {
             Judged::info(ID, summary)
+        } else if let Some(file) = &precompiled {
+            Judged::lack(ID, format!("DKMS cannot build nvidia-fs {version}: the driver is precompiled, without source"))
+                .missing(Cost::Install, NVFS)
+                .explaining()
+                .found("modinfo nvidia", file.clone())
+                .fix(FixId::NvfsInstall)
+                .advice("Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), then build nvidia-fs. P2PDMA builds no module.")
         } else if let Some((oldest, kernel)) = needed {
             let oldest = oldest.map(|n| n.to_string()).join(".");
             Judged::lack(ID, format!("nvidia-fs {version} does not build on Linux {kernel} and later"))
@@ -75,7 +84,12 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
         // A build fails for other reasons only after it was started.
         let unbuilt = rows.iter().find(|row| !row.is_installed_for(&release)).unwrap_or(first);
         if let Some(failed) = build_log::failed(ctx, "nvidia-fs", &unbuilt.version) {
-            if judged.finding.fix.is_none() && has_inputs && needed.is_none() && installed.is_none() {
+            if judged.finding.fix.is_none()
+                && has_inputs
+                && needed.is_none()
+                && installed.is_none()
+                && precompiled.is_none()
+            {
                 judged.finding.summary = format!("DKMS cannot build nvidia-fs {}: {}", unbuilt.version, failed.why);
                 judged = if failed.needs_update {
                     judged.fix(FixId::NvfsInstall).advice(failed.advice)

@@ -113,8 +113,13 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
     }
     // A package that DKMS knows is installed. Its check names what is left to do.
     let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
-    if is_known && earlier.iter().any(|j| j.id == CheckId::NvfsDkms && j.stops(Route::Nvfs)) {
+    let stops = |id: CheckId| earlier.iter().any(|j| j.id == id && j.stops(Route::Nvfs));
+    let is_unbuilt = is_known && stops(CheckId::NvfsDkms);
+    if is_unbuilt {
         judged.finding.summary = "nvidia-fs is installed, but not built for this kernel".to_owned();
+    }
+    // The fix of the build also loads the module.
+    if is_unbuilt || stops(CheckId::NvfsBuildInputs) {
         judged.advice = None;
         judged.finding.fix = None;
     }

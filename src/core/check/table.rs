@@ -218,11 +218,11 @@ checks! {
         why "With Secure Boot the kernel loads only modules whose signing key is enrolled."
         look "mokutil --sb-state; modinfo -F signer nvidia_fs" todo ""
         causes ["DKMS built the module, and its signing key was never enrolled."];
-    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms] (default)
+    NvfsBuildInputs = "nvfs-build-inputs", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsDkms, NvfsInstall] (default)
         examines "headers and symbol versions for the build of nvidia-fs"
         why "A build without the driver's symbol versions succeeds, and the module then fails to load."
         look "ls /lib/modules/$(uname -r)/build /usr/src/nvidia-*" todo ""
-        causes ["The headers of a new kernel are not installed.", "The sources of several drivers are installed."];
+        causes ["The headers of a new kernel are not installed.", "nvidia-fs before 2.29 cannot read a .ko.zst.", "The sources of several drivers are installed."];
     NvfsDkms = "nvfs-dkms", NvidiaFs, Machine, Module, &[Route::Nvfs, Route::Compat], [NvfsDkms, NvfsInstall] (default)
         examines "the DKMS build of nvidia-fs for the running kernel"
         why "A module for another kernel does not load. One for another driver can crash at the first read."
