@@ -277,6 +277,10 @@ fn of_unknown_packages(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
         if !blocks || !fix.is_some_and(installs) {
             return judged;
         }
+        // The advice for the legacy drivers of Arch Linux has its packages.
+        if fix == Some(FixId::NvidiaDriverProprietary) && packages::is_arch(ctx.root) {
+            return judged.by_hand();
+        }
         let advice = judged.advice.clone().unwrap_or_default();
         let guide = format!(" The packages of {name} are not known here: follow {GUIDE}.");
         judged.by_hand().advice(advice.text(guide))

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 /// The plan that moves a model to a disk with a direct route.
 pub(super) fn move_model(report: &Report) -> FixPlan {
     FixPlan {
-        why: "The direct routes read from ext4 (data=ordered) and xfs on NVMe. Reads of this file system pass through host memory, and no setting of the \
-              host changes that. A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk."
+        why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
+              place pass through host memory, and no setting of the host changes that. A new file system (mkfs.xfs) destroys the content of the disk, so you \
+              choose the disk, and copy its data first."
             .to_owned(),
         changes: vec![
             run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),

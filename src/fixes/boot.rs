@@ -13,7 +13,7 @@ pub(super) fn iommu(root: &Root) -> FixPlan {
     let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
-            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it. The argument {word} is added {}. On Grace the IOMMU must be on and translate.",
+            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it. The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
             place(root)
         ),
         verify: "/proc/cmdline has the argument; gds-top check: iommu-state".to_owned(),
@@ -90,12 +90,22 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
     FixPlan {
         obstacle,
         why: format!(
-            "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges can make NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}. In a shell, quote it because of the semicolons.",
-            place(root)
+            "Change the BIOS setting 'ACS' if possible. Otherwise boot with {word}, only for the bridges between GPU and disk: ACS disabled on all bridges can make NVMe disks fall off the bus, and removes the isolation of devices. The argument is added {}.{}",
+            place(root),
+            if word.contains(';') { quoting(&word) } else { String::new() }
         ),
-        verify: "/proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs".to_owned(),
+        verify: "/proc/cmdline has all bridges, /proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs"
+            .to_owned(),
         ..with_word(root, &word, empty(FixId::AcsRedirect, Needs::Reboot, FixRisk::High, FixPolicy::Never))
     }
+}
+
+/// A sentence about an argument with semicolons, which end a command in the scripts of GRUB (GRUB manual, shell-like
+/// scripting). It starts with a space. The shell that reads /etc/default/grub removes the backslashes.
+fn quoting(word: &str) -> String {
+    format!(
+        " GRUB and shells end a command at a semicolon, so quotes must reach the boot entry: GRUB_CMDLINE_LINUX_DEFAULT=\"… \\\"{word}\\\"\". With other tools, put the argument in quotes too."
+    )
 }
 
 /// The plan for the mount option data=ordered.

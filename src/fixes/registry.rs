@@ -3,8 +3,9 @@
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::Root;
 use crate::machine::modprobe::{COMMAND_LINE, in_force};
-use crate::machine::{PciGpu, Root, pci_gpus};
+use crate::machine::registry::has_ampere_or_ada;
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -29,17 +30,6 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         obstacle,
         ..empty(FixId::P2pdmaRegistryKeys, Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
-}
-
-/// Whether a GPU of this machine is an Ampere or Ada GPU. NVML lists GPUs only with a loaded driver, so the others are
-/// recognised by their PCI device id.
-fn has_ampere_or_ada(root: &Root) -> bool {
-    let listed = &root.nvml().gpus;
-    let capable =
-        |gpu: &crate::machine::NvmlGpu| gpu.compute_capability.as_deref().is_some_and(|c| c.starts_with("8."));
-    let is_unlisted = |gpu: &PciGpu| !gpu.is_lent() && listed.iter().all(|known| known.pci_bus_id != gpu.address);
-    listed.iter().any(capable)
-        || pci_gpus(root).unwrap_or_default().iter().any(|gpu| is_unlisted(gpu) && gpu.is_ampere_or_ada())
 }
 
 /// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so the keys

@@ -44,6 +44,13 @@ fn named_family(root: &Root) -> Option<Family> {
     }
 }
 
+/// Whether the packages are those of Arch Linux or a relative.
+#[must_use]
+pub fn is_arch(root: &Root) -> bool {
+    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| os_release(root, key));
+    named.into_iter().any(|words| words.split_whitespace().any(|word| word == "arch"))
+}
+
 /// `ID` in `/etc/os-release`.
 #[must_use]
 pub fn id(root: &Root) -> String {

@@ -1,6 +1,6 @@
 //! Registry keys with which the NVIDIA driver was loaded, for all GPUs or for one GPU by its address.
 
-use super::pci::pci_gpus;
+use super::pci::{PciGpu, pci_gpus};
 use super::root::Root;
 
 /// The file that lists the parameters of the loaded driver.
@@ -56,6 +56,17 @@ pub fn all_have(root: &Root, params: &str, name: &str, wanted: u64) -> bool {
         }
         _ => number(params, name, None) == Some(wanted),
     }
+}
+
+/// Whether a GPU of this machine is an Ampere or Ada GPU. NVML lists GPUs only with a loaded driver, so the others are
+/// recognised by their PCI device id.
+#[must_use]
+pub fn has_ampere_or_ada(root: &Root) -> bool {
+    let listed = &root.nvml().gpus;
+    let capable = |gpu: &super::nvml::NvmlGpu| gpu.compute_capability.as_deref().is_some_and(|c| c.starts_with("8."));
+    let is_unlisted = |gpu: &PciGpu| !gpu.is_lent() && listed.iter().all(|known| known.pci_bus_id != gpu.address);
+    listed.iter().any(capable)
+        || pci_gpus(root).unwrap_or_default().iter().any(|gpu| is_unlisted(gpu) && gpu.is_ampere_or_ada())
 }
 
 /// The lines with registry keys, as evidence.

@@ -345,6 +345,35 @@ fn the_rejected_module_is_the_one_that_is_signed() {
 }
 
 #[test]
+fn bridges_are_quoted_for_grub_and_keys_of_ampere_are_named() {
+    // GRUB ends a command at an unquoted semicolon.
+    let grub = put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"\"\n");
+    let plan = plan_of("acs", &[grub], "acs-redirect");
+    let quoted = r#"GRUB_CMDLINE_LINUX_DEFAULT="… \"pci=disable_acs_redir=0000:b2:00.0;0000:b2:04.0\"""#;
+    assert!(plan.why.contains(quoted), "{}", plan.why);
+    assert!(plan.verify.starts_with("/proc/cmdline has all bridges"), "{}", plan.verify);
+    let keys = |of: &str| format!("options nvidia NVreg_RegistryDwords=\"{of}\"\n");
+    for (now, wanted) in [("OverrideMaxPerf=0x1", true), ("ForceP2P=0x11", true), ("ForceP2P=0", false)] {
+        let folder = build(
+            "p2pdma-two-steps",
+            &[
+                put("files/etc/modprobe.d/a.conf", keys("RMForceStaticBar1=1;RmForceDisableIomapWC=1")),
+                put("files/etc/modprobe.d/b.conf", keys(now)),
+                put("files/sys/bus/pci/devices/0000:be:00.0/device", "0x20b5\n"),
+                crate::machine::set("nvml.json", "/gpus/0/compute_capability", serde_json::json!("8.0")),
+            ],
+        );
+        let (_, report) = look(folder.path());
+        let advice = report.finding("gpu-static-bar1").unwrap().advice.clone().unwrap();
+        assert_eq!(
+            advice.contains(";ForceP2P=0 to NVreg_RegistryDwords in /etc/modprobe.d/b.conf"),
+            wanted,
+            "{advice}"
+        );
+    }
+}
+
+#[test]
 fn an_unreadable_configuration_is_made_readable_as_its_check_advises() {
     let folder = build("unreadable-cufile-json", &[]);
     let (root, report) = look(folder.path());

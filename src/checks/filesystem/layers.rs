@@ -72,6 +72,7 @@ pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
         Judged::lack(CheckId::DmLvm, format!("{} is {what}: no direct route", device.name))
             .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
             .never(DIRECT)
+            .fix(FixId::MoveModel)
             .advice("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."),
     )
 }

@@ -167,7 +167,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
             .found("NVML", refused.or(other).unwrap_or_default())
             .found("modinfo nvidia", loaded.clone())
             .missing(Cost::Install, EVERY)
-            .advice(module_of_libraries(ctx, other))
+            .advice(module_of_libraries(ctx, &loaded, other.map(str::to_owned).or_else(|| library_version(ctx))))
     } else if refused.is_some() || other.is_some() {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
@@ -190,7 +190,7 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
 }
 
 /// How to install the kernel module of the version that the libraries have.
-fn module_of_libraries(ctx: &Context<'_>, libraries: Option<&str>) -> Advice {
+fn module_of_libraries(ctx: &Context<'_>, loaded: &str, libraries: Option<String>) -> Advice {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let unbuilt =
         machine::dkms_rows(ctx.root).into_iter().find(|row| row.is_driver() && !row.is_installed_for(&release));
@@ -199,10 +199,67 @@ fn module_of_libraries(ctx: &Context<'_>, libraries: Option<&str>) -> Advice {
             let build = format!("sudo dkms install {}/{} -k {release}", row.name, row.version);
             Advice::from("Build the module of the new version: ").command(build).text(", then reboot.")
         }
-        None => Advice::from(format!(
-            "Install the kernel modules of driver {} for Linux {release}, then reboot. A reboot alone loads the old module again.",
-            libraries.unwrap_or("with the version of the libraries")
-        )),
+        None => packaged_module(ctx, &release, loaded, libraries.as_deref()).unwrap_or_else(|| {
+            Advice::from(format!(
+                "Install the kernel modules of {} for Linux {release}, then reboot. A reboot alone loads the old module again.",
+                libraries.map_or_else(|| "the libraries' version".to_owned(), |version| format!("driver {version}"))
+            ))
+        }),
+    }
+}
+
+/// The version of the driver's libraries, from their file names. `None` if there are several.
+fn library_version(ctx: &Context<'_>) -> Option<String> {
+    const FOLDERS: [&str; 4] = ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
+    let names = FOLDERS.into_iter().flat_map(|folder| ctx.root.entries(folder).unwrap_or_default());
+    let version = |name: String| name.strip_prefix("libnvidia-ml.so.").filter(|v| v.contains('.')).map(str::to_owned);
+    let mut versions: Vec<String> = names.filter_map(version).collect();
+    versions.sort();
+    versions.dedup();
+    if versions.len() == 1 { versions.pop() } else { None }
+}
+
+/// How to update modules that a distribution built, or how to go back to libraries of their version.
+fn packaged_module(ctx: &Context<'_>, release: &str, loaded: &str, libraries: Option<&str>) -> Option<Advice> {
+    const AGAIN: &str = ", then reboot. A reboot alone loads the old module again.";
+    let to = libraries.map_or_else(String::new, |version| format!(" to {version}"));
+    match machine::driver_origin(ctx.root)? {
+        machine::DriverOrigin::Suse => {
+            // The name of the package ends with the variant of the kernel.
+            let variant =
+                release.rsplit('-').next().filter(|v| v.starts_with(|c: char| c.is_ascii_alphabetic() || c == '6'));
+            let variant = variant.unwrap_or("default");
+            Some(
+                Advice::from(format!("Update the modules{to}: "))
+                    .command(format!(
+                        "sudo zypper refresh && sudo zypper update nvidia-open-driver-G06-signed-cuda-kmp-{variant}"
+                    ))
+                    .text(format!("{AGAIN} If zypper has none, use libraries of {loaded}: "))
+                    .command(format!(
+                        "sudo zypper install --oldpackage nvidia-compute-G06={loaded} nvidia-compute-utils-G06={loaded}"
+                    ))
+                    .text("."),
+            )
+        }
+        machine::DriverOrigin::Ubuntu(driver) if driver.is_prebuilt => {
+            let branch = libraries.unwrap_or(loaded).split('.').next()?.to_owned();
+            let server = if driver.is_server { "-server" } else { "" };
+            let is_open = machine::module_info(ctx.root, "nvidia").and_then(|module| module.is_open()) == Some(true);
+            let open = if is_open { "-open" } else { "" };
+            Some(
+                Advice::from(format!("Update the modules{to}: "))
+                    .command(format!(
+                        "sudo apt-get update && sudo apt-get install linux-modules-nvidia-{branch}{server}{open}-{release}"
+                    ))
+                    .text(AGAIN),
+            )
+        }
+        machine::DriverOrigin::RpmFusion => Some(
+            Advice::from(format!("Build the modules{to}: "))
+                .command(format!("sudo akmods --force --rebuild --kernels {release}"))
+                .text(AGAIN),
+        ),
+        _ => None,
     }
 }
 

@@ -134,6 +134,13 @@ pub(crate) fn taken(ctx: &Context<'_>) -> Judged {
         )),
         Some(name) => {
             let module = if name.eq_ignore_ascii_case("novacore") { "nova_core".to_owned() } else { name };
+            // The exclusion is in a file, so only the initramfs, which has an older copy, loads the module.
+            if let Some(line) = machine::excluded(ctx.root, &module) {
+                return judged(&module)
+                    .found(line.file, line.line)
+                    .fix(FixId::Initramfs)
+                    .advice(format!("Rebuild the initramfs, then reboot: the old one still loads {module}, which a file excludes."));
+            }
             judged(&module).advice(
                 Advice::run(format!("echo blacklist {module} | sudo tee /etc/modprobe.d/{module}.conf"))
                     .text(", rebuild the initramfs, then reboot. The NVIDIA driver is installed."),
@@ -172,6 +179,11 @@ pub(crate) fn install(ctx: &Context<'_>) -> String {
         Some(gpu) if gpu.architecture == Architecture::BeforeMaxwell => {
             "No driver with GPUDirect Storage supports this GPU.".to_owned()
         }
+        // Arch Linux moved this branch to its user repository (archlinux.org, "NVIDIA 590 driver drops Pascal support").
+        Some(gpu) if machine::packages::is_arch(ctx.root) => format!(
+            "Remove the driver (`sudo pacman -Rns nvidia-open-dkms nvidia-utils`), then install nvidia-{LAST_PROPRIETARY}xx-dkms and nvidia-{LAST_PROPRIETARY}xx-utils from the AUR and reboot. It is the last branch for {}.",
+            gpu.architecture.name()
+        ),
         Some(gpu) => format!(
             "Install the proprietary driver, branch {LAST_PROPRIETARY}, the last for {}. The open modules do not support this GPU.",
             gpu.architecture.name()

@@ -20,7 +20,12 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     if absent.iter().all(|key| set.value.contains(key)) {
         return None;
     }
-    let keys = absent.join(";");
+    let mut keys = absent.join(";");
+    let list = format!("RegistryDwords: \"{}\"", set.value.trim_matches('"'));
+    let force_p2p = machine::registry::number(&list, "ForceP2P", None);
+    if machine::registry::has_ampere_or_ada(ctx.root) && force_p2p != Some(0) {
+        keys.push_str(";ForceP2P=0");
+    }
     let judged = |summary: String| {
         Judged::lack(ID, summary)
             .found(&set.source, format!("{PARAMETER}={}", set.value))

@@ -244,7 +244,10 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
         return known(params.map(|params| machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
     }
     if line.starts_with("options nvme_core ") && line.contains("multipath=N") {
-        if !is_in_force(ctx, "nvme_core", "multipath", "N") {
+        // An option of a built-in module never takes effect.
+        if !is_in_force(ctx, "nvme_core", "multipath", "N")
+            || machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE").is_some()
+        {
             return driver;
         }
         let now = ctx.root.read_text("/sys/module/nvme_core/parameters/multipath").ok();

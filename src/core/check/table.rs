@@ -150,7 +150,7 @@ checks! {
         why "Direct reads need RAID 0 of NVMe disks, with MD_LEVEL in the udev record."
         look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk."
         causes ["The RAID level is not 0.", "The udev rule of md does not import MD_LEVEL."];
-    DmLvm = "dm-lvm", Files, Path, Disk, DIRECT, []
+    DmLvm = "dm-lvm", Files, Path, Disk, DIRECT, [MoveModel]
         examines "device mapper: LVM, encryption, multipath"
         why "The CPU remaps the requests, so no direct route exists."
         look "lsblk -o NAME,TYPE" todo "Put the model on a partition or disk without LVM or encryption."
