@@ -114,7 +114,10 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
             rings::count(header::OTHER_MOUNTS);
             return;
         }
-        let is_lost = is_others || rings::changed_user() || (system::has_slash(bytes) && system::elevates(path));
+        // After a change of the user, the program cannot open the shared file.
+        let is_lost = is_others
+            || system::is_of_other_user(rings::path())
+            || (system::has_slash(bytes) && system::elevates(path));
         if is_lost && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();
             let object = if is_others { IN_OTHER_SESSION } else { 0 };

@@ -6,15 +6,13 @@ use crate::layout::{
 };
 use crate::system;
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// The mapped file. It is null if nothing is recorded.
 static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 /// A page whose first word is the process id. The word is 0 in the child of a fork. It is null if the kernel does not
 /// support such pages.
 static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
-/// The effective user of the program at its start.
-static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
 
@@ -72,11 +70,6 @@ fn is_loaded(library: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// Whether this process has changed its effective user, so that a program that it starts cannot open the shared file.
-pub(crate) fn changed_user() -> bool {
-    OWNER.load(Ordering::Relaxed) != system::user()
 }
 
 /// A word of the shared file.
@@ -143,7 +136,6 @@ pub(crate) fn open() -> bool {
         // SAFETY: as above.
         unsafe { (*LIBRARY.0.get())[0] = 0 };
     }
-    OWNER.store(system::user(), Ordering::Relaxed);
     if let Some(page) = system::page_wiped_on_fork() {
         PROCESS_PAGE.store(page, Ordering::Relaxed);
     }

@@ -31,6 +31,10 @@ const AT_FDCWD: c_long = -100;
 /// The set-user-ID bit, and the set-group-ID bit together with the permission to execute.
 const SET_USER: u32 = 0o4000;
 const SET_GROUP: u32 = 0o2010;
+/// The number that the kernel shows for users and groups that a user namespace does not have.
+const NOT_MAPPED: u32 = 65_534;
+/// The inode of the user namespace in which no number is changed (`PROC_USER_INIT_INO` of linux/proc_ns.h).
+const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 /// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
@@ -122,12 +126,6 @@ pub(crate) fn process() -> u64 {
     u64::from(unsafe { getpid() }.cast_unsigned())
 }
 
-/// The effective user.
-pub(crate) fn user() -> u32 {
-    // SAFETY: geteuid has no conditions.
-    unsafe { geteuid() }
-}
-
 pub(crate) fn thread() -> u64 {
     // SAFETY: gettid has no conditions. glibc provides a function for it only since 2.30.
     (unsafe { syscall(SYS_GETTID) }).cast_unsigned()
@@ -172,10 +170,10 @@ static MAPPED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// Device and inode of an open file that belongs to the effective user or to root. `None` for files of others.
 unsafe fn own_identity(fd: c_int) -> Option<[u64; 2]> {
     let mut room = [0_u64; 32];
-    // SAFETY: the call writes at most 144 bytes.
-    let answer = unsafe { syscall(SYS_FSTAT, fd, room.as_mut_ptr()) };
+    // SAFETY: the call writes at most 144 bytes, and geteuid has no conditions.
+    let (answer, user) = unsafe { (syscall(SYS_FSTAT, fd, room.as_mut_ptr()), geteuid()) };
     let owner = room.get(STAT_OWNER / 2).map_or(0, |word| (word >> (32 * (STAT_OWNER % 2))) as u32);
-    let is_own = answer == 0 && (owner == 0 || owner == user());
+    let is_own = answer == 0 && (owner == 0 || owner == user);
     // stat begins with st_dev and st_ino on both architectures.
     if is_own { Some([*room.first()?, *room.get(1)?]) } else { None }
 }
@@ -246,9 +244,13 @@ pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
 
 /// The inode of the pid namespace of this process. It is 0 if it is unknown.
 pub(crate) fn pid_namespace() -> u64 {
+    namespace(c"/proc/self/ns/pid")
+}
+
+fn namespace(path: &core::ffi::CStr) -> u64 {
     let mut room = [0; 64];
-    // SAFETY: the argument is a C string literal.
-    let length = unsafe { link_target(c"/proc/self/ns/pid".as_ptr(), &mut room) };
+    // SAFETY: the argument is a C string.
+    let length = unsafe { link_target(path.as_ptr(), &mut room) };
     // The link has the form `pid:[4026531836]`.
     let digits = room.iter().take(length).filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
@@ -270,17 +272,34 @@ pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
     (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
 }
 
+/// The mode, the owner and the group of a file, or `None` if it does not exist.
+///
+/// # Safety
+/// `path` must be a C string.
+unsafe fn rights(path: *const c_char) -> Option<[u32; 3]> {
+    let mut room = [0_u64; 32];
+    // SAFETY: the path is a C string. The call writes at most 144 bytes.
+    let answer = unsafe { syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) };
+    let half = |at: usize| room.get(at / 2).map_or(0, |word| (word >> (32 * (at % 2))) as u32);
+    (answer == 0).then(|| [half(STAT_MODE), half(STAT_OWNER), half(STAT_OWNER + 1)])
+}
+
 /// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.
 ///
 /// # Safety
 /// `path` must be a C string.
 pub(crate) unsafe fn exists(path: *const c_char) -> bool {
-    let mut room = [0_u64; 32];
-    // SAFETY: the path is a C string. The call writes at most 144 bytes.
-    unsafe {
-        let name = core::ffi::CStr::from_ptr(path).to_bytes();
-        !has_slash(name) || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
-    }
+    // SAFETY: the path is a C string.
+    unsafe { !has_slash(core::ffi::CStr::from_ptr(path).to_bytes()) || rights(path).is_some() }
+}
+
+/// Whether a file belongs to another user than the effective one. In a user namespace both have other numbers.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn is_of_other_user(path: *const c_char) -> bool {
+    // SAFETY: the path is a C string, and the function has no conditions.
+    unsafe { rights(path).is_some_and(|[_, owner, _]| owner != geteuid()) }
 }
 
 /// Whether a path contains a slash. `contains` of slices is not used, because it needs the unwinder, which this library
@@ -295,15 +314,18 @@ pub(crate) fn has_slash(path: &[u8]) -> bool {
 /// # Safety
 /// `path` must be a C string.
 pub(crate) unsafe fn elevates(path: *const c_char) -> bool {
-    let mut room = [0_u64; 32];
-    // SAFETY: the path is a C string. The call writes at most 144 bytes.
-    let answer = unsafe { syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) };
-    let half = |at: usize| room.get(at / 2).map_or(0, |word| (word >> (32 * (at % 2))) as u32);
-    let (mode, owner, group) = (half(STAT_MODE), half(STAT_OWNER), half(STAT_OWNER + 1));
-    // SAFETY: these functions have no conditions.
-    let (user_id, group_id) = unsafe { (geteuid(), getegid()) };
-    let other_user = mode & SET_USER != 0 && owner != user_id;
-    answer == 0 && (other_user || (mode & SET_GROUP == SET_GROUP && group != group_id))
+    // SAFETY: the path is a C string, and the other functions have no conditions.
+    let (rights, user_id, group_id) = unsafe { (rights(path), geteuid(), getegid()) };
+    let is_other = |id: u32, own: u32| id != own && !(id == NOT_MAPPED && in_user_namespace());
+    rights.is_some_and(|[mode, owner, group]| {
+        (mode & SET_USER != 0 && is_other(owner, user_id))
+            || (mode & SET_GROUP == SET_GROUP && is_other(group, group_id))
+    })
+}
+
+/// Whether this process is in a user namespace. There, the kernel ignores the bits of users that are not in it.
+fn in_user_namespace() -> bool {
+    ![0, FIRST_USER_NAMESPACE].contains(&namespace(c"/proc/self/ns/user"))
 }
 
 /// The current position of a descriptor.

@@ -109,6 +109,12 @@ fn children_and_threads_are_recorded_and_counted() {
 #[test]
 fn a_thousand_threads_at_once_are_recorded_and_more_are_shown_as_lost() {
     let Some(place) = Place::new() else { return };
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    if files.split_whitespace().nth(4).unwrap().parse().is_ok_and(|most: u32| most < 1200) {
+        standins::skipped("each of 1100 threads has an open file, and fewer are permitted");
+        return;
+    }
     let seen = place.seen("linked", &[], &["storm", "1000", "3"]);
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3000));
     assert_eq!((&seen.report["watch"]["threads"], &seen.report["watch"]["lost_events"]), (&1001.into(), &0.into()));

@@ -2,6 +2,7 @@
 
 use crate::harness::{Place, Seen};
 use crate::standins;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -93,6 +94,24 @@ fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
     assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with other mounts)"]));
     assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+}
+
+#[test]
+fn programs_of_a_user_namespace_are_recorded_and_their_set_user_bits_do_not_count() {
+    let Some(place) = Place::new() else { return };
+    let namespace = ["--user", "--map-user=1"];
+    if !Command::new("unshare").args(namespace).arg("true").output().is_ok_and(|out| out.status.success()) {
+        standins::skipped("needs unshare and permission to make a user namespace");
+        return;
+    }
+    let mut command = place.watch(&["--json"]);
+    // The namespace has no user 0, so the kernel ignores that this program belongs to it.
+    let others = ["/usr/bin/passwd", "/usr/bin/su"].into_iter().find(|path| Path::new(path).exists()).unwrap_or("true");
+    let script = format!("{others} --help >&2; {} {} read 3", place.file("linked").display(), place.data().display());
+    command.arg("unshare").args(namespace).args(["sh", "-c", &script]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 3));
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([]));
 }
 
 #[test]
