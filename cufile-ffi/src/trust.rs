@@ -2,7 +2,8 @@
 //! directories that no other user can change.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,7 +21,7 @@ const STICKY: u32 = 0o1000;
 ///
 /// The file, each directory in its path and each link in it must belong to root or to the effective user. They must
 /// not be writable by all users, except directories with the sticky bit. For root, they must not be writable by another
-/// group than that of root either. For other users, groups are not checked: the owner of a directory chooses its group,
+/// group than that of root either, or by a user or group of an access control list. For other users, groups are not checked: the owner of a directory chooses its group,
 /// and many systems create a group for each user.
 #[must_use]
 pub fn distrust(path: &Path) -> Option<String> {
@@ -109,8 +110,11 @@ fn distrust_as(path: &Path, owners: &[Option<u32>], groups: Option<&[Option<u32>
                     return Some(format!("{} can be written by all users", here.display()));
                 }
                 let is_open = meta.mode() & GROUP_WRITE != 0 && !(meta.is_dir() && meta.mode() & STICKY != 0);
-                if is_open && groups.is_some_and(|groups| !groups.contains(&Some(meta.gid()))) {
-                    return Some(format!("{} can be written by the group {}", here.display(), meta.gid()));
+                if is_open
+                    && let Some(groups) = groups
+                    && let Some(writer) = other_writer(&here, meta.gid(), owners, groups)
+                {
+                    return Some(format!("{} can be written by the {writer}", here.display()));
                 }
                 at = here;
             }
@@ -123,6 +127,80 @@ fn distrust_as(path: &Path, owners: &[Option<u32>], groups: Option<&[Option<u32>
             Some(name) => next = Some(at.join(name)),
         }
     }
+}
+
+/// A user or a group, besides these, that has write permission for a file with the group bit: the group of the file, or
+/// an entry of its access control list, with which the bit is the maximum of all groups and named users.
+fn other_writer(path: &Path, group: u32, owners: &[Option<u32>], groups: &[Option<u32>]) -> Option<String> {
+    let of_group = |id: u32| (!groups.contains(&Some(id))).then(|| format!("group {id}"));
+    let Some(list) = access_list(path) else { return of_group(group) };
+    list.into_iter().filter(|entry| entry.permissions & MAY_WRITE != 0).find_map(|entry| match entry.kind {
+        Kind::User => (!owners.contains(&Some(entry.id))).then(|| format!("user {}", entry.id)),
+        Kind::OwnGroup => of_group(group),
+        Kind::Group => of_group(entry.id),
+        Kind::Other => None,
+    })
+}
+
+/// Whether a user or a group, besides these, has write permission by the group bit or an access control list.
+#[must_use]
+pub fn is_writable_by_group(path: &Path, group: u32) -> bool {
+    let root = [Some(0), unmapped_owner()];
+    other_writer(path, group, &root, &root).is_some()
+}
+
+/// Write permission in an entry of an access control list.
+const MAY_WRITE: u16 = 2;
+
+/// For whom an entry of an access control list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A named user.
+    User,
+    /// The group of the file.
+    OwnGroup,
+    /// A named group.
+    Group,
+    /// The owner, the mask, or all others, which the mode shows too.
+    Other,
+}
+
+/// An entry of an access control list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    kind: Kind,
+    permissions: u16,
+    id: u32,
+}
+
+/// The access control list of a file. `None` if it has none beyond its mode.
+fn access_list(path: &Path) -> Option<Vec<Entry>> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut text = [0_u8; MOST_LIST];
+    // SAFETY: both names are C strings, and the call writes at most as many bytes as the array has.
+    let length = unsafe {
+        libc::lgetxattr(path.as_ptr(), c"system.posix_acl_access".as_ptr(), text.as_mut_ptr().cast(), text.len())
+    };
+    let length = usize::try_from(length).ok()?;
+    Some(entries(text.get(4..length)?))
+}
+
+/// The maximum size of a list: a header of 4 bytes and 8 bytes per entry. No file system stores more.
+const MOST_LIST: usize = 64 << 10;
+
+/// The entries of a list as `linux/posix_acl_xattr.h` describes them, without the header.
+fn entries(bytes: &[u8]) -> Vec<Entry> {
+    let entry = |bytes: &[u8; 8]| {
+        let [kind, kind_high, permissions, permissions_high, id @ ..] = *bytes;
+        let kind = match u16::from_le_bytes([kind, kind_high]) {
+            0x02 => Kind::User,
+            0x04 => Kind::OwnGroup,
+            0x08 => Kind::Group,
+            _ => Kind::Other,
+        };
+        Entry { kind, permissions: u16::from_le_bytes([permissions, permissions_high]), id: u32::from_le_bytes(id) }
+    };
+    bytes.as_chunks().0.iter().map(entry).collect()
 }
 
 /// The components of a path. `..` is kept.
@@ -178,6 +256,48 @@ mod tests {
         }
         assert_eq!(distrust(&file), None);
         assert!(distrust(&dir.path().join("none")).is_some());
+    }
+
+    #[test]
+    fn users_and_groups_of_an_access_control_list_count_for_root() {
+        let (dir, file) = file();
+        let list = |user: u32, group: u32, permissions: u16| {
+            let rows: [(u16, u16, u32); 6] =
+                [(1, 7, !0), (2, permissions, user), (4, 5, !0), (8, permissions, group), (16, 7, !0), (32, 5, !0)];
+            let row = |(kind, permissions, id): (u16, u16, u32)| {
+                [&kind.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+            };
+            [2_u32.to_le_bytes().to_vec(), rows.map(row).concat()].concat()
+        };
+        let expected = Entry { kind: Kind::User, permissions: 7, id: 1234 };
+        assert_eq!(entries(&list(1234, 5678, 7)[4..]).get(1), Some(&expected));
+        let own = owner(&file);
+        let group = Some(fs::metadata(&file).unwrap().gid());
+        for (path, (user, named, permissions), wanted) in [
+            ("a", (54_321, 0, 7), Some("user 54321")),
+            ("a/b", (0, 54_322, 7), Some("group 54322")),
+            ("a/b/lib.so", (54_321, 54_322, 5), None),
+            ("a/b/lib.so", (0, 0, 7), None),
+            ("a/b/lib.so", (54_321, 54_322, 6), Some("user 54321")),
+        ] {
+            let path = dir.path().join(path);
+            let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+            let list = list(user, named, permissions);
+            let key = c"system.posix_acl_access".as_ptr();
+            // SAFETY: both names are C strings, and the list has this length.
+            if unsafe { libc::setxattr(name.as_ptr(), key, list.as_ptr().cast(), list.len(), 0) } != 0 {
+                eprintln!("skipped: the file system has no access control lists");
+                return;
+            }
+            let why = distrust_as(&file, &[Some(0), own], Some(&[Some(0), group]));
+            match wanted {
+                Some(writer) => assert!(why.as_ref().is_some_and(|why| why.ends_with(writer)), "{why:?}"),
+                None => assert_eq!(why, None, "{path:?} {permissions}"),
+            }
+            // SAFETY: both names are C strings.
+            assert_eq!(unsafe { libc::removexattr(name.as_ptr(), key) }, 0);
+            mode(&path, 0o755);
+        }
     }
 
     #[test]

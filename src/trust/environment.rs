@@ -230,7 +230,8 @@ fn foreign_to_write(path: &Path) -> Option<String> {
 fn open_to_others(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = folder.metadata().ok().filter(std::fs::Metadata::is_dir)?;
-    let (to_all, to_group) = (meta.mode() & 0o002 != 0, meta.mode() & 0o020 != 0 && meta.gid() != 0);
+    let to_all = meta.mode() & 0o002 != 0;
+    let to_group = meta.mode() & 0o020 != 0 && cufile_ffi::is_writable_by_group(folder, meta.gid());
     (to_all || to_group).then(|| format!("other users can create files in {}", folder.display()))
 }
 

@@ -5,6 +5,7 @@
 //! by another folder or a link. So the folder is used through its descriptor, and nothing is removed by path.
 
 use super::file_id::FileId;
+use super::maker::Maker;
 use super::walk;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of random names that are tried for a new folder.
 const TRIES: u32 = 100;
+/// Maximum number of entries of a folder that are examined for folders of ended processes.
+const MOST_EXAMINED: usize = 20_000;
 /// Write permission for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -119,6 +122,24 @@ impl PrivateFolder {
         Self::take(walk::open_folder(above)?, above, name)
     }
 
+    /// The folders in `above` that these processes of this user left, locked. There are none if another user could have
+    /// given them their names: a user who can rename entries of `above` can give such a name to any folder in it.
+    #[must_use]
+    pub fn left_in(above: &Path, is_left: impl Fn(Maker) -> bool) -> Vec<Self> {
+        let Ok(parent) = walk::open_folder(above) else { return Vec::new() };
+        if !rustix::fs::fstat(&parent).is_ok_and(|stat| only_owners_rename(&stat)) {
+            return Vec::new();
+        }
+        let Ok(entries) = walk::listable(&parent).and_then(rustix::fs::Dir::new) else { return Vec::new() };
+        let names = entries.take(MOST_EXAMINED).flatten().filter_map(|entry| {
+            let name = entry.file_name().to_str().ok()?;
+            Maker::of(name).filter(|maker| is_left(*maker)).map(|_| OsString::from(name))
+        });
+        // Links, folders of other users and locked folders are left out.
+        let folders = names.filter_map(|name| Self::take(parent.try_clone().ok()?, above, &name).ok());
+        folders.filter(Self::lock).collect()
+    }
+
     fn take(above: OwnedFd, above_path: &Path, name: &OsStr) -> Result<Self, FolderError> {
         let folder = open_folder(above.as_fd(), name)?;
         let stat = rustix::fs::fstat(&folder)?;
@@ -148,6 +169,14 @@ impl PrivateFolder {
     #[must_use]
     pub const fn id(&self) -> FileId {
         self.id
+    }
+
+    /// The user to whom the folder belongs. It is not the effective user if the file system maps owners.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be examined.
+    pub fn owner(&self) -> io::Result<u32> {
+        Ok(rustix::fs::fstat(&self.folder)?.st_uid)
     }
 
     /// Lets other users open files in the folder whose names they know. They cannot list or change the folder.
@@ -201,6 +230,14 @@ impl PrivateFolder {
     /// Fails if the folder cannot be listed.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.names()?.is_empty())
+    }
+
+    /// Whether the folder has no other entries than these.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be listed.
+    pub fn has_only(&self, allowed: &[&str]) -> io::Result<bool> {
+        Ok(self.names()?.iter().all(|name| allowed.iter().any(|allowed| name.as_bytes() == allowed.as_bytes())))
     }
 
     /// The names of the entries.
@@ -269,6 +306,14 @@ fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderErr
         Errno::LOOP | Errno::NOTDIR => FolderError::NotAFolder,
         errno => errno.into(),
     })
+}
+
+/// Whether only the effective user and root can rename the entries of a folder that belong to them. In a sticky folder,
+/// its owner can rename all entries, and other users only their own.
+fn only_owners_rename(folder: &rustix::fs::Stat) -> bool {
+    let owners = [Some(0), Some(rustix::process::geteuid().as_raw()), cufile_ffi::unmapped_owner()];
+    let is_sticky = folder.st_mode & 0o1000 != 0;
+    owners.contains(&Some(folder.st_uid)) && (is_sticky || folder.st_mode & OTHERS_WRITE == 0)
 }
 
 /// The owner that a folder's file system gives to new files of this process. This is not the effective user if the

@@ -11,8 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of entries in a folder for temporary files that are examined for folders of ended processes.
-const MOST_EXAMINED: usize = 20_000;
 /// All users have write permission.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -197,18 +195,8 @@ fn sweep(above: &Path) {
 
 /// Removes the scratch folders in `above` of these processes.
 fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
-    let Ok(entries) = std::fs::read_dir(above) else { return };
-    for entry in entries.take(MOST_EXAMINED).flatten() {
-        let name = entry.file_name();
-        if !name.to_str().and_then(Maker::of).is_some_and(&is_left) {
-            continue;
-        }
-        // Links, folders of other users and locked folders are not removed.
-        if let Ok(folder) = PrivateFolder::open(above, &name)
-            && folder.lock()
-        {
-            let _ = folder.remove();
-        }
+    for folder in PrivateFolder::left_in(above, is_left) {
+        let _ = folder.remove();
     }
 }
 
@@ -309,5 +297,25 @@ mod tests {
         drop(locked);
         sweep(dir.path());
         assert!(!dir.path().join(format!("{dead}03")).exists());
+    }
+
+    #[test]
+    fn nothing_is_swept_where_another_user_could_have_given_the_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("gds-top-x-4194305-7-1");
+        fs::create_dir(&left).unwrap();
+        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        fs::write(left.join("thesis"), "x").unwrap();
+        for (mode, is_swept) in [(0o2775, false), (0o777, false), (0o755, true)] {
+            fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+            sweep(dir.path());
+            assert_eq!(left.exists(), !is_swept, "{mode:o}");
+        }
+        fs::create_dir(&left).unwrap();
+        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        if std::os::unix::fs::chown(dir.path(), Some(54_321), None).is_ok() {
+            sweep(dir.path());
+            assert!(left.exists());
+        }
     }
 }

@@ -21,19 +21,11 @@ pub const WRITE: &str = "write.bin";
 /// Removes the folders of killed measurements. Such a folder has the name prefix, the number of a process that has
 /// ended, and contains only the two files. A folder with other content is kept.
 fn clear_abandoned(dir: &Path) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let maker = name.to_str().filter(|name| name.starts_with(PREFIX)).and_then(Maker::of);
-        let gone = maker.is_some_and(|maker| !maker.may_live());
-        // A link with this name, or a folder of another user, is not removed.
-        if gone
-            && let Ok(folder) = PrivateFolder::open(dir, &name)
-            && folder.lock()
-        {
-            for file in [READ, WRITE] {
-                let _ = folder.remove_file(file);
-            }
-            let _ = folder.remove_empty();
+    for folder in PrivateFolder::left_in(dir, |maker| !maker.may_live()) {
+        let is_measurement =
+            folder.path().file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+        if is_measurement && folder.has_only(&[READ, WRITE]).unwrap_or(false) {
+            let _ = folder.remove();
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::trust::{self, FileId, PrivateFolder, Scratch};
 use rustix::fs::FlockOperation;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The file that marks a folder as created by gds-top.
@@ -70,6 +71,20 @@ pub struct Folder {
     _lock: File,
 }
 
+/// Opens the mark of a folder. Another user who could write in the folder could have put a file with this name there, so
+/// the mark counts only with its owner and its text. A run that was killed before it wrote the text left nothing else.
+fn open_mark(folder: &PrivateFolder) -> io::Result<File> {
+    let mut file = folder.open_file(MARKER)?;
+    let mut text = String::new();
+    Read::by_ref(&mut file).take(MARK.len() as u64 + 1).read_to_string(&mut text)?;
+    let is_own = file.metadata()?.uid() == folder.owner()?;
+    if is_own && (text == MARK || folder.has_only(&[MARKER])?) {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not the mark of gds-top"))
+    }
+}
+
 impl Folder {
     /// The path of the folder `gds-top-kv-NAME` in `dir`. The folder may not exist.
     ///
@@ -117,7 +132,7 @@ impl Folder {
             Err(trust::FolderError::System(error)) if error.kind() == ErrorKind::AlreadyExists => {
                 let folder = PrivateFolder::open(&dir, OsStr::new(&name)).map_err(refused)?;
                 // If a run was killed before it wrote the mark, the folder is empty.
-                let lock = match folder.open_file(MARKER) {
+                let lock = match open_mark(&folder) {
                     Err(_) if !reuse && folder.is_empty().unwrap_or(false) => {
                         folder.create(MARKER).and_then(|mut file| file.write_all(MARK.as_bytes()).map(|()| file))
                     }
