@@ -16,19 +16,22 @@ pub struct Made {
     /// The minimum and maximum of their bytes. They differ if a part of the transfers was repeated without the library,
     /// or if reads exceeded the end of a file: the library may count the bytes that were requested.
     pub bytes: RangeInclusive<u64>,
+    /// The number of further transfers, which failed and were made without the library. Its counters prove nothing about
+    /// them.
+    pub repeated: u64,
 }
 
 impl Made {
     /// Transfers whose number and bytes are known.
     #[must_use]
     pub const fn exactly(transfers: u64, bytes: u64) -> Self {
-        Self { transfers: transfers..=transfers, bytes: bytes..=bytes }
+        Self { transfers: transfers..=transfers, bytes: bytes..=bytes, repeated: 0 }
     }
 
     /// Transfers that may have been divided, with a known number of bytes.
     #[must_use]
     pub const fn at_least(transfers: u64, bytes: u64) -> Self {
-        Self { transfers: transfers..=u64::MAX, bytes: bytes..=bytes }
+        Self { transfers: transfers..=u64::MAX, bytes: bytes..=bytes, repeated: 0 }
     }
 
     /// The most bytes that the library may count. A transfer that does not begin and end at the limit of a block may be
@@ -126,6 +129,10 @@ impl Counted {
         if nvfs > 0 && self.access == Access::Read && self.nvidia_fs_reads == Some(0) {
             return Some(format!("nvidia-fs itself counted no read, but they count {}", shares.join(", ")));
         }
+        if nvfs.saturating_add(p2p) > 0 && made.repeated > 0 {
+            let repeated = units::plural(made.repeated, name);
+            return Some(format!("{repeated} failed and came by another route, {}", shares.join(", ")));
+        }
         (shares.len() > 1).then(|| shares.join(", "))
     }
 }
@@ -207,7 +214,7 @@ mod tests {
 
     #[test]
     fn reads_past_the_end_of_a_file_may_be_counted_as_requested_or_as_returned() {
-        let made = Made { transfers: MADE..=MADE, bytes: BYTES - 5000..=BYTES };
+        let made = Made { transfers: MADE..=MADE, bytes: BYTES - 5000..=BYTES, repeated: 0 };
         for (bytes, proven) in [(BYTES - 5001, false), (BYTES - 5000, true), (BYTES, true), (2 * BYTES, false)] {
             assert_eq!(judged_of(Counted { bytes, all_bytes: bytes, ..ALL_NVFS }, &made).1, proven, "{bytes}");
         }
@@ -215,13 +222,22 @@ mod tests {
 
     #[test]
     fn without_a_known_number_of_bytes_level_1_must_agree() {
-        let made = Made { transfers: 1..=MADE, bytes: 1..=BYTES };
+        let made = Made { transfers: 1..=MADE, bytes: 1..=BYTES, repeated: 0 };
         assert_eq!(judged_of(ALL_NVFS, &made), (Route::Nvfs, true));
         assert_eq!(judged_of(Counted { bytes: BYTES / 2, ..ALL_NVFS }, &made), (Route::Nvfs, false));
         let half = Counted { bytes: BYTES / 2, all_bytes: BYTES, ..ALL_POSIX };
         assert_eq!(judged_of(half, &made), (Route::Compat, true));
         assert!(!judged_of(Counted { bytes: 2 * BYTES, all_bytes: 2 * BYTES, ..ALL_NVFS }, &made).1);
         assert!(!judged_of(Counted { by_route: [MADE / 2, 0, 0], all: MADE, ..ALL_NVFS }, &made).1);
+    }
+
+    #[test]
+    fn a_transfer_that_was_repeated_without_the_library_leaves_no_direct_route_proven() {
+        let made = Made { repeated: 1, ..Made::exactly(MADE, BYTES) };
+        assert_eq!(judged_of(ALL_NVFS, &made), (Route::Nvfs, false));
+        assert!(ALL_NVFS.doubt(&made).unwrap().contains("1 read failed"));
+        // Compat mode reads files in the same way.
+        assert_eq!(judged_of(ALL_POSIX, &made), (Route::Compat, true));
     }
 
     #[test]

@@ -106,6 +106,14 @@ impl RouteCounts {
         Self { route, nvfs_reads, p2p_reads: None, posix_reads: None, source, proven }
     }
 
+    /// Notes that the bytes on the target are wrong. Counters of transfers whose bytes did not arrive prove no route.
+    pub fn brought_wrong_bytes(&mut self) {
+        if self.proven {
+            self.proven = false;
+            self.source.push_str(": the bytes on the target are wrong");
+        }
+    }
+
     /// Whether counters prove that every read used a direct route.
     #[must_use]
     pub fn straight(&self) -> bool {

@@ -205,6 +205,9 @@ pub(crate) fn verify(
     sender.send(LaneMessage::Stage { stage: LaneStage::Verifying });
     result.first_difference = with_progress(sender, counters, order, compare)?;
     result.verified = Some(result.first_difference.is_none());
+    if let Some(route) = result.route.as_mut().filter(|_| result.first_difference.is_some()) {
+        route.brought_wrong_bytes();
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const CHUNK_BYTES: u64 = 8 * MIB;
 const MAX_CANDIDATES: usize = 512;
 
 /// Reads a file below `path` into the memory of the GPU `uuid` and prints the result: `{"ok": true, "file": …,
-/// "bytes": …, "route": {…}}` or `{"ok": false, "stage": "cuda|file|library|config|open|register|read", "code": …,
+/// "bytes": …, "route": {…}}` or `{"ok": false, "stage": "cuda|file|library|config|open|register|read|bytes", "code": …,
 /// "error": "…"}`. The library writes its log to `scratch`.
 #[must_use]
 pub fn probe_read(path: &Path, uuid: &str, allow_compat: bool, scratch: &Path) -> u8 {
@@ -91,6 +91,9 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
     } else {
         Some(driver.register(&memory, 0, memory.len(), 0).map_err(refused("register"))?)
     };
+    // The memory has other bytes than the file everywhere, so that each byte that does not arrive is found.
+    let inverted: Vec<u8> = contents(&file, &chosen, bytes)?.iter().map(|byte| !*byte).collect();
+    memory.write_pageable(0, &inverted).map_err(plain("cuda"))?;
     let before = (counts(&driver, statistics), super::nvfs::nvfs_reads());
     let (mut done, mut reads) = (0, 0);
     while done < bytes {
@@ -107,12 +110,38 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
         reads += 1;
     }
     let after = (counts(&driver, statistics), super::nvfs::nvfs_reads());
+    let different = difference(&memory, &inverted).map_err(plain("cuda"))?;
+    if let Some(at) = different {
+        let error = format!("the bytes on the GPU are not those of {}, from byte {at} on", chosen.display());
+        return Err(Refusal { stage: "bytes", code: None, error });
+    }
     let route = route(before, after, &Made::exactly(reads, done), super::nvfs::is_loaded());
     drop(registered);
     drop(handle);
     Ok(
         json!({"ok": true, "file": chosen.display().to_string(), "bytes": done, "compat_allowed": allow_compat, "route": route}),
     )
+}
+
+/// The first bytes of the file, read without libcufile.
+fn contents(file: &File, path: &Path, bytes: u64) -> Result<Vec<u8>, Refusal> {
+    use std::os::unix::fs::FileExt;
+    // The file may be open with O_DIRECT, which needs an aligned buffer.
+    let plainly = File::open(path).map_err(plain("file"))?;
+    let same = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).map_err(plain("file"));
+    if same(file)? != same(&plainly)? {
+        return Err(Refusal { stage: "file", code: None, error: format!("{} was replaced", path.display()) });
+    }
+    let mut contents = vec![0; bytes as usize];
+    plainly.read_exact_at(&mut contents, 0).map_err(plain("file"))?;
+    Ok(contents)
+}
+
+/// The position of the first byte on the GPU that is not the inverted expected one. `None` if there is none.
+fn difference(memory: &DeviceMemory, inverted: &[u8]) -> Result<Option<usize>, crate::device::DeviceError> {
+    let mut found = vec![0; inverted.len()];
+    memory.read_back(0, &mut found)?;
+    Ok(found.iter().zip(inverted.iter()).position(|(found, inverted)| *found != !*inverted))
 }
 
 /// The reads with nvidia-fs, P2PDMA and POSIX calls on each GPU of this process, and their bytes.

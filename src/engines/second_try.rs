@@ -40,7 +40,8 @@ impl SecondTries {
     /// The reads that cuFile made. A read that moved only a part was continued with another one.
     pub(super) fn made(&self) -> Made {
         let bytes = self.bytes.saturating_sub(self.repeated_bytes.load(Ordering::Relaxed));
-        Made::at_least((self.reads as u64).saturating_sub(self.repeated()), bytes)
+        let repeated = self.repeated();
+        Made { repeated, ..Made::at_least((self.reads as u64).saturating_sub(repeated), bytes) }
     }
 
     /// Reads the missing bytes with `pread` and copies them to the target. At most an eighth of all reads are

@@ -77,6 +77,7 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
     let made = |(transfers, bytes): (u64, u64)| Made {
         transfers: transfers..=transfers,
         bytes: bytes..=bytes.saturating_add(beyond),
+        repeated: 0,
     };
     let shown = report.statistics.and_then(|seen| shown_by(seen, is_complete, &[made(reads), made(writes)], machine));
     for file in &mut report.files {

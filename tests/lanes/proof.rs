@@ -155,7 +155,7 @@ fn lies_of_the_library_are_not_called_proven() {
     std::fs::write(large.path().join("model.safetensors"), vec![7; 32 << 20]).unwrap();
     /// Name, variables of the library, and whether nvidia-fs is loaded.
     type Lie = (&'static str, &'static [(&'static str, &'static str)], bool);
-    let lies: [Lie; 14] = [
+    let lies: [Lie; 17] = [
         ("one read counted", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_READS", "1")], true),
         ("few bytes counted", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_BYTES", "4096")], true),
         ("a tie", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_POSIX_EVERY", "2")], true),
@@ -208,6 +208,13 @@ fn lies_of_the_library_are_not_called_proven() {
             true,
         ),
         ("reads of another GPU", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_COUNT_GPUS", "2")], true),
+        ("a read that moves nothing", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_LOSE", "3")], true),
+        ("a wrong byte", &[("STANDIN_CUFILE_ROUTE", "p2p"), ("STANDIN_CUFILE_CORRUPT", "3")], true),
+        (
+            "a read that is repeated",
+            &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_FAIL", "cuFileRead:5:3,cuFileBatchIO.entry:5:3")],
+            true,
+        ),
         ("counters that wrap", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_COUNT_FROM", "-2")], true),
         ("no counters", &[("STANDIN_CUFILE_ROUTE", "nvfs"), ("STANDIN_CUFILE_FAIL", "cuFileGetStatsL3:5022")], true),
     ];

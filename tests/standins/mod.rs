@@ -116,3 +116,15 @@ pub fn machine(folder: &Path, path: &Path) {
     let record = format!("run/udev/data/b{}:{}", libc::major(device), libc::minor(device));
     std::fs::write(folder.join(record), "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n").expect("a file");
 }
+
+/// Variables with which the counters of the stand-in library tell the truth or lie, and whether they prove a route.
+pub(crate) const COUNTERS: [(&[(&str, &str)], bool); 8] = [
+    (&[], true),
+    (&[("STANDIN_CUFILE_COUNT_TIMES", "2"), ("STANDIN_CUFILE_COUNT_BYTES_TIMES", "1")], true),
+    (&[("STANDIN_CUFILE_COUNT_TIMES", "2"), ("STANDIN_CUFILE_COUNT_ALL_TIMES", "2")], false),
+    (&[("STANDIN_CUFILE_COUNT_BYTES_TIMES", "2"), ("STANDIN_CUFILE_COUNT_ALL_TIMES", "2")], false),
+    (&[("STANDIN_CUFILE_COUNT_READS", "1")], false),
+    (&[("STANDIN_CUFILE_COUNT_BYTES", "1")], false),
+    (&[("STANDIN_CUFILE_POSIX_EVERY", "2")], false),
+    (&[("STANDIN_CUFILE_COUNT_GPUS", "2")], false),
+];

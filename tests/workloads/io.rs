@@ -105,6 +105,17 @@ fn with_the_stand_ins_cufile_cells_are_verified_and_their_route_is_told() {
 }
 
 #[test]
+fn counters_that_lie_prove_no_route_of_a_cell() {
+    let Some(place) = Place::gpu() else { return };
+    let more = [&READS[..], &["--transfer", "gds-registered", "--threads", "2", "--seconds", "0.05"]].concat();
+    for (lie, is_proven) in crate::standins::COUNTERS {
+        let (report, _) = place.grid(&more, &[&[("STANDIN_CUFILE_ROUTE", "p2p")], lie].concat());
+        let proven: Vec<_> = cells(&report).iter().map(|cell| cell["route"]["proven"].as_bool()).collect();
+        assert!(!proven.is_empty() && proven.iter().all(|proven| *proven == Some(is_proven)), "{lie:?}: {report:#}");
+    }
+}
+
+#[test]
 fn spoilt_bytes_are_a_bad_answer() {
     let Some(place) = Place::gpu() else { return };
     // Each cell makes one operation, which starts however short the time is. A microsecond is over before it ends.

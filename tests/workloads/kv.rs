@@ -129,6 +129,17 @@ fn with_the_stand_ins_every_variant_of_every_workload_is_verified_and_its_route_
 }
 
 #[test]
+fn counters_that_lie_prove_no_route_of_a_variant() {
+    let Some(place) = Place::gpu() else { return };
+    for (lie, is_proven) in crate::standins::COUNTERS {
+        let told = [&[("STANDIN_CUFILE_ROUTE", "p2p")], lie].concat();
+        let (report, _) = place.report("ucm", &words("--variants gds"), &told);
+        let proven: Vec<_> = runs(&report).iter().map(|run| run["route"]["proven"].as_bool()).collect();
+        assert!(proven.len() >= 2 && proven.iter().all(|proven| *proven == Some(is_proven)), "{lie:?}: {proven:?}");
+    }
+}
+
+#[test]
 fn the_handle_cache_on_and_off_are_one_command() {
     let Some(place) = Place::gpu() else { return };
     let more = words("--variants gds --compare handle_cache=0,1,65536 --set block_tokens=64 --set stream_number=1");

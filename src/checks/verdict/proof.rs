@@ -19,6 +19,11 @@ pub enum Trial {
         /// Its message, with the code.
         error: String,
     },
+    /// libcufile reported success, but other bytes are on the GPU.
+    Wrong {
+        /// The file and the first wrong byte.
+        error: String,
+    },
     /// The read failed before a route was chosen: no file, no memory, no CUDA, or no answer.
     Untried {
         /// The reason.
@@ -120,6 +125,14 @@ pub fn with_trial(verdict: &Verdict, strict: &Trial, allowed: Option<&Trial>) ->
                 ..proven(verdict, Route::None, format!("a test read failed, even with compat mode: {error}"))
             }
         }
+        (Trial::Wrong { error }, _) | (_, Some(Trial::Wrong { error })) => Verdict {
+            advice: format!(
+                "Use this libcufile for no data: it reported success for a read that brought wrong bytes. \
+                 Try another version of it, and examine the disk and the kernel log. {}",
+                verdict.advice
+            ),
+            ..proven(verdict, Route::None, format!("a test read brought wrong bytes: {error}"))
+        },
         (Trial::Untried { error }, _) | (_, Some(Trial::Untried { error })) => {
             Verdict { proof: format!("{}; the test read was not possible: {error}", verdict.proof), ..verdict.clone() }
         }

@@ -89,6 +89,7 @@ fn understood(said: &Value) -> Trial {
     }
     match said.get("stage").and_then(Value::as_str) {
         Some("open" | "register" | "read" | "config") => Trial::Refused { error: text("error") },
+        Some("bytes") => Trial::Wrong { error: text("error") },
         _ => Trial::Untried { error: text("error") },
     }
 }

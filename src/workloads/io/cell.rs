@@ -99,6 +99,13 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
     let operations: u64 = done.iter().map(|t| t.operations).sum();
     let bytes = operations * key.block_bytes;
     let mut latencies: Vec<u64> = done.iter().flat_map(|t| &t.latencies).copied().collect();
+    let verified = done.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?));
+    let mut route = counter
+        .zip(counted)
+        .map(|(cufile, before)| cufile.route(before, counts(cufile), &Made::at_least(operations, bytes)));
+    if let Some(route) = route.as_mut().filter(|_| done.iter().any(|thread| thread.right == Some(false))) {
+        route.brought_wrong_bytes();
+    }
     CellResult {
         key: *key,
         bytes,
@@ -108,11 +115,9 @@ pub(super) fn measure(order: &GridOrder, key: &CellKey, device: &Device, cufile:
         latency_ns: Percentiles::of(&mut latencies),
         cpu_ns: Some(cpu),
         setup_ns,
-        route: counter
-            .zip(counted)
-            .map(|(cufile, before)| cufile.route(before, counts(cufile), &Made::at_least(operations, bytes))),
+        route,
         checked_bytes: done.iter().filter(|t| t.right.is_some()).count() as u64 * key.block_bytes,
-        verified: done.iter().map(|t| t.right).try_fold(true, |all, right| Some(all && right?)),
+        verified,
         error: None,
         died: false,
     }

@@ -312,4 +312,33 @@ mod tests {
         let _first = Folder::open(dir.path(), "ucm", false, false).unwrap();
         assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::InUse { .. })));
     }
+
+    #[test]
+    fn a_mark_of_another_user_or_with_another_text_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gds-top-kv-ucm");
+        let prepare = |mark: &str| {
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("thesis.tex"), "x").unwrap();
+            fs::write(path.join(MARKER), mark).unwrap();
+        };
+        for mark in ["", "x", &MARK[1..], &format!("{MARK}x")] {
+            prepare(mark);
+            assert!(
+                matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::NotOurs { .. })),
+                "{mark}"
+            );
+            assert!(path.join("thesis.tex").exists());
+        }
+        prepare(MARK);
+        if std::os::unix::fs::chown(path.join(MARKER), Some(54_321), None).is_ok() {
+            assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::NotOurs { .. })));
+            assert!(path.join("thesis.tex").exists());
+        }
+        // A run that was killed before it wrote the text left only the mark.
+        prepare("");
+        fs::remove_file(path.join("thesis.tex")).unwrap();
+        assert!(Folder::open(dir.path(), "ucm", false, false).is_ok());
+    }
 }

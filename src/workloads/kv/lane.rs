@@ -283,7 +283,7 @@ fn measure(
         (0, Method::Gds) => Made::at_least(done.operations.len() as u64, result.bytes),
         (0, _) => Made::at_least(1, result.bytes),
         // The bytes of transfers that fell back are not counted separately.
-        _ => Made { transfers: 1..=u64::MAX, bytes: 1..=result.bytes },
+        _ => Made { transfers: 1..=u64::MAX, bytes: 1..=result.bytes, repeated: fell_back },
     };
     result.route = by_cufile.zip(before).map(|(cufile, before)| cufile.route(before, counts(cufile), &made));
     result.notes.extend(notes(shared, &done, concurrent_writes.as_ref(), &fallbacks, wall_ns));

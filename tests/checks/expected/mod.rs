@@ -325,6 +325,18 @@ fn what_keeps_a_module_or_a_gpu_away_is_named() {
 }
 
 #[test]
+fn a_test_read_with_wrong_bytes_leaves_no_route() {
+    let folder = machine("WekaFS over RDMA, as libcufile says");
+    let verdict = check(folder.path()).verdicts.remove(0);
+    let wrong = Trial::Wrong { error: "the bytes differ".to_owned() };
+    let refused = Trial::Refused { error: "5008".to_owned() };
+    for found in [checks::with_trial(&verdict, &wrong, None), checks::with_trial(&verdict, &refused, Some(&wrong))] {
+        assert_eq!((found.route, found.proven), (Route::None, true), "{}", found.proof);
+        assert!(found.proof.contains("the bytes differ") && found.advice.contains("for no data"), "{}", found.advice);
+    }
+}
+
+#[test]
 fn a_read_that_worked_with_compat_mode_forbidden_proves_rdma_though_no_counter_counts_it() {
     let folder = machine("WekaFS over RDMA, as libcufile says");
     let verdict = check(folder.path()).verdicts.remove(0);
