@@ -15,7 +15,7 @@ pub struct Part {
 }
 
 /// The share of a run, in a session with several models or targets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LaneShare {
     /// Runs with the same number are active at the same time, and their clocks start together. `None` if the run is
     /// alone.

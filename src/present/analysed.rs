@@ -5,8 +5,9 @@ use crate::analysis::{
     Advice, ComparisonGroup, CostModel, Crossover, Prediction, RunFacts, Shape, TensorRow, Timings, advice, cost_model,
     crossover, of_median_time, predict, tensor_rows, timing,
 };
-use crate::core::{CacheState, Engine, ModelInfo, RunResult};
+use crate::core::{CacheState, Engine, LaneShare, ModelInfo, RunResult, Target};
 use crate::session::{Lane, State};
+use std::collections::HashMap;
 
 /// A completed run with its tensors.
 #[derive(Debug)]
@@ -93,8 +94,14 @@ impl<'a> SessionAnalysis<'a> {
     /// Analyses a session.
     #[must_use]
     pub fn new(state: &'a State) -> Self {
+        let mut repeats: Repeats<'_> = HashMap::new();
+        for lane in &state.lanes {
+            if let Some(run) = lane.result.as_deref().filter(|run| run.error.is_none()) {
+                repeats.entry(kind(lane)).or_default().push(run.wall_ns);
+            }
+        }
         let runs: Vec<AnalysedRun<'a>> =
-            state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| analysed(state, lane)).collect();
+            state.lanes.iter().filter(|l| l.ended_ns.is_some()).map(|lane| analysed(state, lane, &repeats)).collect();
         let comparisons = comparisons(state);
         // Only one run of each group is used, and none if the same load also ran alone. The reason is that runs of a
         // group slow each other.
@@ -242,7 +249,7 @@ impl<'a> SessionAnalysis<'a> {
     }
 }
 
-fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
+fn analysed<'a>(state: &'a State, lane: &'a Lane, repeats: &Repeats<'_>) -> AnalysedRun<'a> {
     // If the run loaded another model, its spans would be matched with the wrong tensors.
     let model = state.model_of(lane).filter(|m| {
         let known = |r: &RunResult| r.model == m.name && r.bytes == state.bytes_of(lane);
@@ -252,24 +259,23 @@ fn analysed<'a>(state: &'a State, lane: &'a Lane) -> AnalysedRun<'a> {
     let mut rows = model.map(|m| tensor_rows(m, &spans)).unwrap_or_default();
     let in_blocks = spans.iter().any(|span| span.bytes > 0 && span.tensor.is_none());
     rows.retain(|r| r.start_ns.is_some());
-    let repeats = || -> Vec<u64> {
-        let same = |l: &&Lane| l.engine == lane.engine && l.cache == lane.cache && alike(l, lane);
-        let good = |l: &Lane| l.result.as_deref().filter(|r| r.error.is_none()).map(|r| r.wall_ns);
-        state.lanes.iter().filter(same).filter_map(good).collect()
-    };
     // A run of a part, or a run together with others, is not a sample of a complete load. Without rows there is no
-    // model, so the repeats are not searched; there may be thousands.
+    // model.
     let alone = lane.result.as_deref().filter(|r| r.error.is_none() && lane.group().is_none() && !rows.is_empty());
-    let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, &repeats()));
+    let cost = alone.and_then(|r| cost_model(&rows, r.wall_ns, repeats.get(&kind(lane)).map_or(&[], Vec::as_slice)));
     AnalysedRun { lane, rows, cost, in_blocks }
 }
 
-/// Whether two runs loaded the same bytes into the same target. Both ran alone, or both ran together with others.
-fn alike(a: &Lane, b: &Lane) -> bool {
-    fn model(lane: &Lane) -> Option<&str> {
-        lane.result.as_deref().map(|run| run.model.as_str())
-    }
-    a.target == b.target && a.share == b.share && a.group().is_some() == b.group().is_some() && model(a) == model(b)
+/// What is equal for repeats: the engine, the cache state, the target, the part and the model. All ran alone, or all ran
+/// together with others.
+type Kind<'a> = (&'a Engine, CacheState, &'a Target, Option<&'a LaneShare>, bool, Option<&'a str>);
+
+/// The times of all successful repeats. A recording may contain thousands of runs.
+type Repeats<'a> = HashMap<Kind<'a>, Vec<u64>>;
+
+fn kind(lane: &Lane) -> Kind<'_> {
+    let model = lane.result.as_deref().map(|run| run.model.as_str());
+    (&lane.engine, lane.cache, &lane.target, lane.share.as_ref(), lane.group().is_some(), model)
 }
 
 /// Bytes of all tensors. The sum saturates, because an untrusted recording can contain any sizes.
