@@ -129,8 +129,9 @@ fn distrust_as(path: &Path, owners: &[Option<u32>], groups: Option<&[Option<u32>
     }
 }
 
-/// A user or a group, besides these, that has write permission for a file with the group bit: the group of the file, or
-/// an entry of its access control list, with which the bit is the maximum of all groups and named users.
+/// The first user or group that has write permission for a file with the group bit and is not in these lists. It is the
+/// group of the file, or an entry of its access control list. With a list, the bit is the maximum of all its groups and
+/// named users.
 fn other_writer(path: &Path, group: u32, owners: &[Option<u32>], groups: &[Option<u32>]) -> Option<String> {
     let of_group = |id: u32| (!groups.contains(&Some(id))).then(|| format!("group {id}"));
     let Some(list) = access_list(path) else { return of_group(group) };
@@ -142,7 +143,7 @@ fn other_writer(path: &Path, group: u32, owners: &[Option<u32>], groups: &[Optio
     })
 }
 
-/// Whether a user or a group, besides these, has write permission by the group bit or an access control list.
+/// Whether a user or group other than root has write permission by the group bit or an access control list.
 #[must_use]
 pub fn is_writable_by_group(path: &Path, group: u32) -> bool {
     let root = [Some(0), unmapped_owner()];
@@ -152,7 +153,7 @@ pub fn is_writable_by_group(path: &Path, group: u32) -> bool {
 /// Write permission in an entry of an access control list.
 const MAY_WRITE: u16 = 2;
 
-/// For whom an entry of an access control list is.
+/// The kind of an entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A named user.

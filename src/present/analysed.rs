@@ -266,8 +266,8 @@ fn analysed<'a>(state: &'a State, lane: &'a Lane, repeats: &Repeats<'_>) -> Anal
     AnalysedRun { lane, rows, cost, in_blocks }
 }
 
-/// What is equal for repeats: the engine, the cache state, the target, the part and the model. All ran alone, or all ran
-/// together with others.
+/// The properties that repeats share: the engine, the cache state, the target, the part and the model. All ran alone, or
+/// all ran together with others.
 type Kind<'a> = (&'a Engine, CacheState, &'a Target, Option<&'a LaneShare>, bool, Option<&'a str>);
 
 /// The times of all successful repeats. A recording may contain thousands of runs.

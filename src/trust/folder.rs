@@ -171,7 +171,7 @@ impl PrivateFolder {
         self.id
     }
 
-    /// The user to whom the folder belongs. It is not the effective user if the file system maps owners.
+    /// The owner of the folder. It is not the effective user if the file system maps owners.
     ///
     /// # Errors
     /// Fails if the folder cannot be examined.
