@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::checks::gpu::static_bar1::static_bar1;
+use crate::checks::gpu::static_bar1::{static_bar1, unset_keys};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
@@ -22,6 +22,7 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
         return [CheckId::DriverVersion, CheckId::DriverFlavour]
             .into_iter()
             .map(|id| Judged::na(id, "no NVIDIA driver is loaded").unread(VERSION_FILE, &machine::Unread::Missing))
+            .chain(unset_keys(ctx).filter(|_| !ctx.is_aarch64()))
             .collect();
     }
     let mut out = Vec::new();

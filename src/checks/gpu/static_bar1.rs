@@ -48,6 +48,25 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     )
 }
 
+/// The keys that no file sets for a driver that is not loaded. They need the reboot that the driver needs, so they are
+/// set before it.
+pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
+    const PARAMETER: &str = "NVreg_RegistryDwords";
+    // Without the folder, nothing shows that no file sets them.
+    ctx.root.entries("/etc/modprobe.d").ok().filter(|_| ctx.gpu_on_bus() && machine::container(ctx.root).is_none())?;
+    let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER);
+    let has = |key: &str| set.as_ref().is_some_and(|set| set.value.contains(key));
+    let absent: Vec<&str> =
+        ["RMForceStaticBar1=1", "RmForceDisableIomapWC=1"].into_iter().filter(|key| !has(key)).collect();
+    (!absent.is_empty()).then(|| {
+        Judged::lack(CheckId::GpuStaticBar1, format!("no file sets {} for the driver", absent.join(" and ")))
+            .found("/etc/modprobe.d", format!("{PARAMETER} does not have {}", absent.join(" and ")))
+            .missing(Cost::Reboot, &[Route::P2pdma])
+            .fix(FixId::P2pdmaRegistryKeys)
+            .advice("Set the registry keys in /etc/modprobe.d before the reboot that loads the driver.")
+    })
+}
+
 /// P2PDMA on x86 needs a statically mapped BAR1.
 pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::GpuStaticBar1;
