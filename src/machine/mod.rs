@@ -80,7 +80,8 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{
-    AKMODS_CERTIFICATE, SecureBoot, Signature, is_of_akmods, is_signature_rejection, secure_boot, signature,
+    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, is_signature_rejection, secure_boot,
+    signature,
 };
 pub use summary::{
     container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,

@@ -42,6 +42,36 @@ pub fn secure_boot(root: &Root) -> Option<SecureBoot> {
     asked().and_then(|(on, source, text)| state(on, source, text))
 }
 
+/// Why the kernel loads only signed modules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Enforcer {
+    /// Secure Boot, or an unknown reason. The kernel accepts the keys that the firmware or shim has.
+    SecureBoot,
+    /// Kernel lockdown without Secure Boot, and the source that the kernel log names.
+    Lockdown(String),
+    /// `module.sig_enforce` on the kernel command line, without Secure Boot.
+    Argument,
+}
+
+/// Why the kernel loads only signed modules. Lockdown names its source in the kernel log: "EFI Secure Boot mode",
+/// "command line", "Kernel configuration" or "securityfs" (security/lockdown/lockdown.c).
+#[must_use]
+pub fn enforcer(root: &Root) -> Enforcer {
+    const LOCKED: &str = "Kernel is locked down from ";
+    let log = kernel_log(root).unwrap_or_default();
+    let source = log.lines().find_map(|line| line.split_once(LOCKED)?.1.split(';').next());
+    let line = root.read_text("/proc/cmdline").unwrap_or_default();
+    let has = |name: &str| line.split_whitespace().any(|word| word.split('=').next() == Some(name));
+    let is_off = secure_boot(root).is_some_and(|state| !state.is_on);
+    match source {
+        Some(source) if source.contains("Secure Boot") => Enforcer::SecureBoot,
+        Some(source) => Enforcer::Lockdown(source.trim().to_owned()),
+        None if is_off && has("lockdown") => Enforcer::Lockdown("command line".to_owned()),
+        None if is_off && has("module.sig_enforce") => Enforcer::Argument,
+        None => Enforcer::SecureBoot,
+    }
+}
+
 /// The signature of an installed kernel module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signature {

@@ -3,8 +3,9 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::excluded::without_argument;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, Signature};
+use crate::machine::{self, Enforcer, ImageHost, Signature, image_host};
 
 /// A module that is built on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,12 @@ impl Module {
 /// without a signature must be built again with a key first.
 pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Option<&str>, routes: &[Route]) -> Judged {
     let (name, file, package) = module.names();
+    if let Some(judged) = by_kernel(ctx, id, name, routes) {
+        return match line {
+            Some(line) => judged.found(machine::KERNEL_LOG, line),
+            None => judged,
+        };
+    }
     let is_in_dkms = machine::dkms_rows(ctx.root).iter().any(|row| row.name == package);
     let judged = |why: &str| Judged::lack(id, format!("Secure Boot rejects the installed {name}: {why}"));
     let judged = match (machine::signature(ctx.root, file), module) {
@@ -77,6 +84,50 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
         Some(line) => judged.found(machine::KERNEL_LOG, line),
         None => judged,
     }
+}
+
+/// The finding for a module that the kernel rejects although Secure Boot does not ask for it. An enrolled key does not help
+/// there.
+fn by_kernel(ctx: &Context<'_>, id: CheckId, name: &str, routes: &[Route]) -> Option<Judged> {
+    let argument = |name: &str| {
+        let line = ctx.root.read_text("/proc/cmdline").unwrap_or_default();
+        line.split_whitespace().find(|word| word.split('=').next() == Some(name)).unwrap_or(name).to_owned()
+    };
+    let (why, cost, advice) = match machine::enforcer(ctx.root) {
+        Enforcer::SecureBoot => return None,
+        Enforcer::Argument => (
+            "module.sig_enforce requires a signature".to_owned(),
+            Cost::Reboot,
+            without_argument(ctx, &argument("module.sig_enforce")),
+        ),
+        // Bottlerocket links the modules of its NVIDIA variants at boot, so they have no signature
+        // (github.com/bottlerocket-os/bottlerocket/issues/4218).
+        Enforcer::Lockdown(by) if image_host(ctx.root) == Some(ImageHost::Bottlerocket) => (
+            format!("kernel lockdown is on (from {by})"),
+            Cost::Reboot,
+            Advice::run("apiclient set kernel.lockdown=none")
+                .text(", then ")
+                .command("apiclient reboot")
+                .text(". For new nodes, set lockdown = \"none\" below [settings.kernel] in the user data."),
+        ),
+        Enforcer::Lockdown(by) if by.eq_ignore_ascii_case("command line") => (
+            "lockdown= is on the kernel command line".to_owned(),
+            Cost::Reboot,
+            without_argument(ctx, &argument("lockdown")),
+        ),
+        Enforcer::Lockdown(by) if by.eq_ignore_ascii_case("kernel configuration") => (
+            "the kernel was built with lockdown".to_owned(),
+            Cost::System,
+            "Use a kernel without CONFIG_LOCK_DOWN_KERNEL_FORCE, or a driver that its vendor signed.".into(),
+        ),
+        Enforcer::Lockdown(by) => (
+            format!("kernel lockdown is on (from {by})"),
+            Cost::Reboot,
+            "Disable the service that writes to /sys/kernel/security/lockdown at boot, then reboot.".into(),
+        ),
+    };
+    let summary = format!("the kernel rejects the installed {name}: {why}");
+    Some(Judged::lack(id, summary).missing(cost, routes).advice(advice).by_hand())
 }
 
 /// How to start an unsigned driver that DKMS did not build. On a managed node nobody can enrol a key, because that needs
