@@ -3,7 +3,7 @@
 use super::parts::{empty, run, words};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
-use crate::machine::Root;
+use crate::machine::{Root, kernel_release, nvidia_fs_loaded};
 use std::path::PathBuf;
 
 /// The plan that moves a model to a disk with a direct route.
@@ -93,9 +93,10 @@ fn nearest(root: &Root) -> Option<u32> {
 
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let found = crate::machine::container(root).map(|container| container.runtime);
-    // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
-    // used.
-    let nodes = (0..16).map(|n| format!("--device /dev/nvidia-fs{n}")).collect::<Vec<_>>().join(" ");
+    // The host has no nodes if its nvidia-fs is not loaded. Each node needs its own --device. The container does not show
+    // the nodes of the host, so the usual number is used.
+    let count = if nvidia_fs_loaded(root) == Some(false) { 0 } else { 16 };
+    let nodes = (0..count).map(|n| format!("--device /dev/nvidia-fs{n} ")).collect::<String>();
     // The folder of the host is not known inside the container.
     let point =
         report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
@@ -104,8 +105,8 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let common = format!(
         "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro {config}-v HOST_FOLDER:{point}"
     );
-    let docker = format!("docker run --gpus all {common} {nodes} IMAGE");
-    let podman = format!("podman run --device nvidia.com/gpu=all --security-opt=label=disable {common} {nodes} IMAGE");
+    let docker = format!("docker run --gpus all {common} {nodes}IMAGE");
+    let podman = format!("podman run --device nvidia.com/gpu=all --security-opt=label=disable {common} {nodes}IMAGE");
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
@@ -113,6 +114,17 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
     let apptainer =
         format!("apptainer exec --nv --bind /run/udev:/run/udev:ro --bind HOST_FOLDER:{point} IMAGE PROGRAM");
+    // Proxmox VE configures its LXC containers with pct, Incus and LXD with their own program.
+    let lxc = if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
+        let devices = (0..count).map(|n| format!(" --dev{n} /dev/nvidia-fs{n}")).collect::<String>();
+        [format!("sudo pct set ID --mp9 /run/udev,mp=/run/udev,ro=1{devices}"), "sudo pct reboot ID".to_owned()]
+    } else {
+        [
+            "incus config device add NAME udev disk source=/run/udev path=/run/udev readonly=true".to_owned(),
+            "incus restart NAME".to_owned(),
+        ]
+    };
+    let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
     let is_user_rdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::Rdma);
@@ -122,6 +134,8 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         Some("enroot") => vec![enroot],
         Some("pyxis") => vec![&pyxis],
         Some("apptainer") => vec![&apptainer],
+        Some("lxc") => lxc.iter().map(String::as_str).collect(),
+        Some("nspawn") => vec![&nspawn],
         // User-space RDMA needs no nvidia-fs, and the operator restarts the drivers of all nodes.
         Some("kubernetes") if is_user_rdma => vec![pod],
         Some("kubernetes") => vec![helm, pod],
@@ -133,23 +147,33 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         Some("enroot") => "This is a container of Enroot",
         Some("pyxis") => "This is a job of Slurm in a container of Enroot (pyxis)",
         Some("kubernetes") => "This is a pod of Kubernetes",
+        Some("lxc") => "This is a container of LXC: run the commands on its host",
+        Some("nspawn") => "This is a container of systemd-nspawn",
         Some("apptainer") => "This is a container of Apptainer, which has the host's nodes in /dev",
         _ => {
             "The commands are for Docker, Podman, containerd with CDI, Enroot, Slurm with pyxis, Apptainer and Kubernetes"
         }
     };
     let device = match found.as_deref() {
-        Some("enroot" | "pyxis" | "apptainer" | "kubernetes") => "",
+        Some("enroot" | "pyxis" | "apptainer" | "kubernetes" | "nspawn") => "",
+        Some("lxc") => {
+            " Incus and LXD also need the nodes of nvidia-fs, if the host has them: incus config device add NAME nvidia-fs0 unix-char source=/dev/nvidia-fs0."
+        }
+        _ if count == 0 => "",
         _ => " Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA.",
     };
     let rdma = match found.as_deref() {
         Some("enroot" | "pyxis") => " File systems over RDMA also need MELLANOX_VISIBLE_DEVICES=all.",
-        Some("apptainer" | "kubernetes") => "",
+        Some("apptainer" | "kubernetes" | "lxc" | "nspawn") => "",
         _ => " File systems over RDMA also need --device /dev/infiniband.",
+    };
+    let folder = match found.as_deref() {
+        Some("lxc") => "",
+        _ => " Replace HOST_FOLDER by the folder of the host with the model.",
     };
     FixPlan {
         why: format!(
-            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}.{device} Replace HOST_FOLDER by the folder of the host with the model.{rdma}"
+            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}.{device}{folder}{rdma}"
         ),
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),

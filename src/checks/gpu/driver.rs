@@ -169,6 +169,11 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
             .found("modinfo nvidia", loaded.clone())
             .missing(Cost::Install, EVERY)
             .advice(module_of_libraries(ctx, &loaded, other.map(str::to_owned).or_else(|| library_version(ctx))))
+    } else if let Some(container) = machine::container(ctx.root).filter(|_| refused.is_some() || other.is_some()) {
+        Judged::lack(ID, format!("the host has driver {loaded}, and the libraries in this container another version"))
+            .found("NVML", refused.or(other).unwrap_or_default())
+            .missing(Cost::Install, EVERY)
+            .advice(libraries_of_container(ctx, &container, &loaded))
     } else if refused.is_some() || other.is_some() {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
@@ -188,6 +193,27 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     Some(judged.found("/sys/module/nvidia/version", loaded))
+}
+
+/// How a container gets the libraries of the loaded driver. Docker and its relatives mount those of the host when a
+/// container is created; LXC and nspawn have a system with libraries of its own.
+fn libraries_of_container(ctx: &Context<'_>, container: &machine::Container, loaded: &str) -> Advice {
+    let start = match container.runtime.as_str() {
+        "lxc" | "nspawn" => {
+            let machine = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
+            let run = format!("sudo sh NVIDIA-Linux-{machine}-{loaded}.run --no-kernel-modules");
+            return Advice::from(
+                "In the container, remove its NVIDIA packages and install the libraries of the host's driver: ",
+            )
+            .command(run)
+            .text(". Then restart the container.");
+        }
+        "kubernetes" => "Delete the pod, so that a new one",
+        _ => "Create the container again, so that it",
+    };
+    Advice::from(format!(
+        "{start} gets the host's libraries; its image must contain none (packages libnvidia-compute). If nvidia-smi fails on the host too, reboot the host."
+    ))
 }
 
 /// How to install the kernel module of the version that the libraries have.
