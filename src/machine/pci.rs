@@ -40,6 +40,67 @@ impl PciGpu {
         self.is_hgx_blackwell() || id.is_some_and(|id| LISTED.contains(&id))
     }
 
+    /// Whether the GPU is a GeForce of Turing or later. Source: pci.ids of 2026-08-22; no other product has an id in these
+    /// ranges.
+    #[must_use]
+    pub fn is_geforce(&self) -> bool {
+        const GEFORCE: &[(u32, u32)] = &[
+            (0x1e03, 0x1e07),
+            (0x1e2d, 0x1e2e),
+            (0x1e81, 0x1e93),
+            (0x1eae, 0x1eae),
+            (0x1ec2, 0x1ed3),
+            (0x1f02, 0x1f03),
+            (0x1f06, 0x1f0a),
+            (0x1f10, 0x1f15),
+            (0x1f42, 0x1f55),
+            (0x1f82, 0x1fa0),
+            (0x1fd9, 0x1fdd),
+            (0x2182, 0x2182),
+            (0x2184, 0x2184),
+            (0x2187, 0x2188),
+            (0x2191, 0x2192),
+            (0x21c4, 0x21d1),
+            (0x2203, 0x220a),
+            (0x2216, 0x222f),
+            (0x2414, 0x2420),
+            (0x2460, 0x2460),
+            (0x2482, 0x2482),
+            (0x2484, 0x2489),
+            (0x248c, 0x249d),
+            (0x24ac, 0x24af),
+            (0x24bf, 0x24bf),
+            (0x24c7, 0x24dd),
+            (0x2501, 0x2504),
+            (0x2508, 0x252f),
+            (0x2544, 0x2563),
+            (0x2582, 0x25a2),
+            (0x25a5, 0x25af),
+            (0x25e0, 0x25ed),
+            (0x2684, 0x2689),
+            (0x2702, 0x2717),
+            (0x2757, 0x2757),
+            (0x2782, 0x2783),
+            (0x2786, 0x27a0),
+            (0x27e0, 0x27e0),
+            (0x2803, 0x2822),
+            (0x2860, 0x2860),
+            (0x2882, 0x28a3),
+            (0x28e0, 0x28e3),
+            (0x2b85, 0x2b8c),
+            (0x2c02, 0x2c19),
+            (0x2c58, 0x2c59),
+            (0x2d04, 0x2d19),
+            (0x2d58, 0x2d59),
+            (0x2d83, 0x2d98),
+            (0x2dd8, 0x2dd8),
+            (0x2f04, 0x2f18),
+            (0x2f58, 0x2f58),
+        ];
+        let id = self.device.as_deref().and_then(number);
+        id.is_some_and(|id| GEFORCE.iter().any(|(first, last)| (*first..=*last).contains(&id)))
+    }
+
     /// Whether the GPU is an Ampere or Ada GPU. Sources: pci.ids of 2026-08-22 and the GPUs that the open kernel modules
     /// 595.45.04 support: Ampere 2080 to 20ff (A100), 2200 to 22ff and 2400 to 25ff, Ada 2600 to 28ff. Hopper has 2300 to
     /// 23ff, Turing lower numbers, and Blackwell higher ones.
@@ -219,6 +280,22 @@ fn number(id: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn device_ids_show_a_geforce() {
+        let is_geforce = |id: &str| {
+            let device = Some(id.to_owned());
+            PciGpu { address: String::new(), class: String::new(), device, driver: None }.is_geforce()
+        };
+        // RTX 2080 Ti, RTX 3090, RTX 4090, RTX 4090 Laptop, RTX 5090.
+        for id in ["0x1e04", "0x2204", "0x2684", "0x2757", "0x2b85"] {
+            assert!(is_geforce(id), "{id}");
+        }
+        // T4, A100, A40, L4, L40S, H100, B200, RTX A6000, RTX 6000 Ada, RTX PRO 6000.
+        for id in ["0x1eb8", "0x20b2", "0x2235", "0x27b8", "0x26b9", "0x2330", "0x2901", "0x2230", "0x26b1", "0x2bb1"] {
+            assert!(!is_geforce(id), "{id}");
+        }
+    }
 
     #[test]
     fn device_ids_give_the_architecture() {

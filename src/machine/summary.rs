@@ -194,10 +194,12 @@ fn bare_gpu(root: &Root, index: u32, address: &str) -> Gpu {
             .find_map(|line| line.split_once(':').filter(|(key, _)| key.trim() == name))
             .map(|(_, value)| value.trim().to_owned())
     };
+    let on_bus = || super::pci::pci_gpus(root)?.into_iter().find(|gpu| gpu.address == address);
+    let unnamed = || if on_bus().is_some_and(|gpu| gpu.is_geforce()) { "NVIDIA GeForce GPU" } else { "NVIDIA GPU" };
     Gpu {
         index,
         uuid: field("GPU UUID").unwrap_or_else(|| address.to_owned()),
-        name: field("Model").unwrap_or_else(|| "NVIDIA GPU".to_owned()),
+        name: field("Model").unwrap_or_else(|| unnamed().to_owned()),
         pci_bus_id: address.to_owned(),
         numa_node: hardware::numa_node(root, address),
         ..Gpu::default()
