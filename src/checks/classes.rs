@@ -52,6 +52,11 @@ pub(crate) fn undocumented(ctx: &Context<'_>) -> Option<&'static str> {
     }
 }
 
+/// Whether MIG divides the GPU.
+pub(crate) fn is_partitioned(gpu: &GpuSeen) -> bool {
+    gpu.nvml.as_ref().is_some_and(|nvml| nvml.mig.as_deref() == Some("enabled"))
+}
+
 /// Whether the name is that of an integrated GPU.
 pub(crate) fn is_integrated(gpu: &GpuSeen) -> bool {
     gpu.name.split([' ', '-', '(', ')']).any(|word| INTEGRATED.contains(&word))
@@ -92,7 +97,7 @@ pub(crate) fn of_path(root: &Root, facts: &PathFacts) -> Option<Storage> {
         "ext4" | "xfs" => of_device(root, facts)?,
         "nfs" | "nfs4" if facts.option_value("proto") == Some("rdma") => Storage::KernelClient,
         "nfs" | "nfs4" => Storage::Tcp,
-        "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Storage::Tcp,
+        "lustre" if is_lustre_over_tcp(root, facts) => Storage::Tcp,
         "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => Storage::KernelClient,
         "gpfs" | "mmfs" | "wekafs" => Storage::UserRdma,
         "virtiofs" => Storage::Virtiofs,
@@ -103,6 +108,15 @@ pub(crate) fn of_path(root: &Root, facts: &PathFacts) -> Option<Storage> {
         "unknown" => return None,
         _ => Storage::HostOnly,
     })
+}
+
+/// Whether a Lustre mount reaches its servers only over TCP. FSx is mounted by a TCP address also with EFA: LNet finds
+/// the other addresses of the servers, and prefers those of EFA (AWS: Configuring EFA clients). Each network that LNet
+/// configures with EFA uses the module kefalnd.
+pub(crate) fn is_lustre_over_tcp(root: &Root, facts: &PathFacts) -> bool {
+    let modules = root.read_text("/proc/modules").unwrap_or_default();
+    let mut efa = modules.lines().filter_map(|line| line.strip_prefix("kefalnd ")?.split(' ').nth(1));
+    lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) && !efa.any(|uses| uses != "0")
 }
 
 /// The network of a Lustre mount: `tcp` for `10.0.1.5@tcp:/scratch`. If there are several, a network other than TCP

@@ -23,6 +23,7 @@ pub mod serving;
 mod storage;
 mod verdict;
 
+pub(crate) use cufile::config::transport_key;
 pub use kernel::build_log::build_line;
 pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;

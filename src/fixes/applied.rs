@@ -6,6 +6,7 @@ use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
 use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file, rename_misspelt, set_keys};
+use crate::checks::{Report, transport_key};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Root, Unread, excluded, modules_disabled};
 use std::path::PathBuf;
@@ -85,9 +86,21 @@ pub(super) fn load(root: &Root) -> FixPlan {
 /// The keys of cufile.json that enable P2PDMA for local NVMe disks.
 pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
 
-/// The plan that sets both P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
+/// The keys for the storage of the examined paths: each transport has its own.
+fn p2pdma_keys(report: &Report) -> Vec<&'static str> {
+    let mut keys = vec![P2PDMA_KEYS[0]];
+    for key in report.paths.iter().map(|facts| transport_key(Some(facts))) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    if keys.len() == 1 { P2PDMA_KEYS.to_vec() } else { keys }
+}
+
+/// The plan that sets the P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
 /// of the file is unchanged.
-pub(super) fn cufile_keys(root: &Root) -> FixPlan {
+pub(super) fn cufile_keys(root: &Root, report: &Report) -> FixPlan {
+    let keys = p2pdma_keys(report);
     let named = named_file(root);
     let needs = if named.as_deref().is_some_and(is_of_user) { Needs::User } else { Needs::Root };
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
@@ -102,8 +115,8 @@ pub(super) fn cufile_keys(root: &Root) -> FixPlan {
     };
     let mut after = String::new();
     // A misspelt key would stay next to the correct one and look as if it had an effect.
-    let corrected = rename_misspelt(before.as_deref().unwrap_or("{\n}\n"), &P2PDMA_KEYS);
-    match set_keys(&corrected, &P2PDMA_KEYS.map(|key| (key, "true"))) {
+    let corrected = rename_misspelt(before.as_deref().unwrap_or("{\n}\n"), &keys);
+    match set_keys(&corrected, &keys.iter().map(|key| (*key, "true")).collect::<Vec<_>>()) {
         Ok(text) => after = text,
         Err(error) => obstacle = Some(format!("{path}: {error}")),
     }

@@ -288,7 +288,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::CufileP2pdmaKeys => Spec {
             title: "Enable P2PDMA in cufile.json",
-            changes: "sets properties.use_pci_p2pdma and block.nvme.use_pci_p2pdma in cufile.json",
+            changes: "sets properties.use_pci_p2pdma and the key of the storage, such as block.nvme.use_pci_p2pdma, in cufile.json",
             undo: Undo::All,
             needs: Needs::Root,
             check: CheckId::CfgP2pBoth,

@@ -1,14 +1,14 @@
 //! The configuration of libcufile: syntax, compat mode, P2PDMA, lists.
 
 use crate::checks::advice::Advice;
-use crate::checks::context::{Context, Subject};
+use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
 use crate::checks::cufile_json::Ignored;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
-use crate::machine::{self, BlockKind, LibcufileFacts, Unread};
+use crate::machine::{self, BlockKind, LibcufileFacts, PathFacts, Unread};
 use crate::text::quoted;
 
 const P2P_ROUTES: &[Route] = &[Route::P2pdma, Route::C2c];
@@ -78,8 +78,8 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
 }
 
 /// The key that enables P2PDMA for the transport of a path.
-pub(crate) fn transport_key(subject: &Subject) -> &'static str {
-    let Some(facts) = &subject.facts else { return "block.nvme.use_pci_p2pdma" };
+pub(crate) fn transport_key(facts: Option<&PathFacts>) -> &'static str {
+    let Some(facts) = facts else { return "block.nvme.use_pci_p2pdma" };
     if facts.filesystem.as_deref() == Some("virtiofs") {
         "fs.virtiofs.use_pci_p2pdma"
     } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Md) {

@@ -45,6 +45,12 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
         },
         101 => "CUDA error 101: CUDA_VISIBLE_DEVICES names a GPU that does not exist. Correct or unset it.".into(),
         304 | 999 => uvm(root, code),
+        // A GPU in confidential computing mode takes no work before it is attested and set to ready. It has no NVSwitch.
+        802 if machine::confidential_guest(root).is_some() => {
+            Advice::from("CUDA error 802, the GPU is not set to ready: attest it, then run ")
+                .command("sudo nvidia-smi conf-compute -srs 1")
+                .text(". Persistence mode must be on.")
+        }
         802 => Advice::from("CUDA error 802, the system is not ready: run ")
             .command("sudo systemctl restart nvidia-fabricmanager"),
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")

@@ -240,7 +240,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         out.push(p2p_keys(ctx, facts, "block.nvme.use_pci_p2pdma"));
     }
     for (number, subject) in ctx.subjects.iter().enumerate() {
-        out.push(p2p_keys(ctx, facts, transport_key(subject)).of(Scope::Path(number)));
+        out.push(p2p_keys(ctx, facts, transport_key(subject.facts.as_ref())).of(Scope::Path(number)));
     }
     out
 }

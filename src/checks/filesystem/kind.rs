@@ -1,6 +1,7 @@
 //! The file system of a path and its routes.
 
-use crate::checks::classes::lustre_network;
+use crate::checks::advice::Advice;
+use crate::checks::classes::is_lustre_over_tcp;
 use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
@@ -18,7 +19,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, format!("{kind} has direct routes")),
-        "lustre" if lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) => Judged::lack(
+        "lustre" if is_lustre_over_tcp(ctx.root, facts) => Judged::lack(
             ID,
             "Lustre over TCP: a direct route needs RDMA (o2ib or EFA)",
         )
@@ -28,9 +29,10 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         .advice(match virtual_disk::cloud(ctx) {
             // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
             Some((Maker::Amazon, ..)) => {
-                "Create an FSx file system with EFA, which cannot be added later, and mount it by its @efa address. Or keep the model on the instance store."
+                Advice::run("aws fsx describe-file-systems --query 'FileSystems[].[FileSystemId,LustreConfiguration.EfaEnabled]'")
+                    .text(". If EFA is enabled, unmount it, run setup.sh --optimized-for-gds of AWS's configure-efa-fsx-lustre-client, and mount it again. Otherwise create a file system with EFA, which cannot be added later.")
             }
-            _ => "Mount it by an address on InfiniBand, RoCE or EFA (@o2ib, @efa), or keep the model on a local NVMe disk.",
+            _ => "Mount it by an address on InfiniBand or RoCE (@o2ib), or keep the model on a local NVMe disk.".into(),
         }),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))

@@ -46,13 +46,22 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
             // A configured route is the goal unless another route needs much less effort.
             let tried = |route: Route| if route == Route::Nvfs && nvfs_is_set_up { SET_UP_BONUS } else { 0 };
-            let doubt = gpu.and_then(|gpu| classes::doubt(ctx, &ctx.gpus()[gpu]));
+            let seen = gpu.map(|gpu| &ctx.gpus()[gpu]);
+            let in_mig = seen.is_some_and(classes::is_partitioned)
+                && !judged.iter().any(|j| j.id == CheckId::GpuMigVgpu && concerns(j, &pair) && j.stops(Route::Compat));
+            let doubt = if is_of_the_host(ctx, &pair, Route::P2pdma) {
+                unproven_virtiofs(ctx)
+            } else if in_mig {
+                Some(UNPROVEN_MIG.to_owned())
+            } else {
+                seen.and_then(|gpu| classes::doubt(ctx, gpu))
+            };
             // NVIDIA offers no patched NVMe driver for the kernels of these clouds.
             let is_unpatched = classes::undocumented(ctx).is_some()
                 && judged.iter().any(|j| j.id == CheckId::NvfsNvmeSymbol && j.stops(Route::Nvfs) && concerns(j, &pair));
             let is_doubtful = |route: Route| match route {
                 Route::P2pdma => doubt.is_some(),
-                Route::Nvfs => is_unpatched,
+                Route::Nvfs => is_unpatched || (in_mig && !nvfs_is_set_up),
                 _ => false,
             };
             let fixable = |route: Route| match state(route) {
@@ -66,8 +75,14 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
                 .copied()
                 .filter_map(fixable)
                 .partition(|(cost, route)| *cost > 0 && is_doubtful(*route));
+            let first_doubtful = doubtful.first().map(|(_, route)| *route);
             let goal = known.into_iter().min_by_key(|(cost, _)| *cost).map(|(_, route)| route);
             let doubt = doubt.filter(|_| goal.is_none() && now.is_none() && !doubtful.is_empty());
+            let forced = goal.or(first_doubtful).filter(|route| now.is_none() && is_chosen(judged, &pair, *route));
+            let (goal, doubt) = match forced {
+                Some(_) => (None, Some(FORCED.to_owned())),
+                None => (goal, doubt),
+            };
             pair.route = now.unwrap_or(if compat { Route::Compat } else { Route::None });
             pair.goal = if now.is_some() { None } else { goal };
             pair.doubt = doubt;
@@ -75,6 +90,26 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
         }
     }
     out
+}
+
+const UNPROVEN_MIG: &str =
+    "NVIDIA does not document GPUDirect Storage on MIG instances, so a direct route is not known to work.";
+const FORCED: &str = "The configuration forces compat mode, and no direct route is set up.";
+
+/// Whether the user chose compat mode: it is forced, and the direct route also lacks something else.
+fn is_chosen(judged: &[Judged], pair: &Pair, route: Route) -> bool {
+    let mine = || judged.iter().filter(|j| concerns(j, pair) && j.finding.cause.is_none());
+    let stops = |j: &Judged| j.stops(route) && !j.stops(Route::Compat);
+    mine().any(|j| j.id == CheckId::CfgCompat && stops(j)) && mine().any(|j| j.id != CheckId::CfgCompat && stops(j))
+}
+
+/// Why P2PDMA of virtiofs is not known to work. `None` if the user enabled it in cufile.json.
+fn unproven_virtiofs(ctx: &Context<'_>) -> Option<String> {
+    let is_on = |key| ctx.config().switch(key, false).0;
+    let is_wanted = ["properties.use_pci_p2pdma", "fs.virtiofs.use_pci_p2pdma"].into_iter().any(is_on);
+    (!is_wanted).then(|| {
+        "P2PDMA of virtiofs needs a device that writes into GPU memory, such as a DPU; virtiofsd of a hypervisor cannot.".to_owned()
+    })
 }
 
 /// The direct routes that exist for this machine and file system, in the order of preference of libcufile.
