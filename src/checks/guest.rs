@@ -7,7 +7,7 @@ use crate::core::{CheckId, Status};
 use crate::machine;
 
 /// Whether this is a virtual machine. A container without access to the processor's flags counts as a host.
-fn is_virtual(ctx: &Context<'_>) -> bool {
+pub(crate) fn is_virtual(ctx: &Context<'_>) -> bool {
     const DMI: &str = "/sys/class/dmi/id";
     let cpus = ctx.root.read_text("/proc/cpuinfo").unwrap_or_default();
     if let Some((_, flags)) =
@@ -21,6 +21,29 @@ fn is_virtual(ctx: &Context<'_>) -> bool {
     ["QEMU", "VMware", "Xen", "innotek"].iter().any(|name| vendor.contains(name))
         || ["KVM", "Virtual Machine", "OpenStack"].iter().any(|name| product.contains(name))
 }
+
+/// How the host gives a virtual machine address space for the memory of a GPU. `None` on a machine without a
+/// hypervisor. Sources: Dell KB 000199172 and the vGPU release notes of NVIDIA (VMware), Microsoft's "Deploy devices by
+/// using DDA" (Hyper-V), OVMF (QEMU).
+pub(crate) fn window(ctx: &Context<'_>) -> Option<&'static str> {
+    let vendor = ctx.root.read_text("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    if vendor.contains("VMware") {
+        return Some(
+            "With the virtual machine off and EFI as its firmware, set pciPassthru.use64bitMMIO=TRUE, and pciPassthru.64bitMMIOSizeGB to twice the GPU memory (a power of 2). Then power it on.",
+        );
+    }
+    if !is_virtual(ctx) {
+        return None;
+    }
+    Some(match vendor.trim() {
+        "Microsoft Corporation" => {
+            "Ask the administrator of the host to enlarge the window: Set-VM NAME -HighMemoryMappedIoSpace 256GB, with the virtual machine off."
+        }
+        _ => LARGE_WINDOW,
+    })
+}
+
+const LARGE_WINDOW: &str = "Ask the administrator of the host for a large 64-bit MMIO window (OVMF: X-PciMmio64Mb), and for Resizable BAR on the host.";
 
 /// The request to the administrator of the host for a fault of the topology. `None` for other checks, and for faults
 /// that the guest itself configured.
@@ -44,9 +67,7 @@ fn request(ctx: &Context<'_>, judged: &Judged) -> Option<&'static str> {
         CheckId::KernelP2pRootports => {
             "Ask the administrator of the host to put GPU and NVMe disk below one PCIe switch, on the host and in the virtual machine. Or use nvidia-fs."
         }
-        CheckId::GpuBar1Size => {
-            "Ask the administrator of the host for a large 64-bit MMIO window (OVMF: X-PciMmio64Mb), and for Resizable BAR on the host."
-        }
+        CheckId::GpuBar1Size => window(ctx).unwrap_or(LARGE_WINDOW),
         CheckId::GpuPcieLink | CheckId::NvmeLink => {
             "Ask the administrator of the host to check the slot: its lanes and its bifurcation."
         }

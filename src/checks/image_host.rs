@@ -8,7 +8,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{FixId, Route};
-use crate::machine::{ImageHost, container, image_host, os_release, packages};
+use crate::machine::{ImageHost, container, image_host, os_release, packages, registry};
 
 /// What a fix installs or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +69,14 @@ const OPERATOR: &str =
 
 /// The ways that NVIDIA's GPU Operator does what a fix does. `None` if it does not.
 pub(crate) fn by_operator(fix: FixId) -> Option<Advice> {
-    match way(ImageHost::DriverContainer, fix)? {
+    match way(ImageHost::DriverContainer, fix, "")? {
         Way::Advice(advice) => (fix != FixId::LibcufileInstall).then_some(advice),
         Way::Never(_) => None,
     }
 }
 
 /// The ways on NixOS: options of its configuration.
-fn on_nixos(fix: FixId, part: Part) -> Option<Way> {
+fn on_nixos(fix: FixId, part: Part, keys: &str) -> Option<Way> {
     let set = |option: &str| {
         Way::Advice(
             Advice::from(format!("Set {option} in configuration.nix, then run "))
@@ -97,9 +97,9 @@ fn on_nixos(fix: FixId, part: Part) -> Option<Way> {
         Part::ModuleOption if matches!(fix, FixId::NvmeMultipathOff) => {
             set("boot.kernelParams = [ \"nvme_core.multipath=N\" ] (not if disks have several paths)")
         }
-        Part::ModuleOption => set(
-            "boot.extraModprobeConfig = \"options nvidia NVreg_RegistryDwords=RMForceStaticBar1=1;RmForceDisableIomapWC=1;\" (before Hopper also ForceP2P=0;)",
-        ),
+        Part::ModuleOption => {
+            set(&format!("boot.extraModprobeConfig = \"options nvidia NVreg_RegistryDwords={keys}\""))
+        }
         Part::Library => Way::Advice("Add cudaPackages.libcufile to the packages of the program's environment.".into()),
         Part::FabricManager => set("hardware.nvidia.datacenter.enable = true"),
         Part::Argument if matches!(fix, FixId::IommuOff) => set("boot.kernelParams = [ \"iommu=pt\" ]"),
@@ -115,7 +115,7 @@ fn on_nixos(fix: FixId, part: Part) -> Option<Way> {
 }
 
 /// The ways on systems with an image of packages: rpm-ostree and transactional-update.
-fn on_package_image(host: ImageHost, fix: FixId, part: Part) -> Option<Way> {
+fn on_package_image(host: ImageHost, fix: FixId, part: Part, keys: &str) -> Option<Way> {
     let is_ostree = host == ImageHost::Ostree;
     let advice = |text: String| Some(Way::Advice(text.into()));
     match part {
@@ -133,7 +133,8 @@ fn on_package_image(host: ImageHost, fix: FixId, part: Part) -> Option<Way> {
                 .text(", then reboot. Do not do this if disks have several paths."),
         )),
         Part::ModuleOption if is_ostree => Some(Way::Advice(
-            Advice::from("Set the registry keys in /etc/modprobe.d/nvidia-p2pdma.conf, run ")
+            Advice::run(format!("echo 'options nvidia NVreg_RegistryDwords=\"{keys}\"' | sudo tee /etc/modprobe.d/nvidia-p2pdma.conf"))
+                .text(", then ")
                 .command("sudo rpm-ostree initramfs-etc --track=/etc/modprobe.d/nvidia-p2pdma.conf")
                 .text(", then reboot."),
         )),
@@ -147,15 +148,18 @@ fn on_package_image(host: ImageHost, fix: FixId, part: Part) -> Option<Way> {
     }
 }
 
-fn way(host: ImageHost, fix: FixId) -> Option<Way> {
+/// The ways of a host for a fix. `keys` are the registry keys of the driver that P2PDMA needs on this machine.
+fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
     use ImageHost::{
         Bottlerocket, ContainerOptimized, DriverContainer, Flatcar, NixOs, OpenShift, Ostree, Talos, Transactional,
     };
     let part = part(fix)?;
-    let advice = |text: &'static str| Some(Way::Advice(text.into()));
+    fn advice(text: impl Into<Advice>) -> Option<Way> {
+        Some(Way::Advice(text.into()))
+    }
     match (host, part) {
-        (NixOs, part) => on_nixos(fix, part),
-        (Ostree | Transactional, part) => on_package_image(host, fix, part),
+        (NixOs, part) => on_nixos(fix, part, keys),
+        (Ostree | Transactional, part) => on_package_image(host, fix, part, keys),
         (OpenShift, part @ (Part::Argument | Part::Mount | Part::Loading | Part::UdevRule | Part::Limit)) => {
             Some(Way::Advice(by_machine_config(fix, part).into()))
         }
@@ -183,15 +187,17 @@ fn way(host: ImageHost, fix: FixId) -> Option<Way> {
         ),
         (OpenShift, Part::Kernel) => advice("Update to OpenShift 4.19 or later, which has the kernel of RHEL 9.6."),
         (DriverContainer, Part::Kernel) => None,
-        (OpenShift | DriverContainer, Part::ModuleOption) if matches!(fix, FixId::P2pdmaRegistryKeys) => advice(
-            "Put the keys as NVreg_RegistryDwords into nvidia.conf of a ConfigMap, and name it in driver.kernelModuleConfig of the GPU Operator.",
-        ),
+        (OpenShift | DriverContainer, Part::ModuleOption) if matches!(fix, FixId::P2pdmaRegistryKeys) => {
+            advice(format!(
+                "Put NVreg_RegistryDwords={keys} into nvidia.conf of a ConfigMap, and name it in driver.kernelModuleConfig of the GPU Operator."
+            ))
+        }
         (OpenShift, Part::ModuleOption) => advice(
             "Add the kernel argument nvme_core.multipath=N in a MachineConfig (spec.kernelArguments). Do not do this if disks have several paths.",
         ),
         (DriverContainer, Part::ModuleOption) => None,
         (Talos, Part::Driver) => advice(
-            "Add the extensions nvidia-open-gpu-kernel-modules and nvidia-container-toolkit to the image of Talos (Image Factory), then upgrade to it.",
+            "Add the extensions nvidia-open-gpu-kernel-modules and nvidia-container-toolkit to the image of Talos (Image Factory). Name nvidia, nvidia_uvm, nvidia_drm and nvidia_modeset in machine.kernel.modules (`talosctl patch mc`), then upgrade to the image.",
         ),
         (Bottlerocket, Part::Driver) => {
             advice("Use an NVIDIA variant of Bottlerocket (such as aws-k8s-1.34-nvidia), which contains the driver.")
@@ -206,20 +212,23 @@ fn way(host: ImageHost, fix: FixId) -> Option<Way> {
                 host.name()
             ))))
         }
-        (Talos | Bottlerocket | ContainerOptimized | Flatcar, Part::Kernel) => Some(Way::Advice(Advice::from(
-            format!("Update {} to a release with Linux 6.2 or later and CONFIG_PCI_P2PDMA.", host.name()),
-        ))),
+        // Talos 1.12 was the first with CONFIG_PCI_P2PDMA (github.com/siderolabs/pkgs/pull/1356).
+        (Talos, Part::Kernel) => advice("Update Talos to 1.12 or later, the first with CONFIG_PCI_P2PDMA."),
+        (Bottlerocket | ContainerOptimized | Flatcar, Part::Kernel) => Some(Way::Advice(Advice::from(format!(
+            "Update {} to a release with Linux 6.2 or later and CONFIG_PCI_P2PDMA.",
+            host.name()
+        )))),
         (Talos, Part::ModuleOption) => Some(Way::Advice(Advice::from(format!(
             "Set {} in the machine configuration (machine.kernel.modules, machine.install.extraKernelArgs), then reboot.",
-            option(fix)
+            option(fix, keys)
         )))),
         (Bottlerocket, Part::ModuleOption) => Some(Way::Advice(Advice::from(format!(
             "Set {} in settings.boot.kernel-parameters, then reboot.",
-            option(fix)
+            option(fix, keys)
         )))),
         (ContainerOptimized, Part::ModuleOption) => Some(Way::Advice(Advice::from(format!(
             "Set {} on the kernel command line of the node's image, then reboot.",
-            option(fix)
+            option(fix, keys)
         )))),
         // Its /etc can be written.
         (Flatcar, Part::ModuleOption) => None,
@@ -247,16 +256,16 @@ const fn by_machine_config(fix: FixId, part: Part) -> &'static str {
     }
 }
 
-const fn option(fix: FixId) -> &'static str {
+fn option(fix: FixId, keys: &str) -> String {
     match fix {
-        FixId::NvmeMultipathOff => "nvme_core.multipath=N",
-        _ => "nvidia.NVreg_RegistryDwords",
+        FixId::NvmeMultipathOff => "nvme_core.multipath=N".to_owned(),
+        _ => format!("nvidia.NVreg_RegistryDwords={keys}"),
     }
 }
 
 /// Whether the host needs something else than the commands of a fix.
 pub(crate) fn replaces(ctx: &Context<'_>, fix: FixId) -> bool {
-    image_host(ctx.root).is_some_and(|host| way(host, fix).is_some())
+    image_host(ctx.root).is_some_and(|host| way(host, fix, "").is_some())
 }
 
 /// Advice for a distribution whose packages are not known: a fix that installs packages has no commands there.
@@ -291,14 +300,15 @@ fn of_unknown_packages(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
 /// Replaces the advice of findings whose fix needs packages or files that this host does not keep.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let Some(host) = image_host(ctx.root) else { return of_unknown_packages(ctx, judged) };
-    judged.into_iter().map(|judged| on(host, judged).unwrap_or_else(|judged| *judged)).collect()
+    judged.into_iter().map(|judged| on(ctx, host, judged).unwrap_or_else(|judged| *judged)).collect()
 }
 
 /// The finding with the advice for a kind of host. The error is the unchanged finding, if the kind does not matter.
-pub(crate) fn on(host: ImageHost, judged: Judged) -> Result<Judged, Box<Judged>> {
+pub(crate) fn on(ctx: &Context<'_>, host: ImageHost, judged: Judged) -> Result<Judged, Box<Judged>> {
     let blocks = judged.in_the_way().next().is_some();
     let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
-    match fix.and_then(|fix| way(host, fix)) {
+    let keys = || registry::list(&registry::p2pdma_keys(ctx.root));
+    match fix.and_then(|fix| way(host, fix, &keys())) {
         Some(Way::Advice(advice)) => Ok(judged.by_hand().advice(advice)),
         Some(Way::Never(advice)) => Ok(judged.by_hand().advice(advice).never(&[Route::Nvfs])),
         None => Err(Box::new(judged)),

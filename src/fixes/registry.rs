@@ -5,7 +5,7 @@ use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use crate::machine::modprobe::{COMMAND_LINE, in_force};
-use crate::machine::registry::has_ampere_or_ada;
+use crate::machine::registry::{list, p2pdma_keys};
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -14,10 +14,7 @@ const PARAMETER: &str = "NVreg_RegistryDwords";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
-    let mut keys = vec![("RMForceStaticBar1", "1"), ("RmForceDisableIomapWC", "1")];
-    if has_ampere_or_ada(root) {
-        keys.push(("ForceP2P", "0"));
-    }
+    let keys = p2pdma_keys(root);
     let rebuild = initramfs(root, family(root));
     let (change, obstacle) = change(root, &keys);
     FixPlan {
@@ -71,11 +68,6 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
             (change, None)
         }
     }
-}
-
-/// Formats a list: `RMForceStaticBar1=1;RmForceDisableIomapWC=1;`.
-fn list(keys: &[(&str, &str)]) -> String {
-    keys.iter().map(|(key, value)| format!("{key}={value};")).collect()
 }
 
 /// The text with these keys in the list of this setting. Other keys keep their values and order. `None` if all keys

@@ -6,6 +6,28 @@ use super::root::Root;
 /// The file that lists the parameters of the loaded driver.
 pub const PARAMS_FILE: &str = "/proc/driver/nvidia/params";
 
+/// The keys that P2PDMA needs on x86, and their values. Ampere and Ada GPUs also need `ForceP2P=0` (NVIDIA's P2PDMA guide).
+#[must_use]
+pub fn p2pdma_keys(root: &Root) -> Vec<(&'static str, &'static str)> {
+    let mut keys = vec![("RMForceStaticBar1", "1"), ("RmForceDisableIomapWC", "1")];
+    if has_ampere_or_ada(root) {
+        keys.push(("ForceP2P", "0"));
+    }
+    keys
+}
+
+/// A list of keys as the driver reads it: `a=1;b=0;`.
+#[must_use]
+pub fn list(keys: &[(&str, &str)]) -> String {
+    keys.iter().map(|(key, value)| format!("{key}={value};")).collect()
+}
+
+/// The line of modprobe.d with the keys that P2PDMA needs on this machine.
+#[must_use]
+pub fn option_line(root: &Root) -> String {
+    format!("options nvidia NVreg_RegistryDwords=\"{}\"", list(&p2pdma_keys(root)))
+}
+
 /// The value of a key in `RegistryDwords: "a=1;b=0x2;"`, or for one GPU in `RegistryDwordsPerDevice:
 /// "pci=0000:be:00.0;a=1;…"`. The driver accepts decimal and hexadecimal numbers.
 #[must_use]

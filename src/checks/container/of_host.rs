@@ -84,7 +84,7 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let adapt = |judged: Judged| {
         let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
         match node.filter(|_| is_of_host) {
-            Some(host) => image_host::on(host, judged).unwrap_or_else(|judged| adapted(&container, *judged)),
+            Some(host) => image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(&container, *judged)),
             None => adapted(&container, judged),
         }
     };

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::{Context, LAST_PROPRIETARY};
+use crate::checks::guest;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
 use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
@@ -92,9 +93,14 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Reason::NoInterrupt => Judged::lack(ID, "no interrupt can be assigned to the GPU")
             .missing(Cost::System, EVERY)
             .advice("Remove pci=nomsi and noapic from the kernel command line. In a virtual machine, check how the host passes the GPU through."),
-        Reason::NoBar => Judged::lack(ID, "the machine's firmware assigned no address space to the GPU")
-            .missing(Cost::System, EVERY)
-            .advice(WINDOW),
+        Reason::NoBar => match guest::window(ctx) {
+            Some(advice) => Judged::lack(ID, "the virtual machine has no address space for the memory of the GPU")
+                .missing(Cost::System, EVERY)
+                .advice(advice),
+            None => Judged::lack(ID, "the machine's firmware assigned no address space to the GPU")
+                .missing(Cost::System, EVERY)
+                .advice(WINDOW),
+        },
         Reason::NoFirmware => Judged::lack(ID, "the GPU does not start because the driver's GSP firmware is missing")
             .missing(Cost::Install, EVERY)
             .advice(format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.")),

@@ -104,6 +104,11 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                         let judged = judged.fix(FixId::P2pdmaRegistryKeys);
                         match modprobe::ignored(ctx.root, "nvidia", "NVreg_RegistryDwords", &absent) {
                             Some(file) => reboot_pending::without_suffix(judged, &file),
+                            // The plan with the line cannot be applied in a container.
+                            None if machine::container(ctx.root).is_some() => judged.advice(format!(
+                                "Set `{}` in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+                                machine::registry::option_line(ctx.root)
+                            )),
                             None => judged.advice(
                                 "Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
                             ),

@@ -32,7 +32,7 @@ fn confidential(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(CheckId::VmConfidential, "devices cannot reach GPU memory in this confidential virtual machine")
             .found(source, text)
             .never(DIRECT)
-            .advice("Use a virtual machine without SEV-SNP or TDX. Here reads go through host memory."),
+            .advice("Reads go through host memory here. Only a virtual machine without SEV-SNP or TDX can have a direct route."),
     )
 }
 

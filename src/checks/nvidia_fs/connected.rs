@@ -96,15 +96,42 @@ fn is_vast(ctx: &Context<'_>) -> bool {
     ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
 }
 
+const OFED_HEADERS: &str = "/usr/src/ofa_kernel/default/include";
+
+/// The folder with nv-p2p.h of the loaded driver. DKMS keeps the source of a package in /usr/src/NAME-VERSION, and the
+/// packages of the driver have several names: nvidia, nvidia-open, nvidia-srv.
+fn driver_source(ctx: &Context<'_>) -> String {
+    let version = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
+    let rows = machine::dkms_rows(ctx.root).into_iter().filter(|row| row.is_driver() && row.version == version);
+    let mut names: Vec<String> = rows.map(|row| format!("{}-{version}", row.name)).collect();
+    let sources = ctx.root.entries("/usr/src").unwrap_or_default();
+    names.extend(
+        sources.into_iter().filter(|name| name.starts_with("nvidia-") && name.ends_with(&format!("-{version}"))),
+    );
+    let has_header = |name: &&String| ctx.root.exists(format!("/usr/src/{name}/nvidia/nv-p2p.h"));
+    let name = names.iter().find(has_header).or(names.first()).cloned();
+    format!("/usr/src/{}/nvidia", name.unwrap_or_else(|| format!("nvidia-{version}")))
+}
+
 /// How to get a client that is built for GDS. BeeGFS is built on the host, with the headers of OFED, nvidia-fs and the
 /// driver (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
 fn client_for_gds(ctx: &Context<'_>, filesystem: &str) -> Advice {
     match filesystem {
         "beegfs" | "fhgfs" => {
             let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
-            let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
+            const FILE: &str = "/etc/beegfs/beegfs-client-autobuild.conf";
+            let config = ctx.root.read_text(FILE).unwrap_or_default();
+            let args = config.lines().find(|line| line.trim_start().starts_with("buildArgs")).unwrap_or_default();
+            let paths = [
+                format!("OFED_INCLUDE_PATH={OFED_HEADERS}"),
+                format!("NVFS_INCLUDE_PATH=/usr/src/nvidia-fs-{module}"),
+                format!("NVIDIA_INCLUDE_PATH={}", driver_source(ctx)),
+            ];
+            let is_new = |path: &&String| path.split('=').next().is_some_and(|name| !args.contains(name));
+            let paths: Vec<&str> = paths.iter().filter(is_new).map(String::as_str).collect();
             Advice::from(format!(
-                "After OFED and nvidia-fs, add `OFED_INCLUDE_PATH=/usr/src/ofa_kernel/default/include NVFS_INCLUDE_PATH=/usr/src/nvidia-fs-{module} NVIDIA_INCLUDE_PATH=/usr/src/nvidia-{driver}/nvidia` to buildArgs in /etc/beegfs/beegfs-client-autobuild.conf, then run "
+                "After OFED and nvidia-fs, add `{}` to buildArgs in {FILE}, then run ",
+                paths.join(" ")
             ))
             .command("sudo /etc/init.d/beegfs-client rebuild")
             .text(" and ")

@@ -227,9 +227,27 @@ fn is_rhel_8(ctx: &Context<'_>) -> bool {
     machine::kernel_release(ctx.root).is_some_and(|release| release.contains(".el8"))
 }
 
+/// The distribution of a container's host, from the release of its kernel. The image can be of another one.
+fn system_of_host(ctx: &Context<'_>) -> Option<&'static str> {
+    machine::container(ctx.root)?;
+    let release = machine::kernel_release(ctx.root)?;
+    let has = |part: &str| release.contains(part);
+    [
+        (has(".el") || has(".fc"), "rhel"),
+        (release.ends_with("-default"), "suse"),
+        (release.ends_with("-pve") || release.ends_with("-amd64"), "debian"),
+        (release.ends_with("-generic"), "ubuntu"),
+    ]
+    .into_iter()
+    .find_map(|(fits, name)| fits.then_some(name))
+}
+
 /// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
-    let named = ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect::<Vec<_>>();
+    let named = match system_of_host(ctx) {
+        Some(name) => vec![name.to_owned()],
+        None => ["ID", "ID_LIKE"].into_iter().filter_map(|key| machine::os_release(ctx.root, key)).collect(),
+    };
     let is = |names: &[&str]| named.iter().flat_map(|words| words.split_whitespace()).any(|word| names.contains(&word));
     let by_p2pdma = (is_for_p2pdma(ctx), has_p2pdma(ctx));
     if let Some(name) = without_doca(ctx) {

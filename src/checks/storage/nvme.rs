@@ -1,6 +1,8 @@
 //! Checks of the disks of a path: real or virtual, and the transport of NVMe.
 
+use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
+use crate::checks::guest;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::storage::virtual_disk;
@@ -64,6 +66,8 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                 .advice(if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
                     // The finding about device mapper has the same advice.
                     "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."
+                } else if guest::is_virtual(ctx) && classes::undocumented(ctx).is_none() {
+                    virtual_disk::PASS_THROUGH
                 } else {
                     "Keep the model on a local NVMe disk."
                 }),

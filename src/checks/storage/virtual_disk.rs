@@ -14,6 +14,9 @@ pub(crate) enum Maker {
     Hypervisor(&'static str),
 }
 
+/// The way to a real disk in a virtual machine.
+pub(crate) const PASS_THROUGH: &str = "If you control the host, pass an NVMe device through to the virtual machine (VFIO). Otherwise use a machine with a local NVMe disk.";
+
 impl Maker {
     /// The name in a sentence: a virtual disk of `name`.
     pub(crate) const fn name(self) -> &'static str {
@@ -42,9 +45,7 @@ impl Maker {
             Self::Alibaba => {
                 "Use an instance family with local NVMe disks for the model. Their data is lost when the instance is released."
             }
-            Self::Hypervisor(_) => {
-                "If you control the host, pass an NVMe device through to the virtual machine (VFIO). Otherwise use a machine with a local NVMe disk."
-            }
+            Self::Hypervisor(_) => PASS_THROUGH,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::advice::Advice;
+use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
-use crate::checks::verdict::pairs::Pair;
+use crate::checks::verdict::pairs::{Pair, closes_all};
 use crate::checks::verdict::{commands, elsewhere};
-use crate::core::{CheckId, Needs, Route, Status};
+use crate::core::{CheckId, FixId, Needs, Route, Status};
 use crate::machine;
 
 pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], has_gpu: bool) -> String {
@@ -63,13 +64,22 @@ pub(crate) fn advice(
     }
     let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
     let has_one_command = can_apply > 1 && pair.goal.is_some();
-    let steps: Vec<String> = blockers.iter().map(|j| step(ctx, j, !has_one_command)).collect();
+    let steps: Vec<String> = blockers
+        .iter()
+        .map(|j| start_with_all(ctx, pair, j, mine).unwrap_or_else(|| step(ctx, j, !has_one_command)))
+        .collect();
     if !permanent.is_empty() {
         // A blocker without advice has nothing to do, unless it is the only one.
         let has_advice = |j: &&&Judged| j.advice.is_some();
         let any = permanent.iter().any(|j| has_advice(&j));
-        let mut text: Vec<String> =
-            permanent.iter().filter(|j| !any || has_advice(j)).map(|j| step(ctx, j, false)).collect();
+        // Another disk does not help if the machine has no direct route.
+        let is_of_machine = |j: &&Judged| j.scope == Scope::Machine && closes_all(j, pair);
+        let on_machine = permanent.iter().any(|j| is_of_machine(j) && has_advice(&j));
+        let mut text: Vec<String> = permanent
+            .iter()
+            .filter(|j| (!any || has_advice(j)) && (!on_machine || is_of_machine(j)))
+            .map(|j| step(ctx, j, false))
+            .collect();
         // A sentence can be the advice of several checks.
         text.dedup();
         if let Some(doubt) = &pair.doubt {
@@ -115,6 +125,25 @@ pub(crate) fn advice(
         }
         (several, _) => numbered(several),
     }
+}
+
+/// The step that gives a container several parts of its host, if it lacks more than the part of this finding.
+fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged]) -> Option<String> {
+    let lack = |j: &Judged| match j.id {
+        CheckId::UdevDatabase => Some(Lack::Udev),
+        CheckId::NvfsDevnodes => Some(Lack::NvidiaFs),
+        CheckId::CtrDevices => Some(Lack::Gpu),
+        _ => None,
+    };
+    let container = machine::container(ctx.root)?;
+    lack(step)?;
+    let is_of_start = |j: &&Judged| {
+        j.finding.fix == Some(FixId::ContainerDevices)
+            && j.finding.cause.is_none()
+            && (j.stops(Route::Compat) || pair.goal.is_some_and(|goal| j.stops(goal)))
+    };
+    let lacks: Vec<Lack> = mine.iter().copied().filter(is_of_start).filter_map(lack).collect();
+    (lacks.len() > 1 && is_of_start(&step)).then(|| bring_all(&container, &lacks))
 }
 
 fn numbered(steps: &[String]) -> String {

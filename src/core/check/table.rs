@@ -21,12 +21,12 @@ checks! {
         examines "whether a GPU is on the bus and the driver reports it"
         why "cuFile reads into GPU memory, which needs a GPU and a working driver."
         look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
-        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
+        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts, or kernel lockdown rejects it.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
         look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "Reboot, so that the installed driver is the loaded one."
-        causes ["The driver was updated without a reboot."];
+        causes ["The driver was updated without a reboot.", "A container has libraries of another driver than its host."];
     CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "whether the driver is new enough for libcufile's CUDA release"
         why "An older driver returns error 35 (insufficient driver)."
