@@ -1,7 +1,7 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::parts::family;
-use super::plans::{for_id, plan_by_id};
+use super::plans::{for_id, plan_by_id, step_with};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
@@ -261,7 +261,7 @@ fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId) {
         return;
     };
     step.found.push(format!("{id}: {}", finding.summary));
-    let plan = finding.fix.and_then(|fix| for_id(root, report, fix, id));
+    let plan = finding.fix.and_then(|fix| for_id(root, report, fix, step_with(report, fix, id)));
     // The place of the model and the way around a console are in the advice only.
     let is_partial = |plan: &FixPlan| matches!(plan.id, FixId::MoveModel | FixId::SecureBootKey);
     let is_enough = plan.as_ref().is_some_and(|plan| plan.obstacle.is_none() && !is_partial(plan));

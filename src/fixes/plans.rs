@@ -6,21 +6,30 @@ use super::{
     repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
-use crate::core::{CheckId, FixId, FixPlan, Status};
+use crate::core::{CheckId, Finding, FixId, FixPlan, Status};
 use crate::machine::Root;
 
 /// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
 #[must_use]
 pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     let mut out: Vec<FixPlan> = Vec::new();
-    for finding in &report.findings {
+    let is_loud = |finding: &&Finding| matches!(finding.status, Status::Fail | Status::Warn);
+    for finding in report.findings.iter().filter(is_loud) {
         let Some(id) = finding.fix else { continue };
-        if !matches!(finding.status, Status::Fail | Status::Warn) || out.iter().any(|plan| plan.id == id) {
+        if out.iter().any(|plan| plan.id == id) {
             continue;
         }
-        out.extend(for_id(root, report, id, finding.id));
+        out.extend(for_id(root, report, id, step_with(report, id, finding.id)));
     }
     out
+}
+
+/// The check whose plan is shown for a fix. A fix that resolves several findings is one step of the verdict, and its plan
+/// is for that one.
+pub(super) fn step_with(report: &Report, fix: FixId, check: CheckId) -> CheckId {
+    let mut steps = report.verdicts.iter().flat_map(|verdict| &verdict.steps).copied();
+    let is_same = |step: &CheckId| report.finding(*step).is_some_and(|finding| finding.fix == Some(fix));
+    steps.clone().find(|step| *step == check).or_else(|| steps.find(is_same)).unwrap_or(check)
 }
 
 /// The check that a fix is for.
