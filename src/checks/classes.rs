@@ -111,12 +111,15 @@ pub(crate) fn of_path(root: &Root, facts: &PathFacts) -> Option<Storage> {
 }
 
 /// Whether a Lustre mount reaches its servers only over TCP. FSx is mounted by a TCP address also with EFA: LNet finds
-/// the other addresses of the servers, and prefers those of EFA (AWS: Configuring EFA clients). Each network that LNet
-/// configures with EFA uses the module kefalnd.
+/// the other addresses of the servers, and prefers those of EFA (AWS: Configuring EFA clients). LNet uses the module
+/// kefalnd for each network with EFA, and logs its address.
 pub(crate) fn is_lustre_over_tcp(root: &Root, facts: &PathFacts) -> bool {
     let modules = root.read_text("/proc/modules").unwrap_or_default();
-    let mut efa = modules.lines().filter_map(|line| line.strip_prefix("kefalnd ")?.split(' ').nth(1));
-    lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) && !efa.any(|uses| uses != "0")
+    let efa = modules.lines().find_map(|line| line.strip_prefix("kefalnd ")?.split(' ').nth(1));
+    let is_added = |line: &str| line.contains("LNet: Added LNI ") && line.contains("@efa");
+    let has_efa =
+        efa.is_some_and(|uses| uses != "0" || machine::kernel_log(root).is_some_and(|log| log.lines().any(is_added)));
+    lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) && !has_efa
 }
 
 /// The network of a Lustre mount: `tcp` for `10.0.1.5@tcp:/scratch`. If there are several, a network other than TCP

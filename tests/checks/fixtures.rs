@@ -188,6 +188,13 @@ const TABLE: &[Row] = &[
         &["nvfs-nvme-symbol"],
         &["nvfs-nvme-symbol", "nvfs-registered"],
     ),
+    (
+        "mlnx-ofed-nvme-not-loaded",
+        Route::Compat,
+        Route::Nvfs,
+        &["nvfs-nvme-symbol"],
+        &["nvfs-nvme-symbol", "nvfs-registered"],
+    ),
     ("doca-nvme-rejected", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"], &["nvfs-nvme-symbol", "nvfs-registered"]),
     ("slim-image-unopened", Route::None, Route::Nvfs, &["lib-deps"], &["lib-deps", "lib-open-probe"]),
     ("cuda-compat", Route::None, Route::P2pdma, &["lib-open-probe"], &["lib-open-probe"]),
@@ -347,6 +354,7 @@ fn what_is_installed_is_not_advised_and_each_cause_has_its_fix() {
         ("gsp-not-started", "gpu-present", None),
         ("confidential-guest-no-driver", "gpu-present", None),
         ("doca-nvme-not-loaded", "nvfs-nvme-symbol", Some(FixId::Initramfs)),
+        ("mlnx-ofed-nvme-not-loaded", "nvfs-nvme-symbol", Some(FixId::Initramfs)),
         ("doca-nvme-rejected", "nvfs-nvme-symbol", Some(FixId::SecureBootKey)),
     ] {
         let finding = check(name).finding(id).unwrap().clone();

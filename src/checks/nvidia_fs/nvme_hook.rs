@@ -124,6 +124,11 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     let rows: Vec<machine::DkmsRow> =
         machine::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
     let Some(row) = rows.iter().find(|row| row.is_installed_for(&release)).or(rows.first()) else {
+        if let Some(file) = packaged_driver(ctx, &release) {
+            return not_loaded("another NVMe driver is installed, but the kernel's driver is loaded")
+                .found(file, "exists")
+                .explaining();
+        }
         let judged = Judged::lack(ID, "the NVMe driver is not built for GDS").advice(patched_driver(ctx));
         return if without_doca(ctx).is_some() { judged.never(NVFS) } else { judged.missing(Cost::System, NVFS) };
     };
@@ -149,12 +154,30 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     } else if let Some(line) = rejected {
         signing::rejected(ctx, ID, signing::Module::Nvme, Some(&line), NVFS)
     } else {
-        Judged::lack(ID, "DOCA's NVMe driver is installed, but the kernel's driver is loaded")
-            .missing(Cost::Reboot, NVFS)
-            .fix(FixId::Initramfs)
-            .advice("Rebuild the initramfs, then reboot: the old one contains the kernel's NVMe driver.")
+        not_loaded("DOCA's NVMe driver is installed, but the kernel's driver is loaded")
     };
     judged.found("dkms status", state).explaining()
+}
+
+fn not_loaded(summary: &str) -> Judged {
+    Judged::lack(ID, summary)
+        .missing(Cost::Reboot, NVFS)
+        .fix(FixId::Initramfs)
+        .advice("Rebuild the initramfs, then reboot: the old one contains the kernel's NVMe driver.")
+}
+
+/// The NVMe driver of a package without DKMS (MLNX_OFED, kmod-mlnx-nvme) for the running kernel, if the loaded driver is
+/// the kernel's own. The kernel marks a loaded driver from elsewhere with O.
+fn packaged_driver(ctx: &Context<'_>, release: &str) -> Option<String> {
+    let modules = ctx.root.read_text("/proc/modules").ok()?;
+    let loaded = modules.lines().find(|line| line.starts_with("nvme "))?;
+    let is_own = !loaded.rsplit_once('(').is_some_and(|(_, marks)| marks.contains('O'));
+    let files = ["extra", "updates", "weak-updates"].into_iter().flat_map(|folder| {
+        ["mlnx-nvme/host/nvme.ko", "nvme.ko"].into_iter().flat_map(move |file| {
+            ["", ".xz", ".zst", ".gz"].map(|ending| format!("/lib/modules/{release}/{folder}/{file}{ending}"))
+        })
+    });
+    is_own.then_some(files).into_iter().flatten().find(|file| ctx.root.exists(file))
 }
 
 /// The advice if nvidia-fs does not support the second generation of the hook. nvidia-fs expects it on Linux 6.17 and
