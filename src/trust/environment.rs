@@ -179,7 +179,7 @@ fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
     // The dynamic linker also accepts semicolons.
     for part in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
         let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
-        match foreign(folder).or_else(|| foreign_library(folder)) {
+        match foreign(folder).or_else(|| foreign_library(folder)).or_else(|| foreign_for_processor(folder)) {
             None => kept.push(part),
             Some(why) => left_out.push(why),
         }
@@ -200,6 +200,15 @@ fn foreign_library(folder: &Path) -> Option<String> {
             Ok(_) => distrust(&path),
             Err(_) => foreign(&folder.join(std::fs::read_link(&path).ok()?)),
         }
+    })
+}
+
+/// The same for the folders with libraries for particular processors, in which the dynamic linker searches first.
+fn foreign_for_processor(folder: &Path) -> Option<String> {
+    let all = folder.join("glibc-hwcaps");
+    let folders = std::fs::read_dir(&all).ok()?.take(MOST_LIBRARIES).flatten();
+    foreign(&all).or_else(|| {
+        folders.map(|entry| entry.path()).find_map(|path| foreign(&path).or_else(|| foreign_library(&path)))
     })
 }
 
@@ -281,6 +290,24 @@ mod tests {
         // Root can give the folder to a group.
         if std::os::unix::fs::chown(dir.path(), None, Some(54_377)).is_ok() {
             assert!(foreign(dir.path()).is_some());
+        }
+    }
+
+    #[test]
+    fn a_folder_whose_libraries_for_a_processor_others_can_change_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("lib");
+        let processor = folder.join("glibc-hwcaps/x86-64-v2");
+        fs::create_dir_all(&processor).unwrap();
+        for path in [&folder, &folder.join("glibc-hwcaps"), &processor] {
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        }
+        assert_eq!(trusted(folder.as_os_str()).0, folder.as_os_str());
+        for path in [folder.join("glibc-hwcaps"), processor] {
+            fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+            let (kept, left_out) = trusted(folder.as_os_str());
+            assert!(kept.is_empty() && left_out.len() == 1, "{}: {left_out:?}", path.display());
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         }
     }
 

@@ -29,8 +29,8 @@ pub enum FolderError {
     /// It belongs to another user and is not safe to use. The value is the id of that user.
     #[error("it belongs to another user (uid {0})")]
     Foreign(u32),
-    /// All users can write in it.
-    #[error("all users can write in it")]
+    /// Other users can write in it.
+    #[error("other users can write in it")]
     Open,
     /// Its name belongs to a link or a file.
     #[error("it is not a directory")]
@@ -81,7 +81,7 @@ impl PrivateFolder {
         let parent = walk::open_folder(above)?;
         rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
         let again = parent.try_clone();
-        let made = Self::take(parent, above, name).and_then(|made| {
+        let made = Self::take(parent, above, name, true).and_then(|made| {
             // Another user may have put a folder there between the two calls. The folder that was created is empty.
             if made.names()?.is_empty() { Ok(made) } else { Err(FolderError::Replaced) }
         });
@@ -114,16 +114,18 @@ impl PrivateFolder {
         Err(last)
     }
 
-    /// Opens the folder `name` in `above`, which must belong to this user. Write permission for the group is removed.
+    /// Opens the folder `name` in `above`, which must belong to this user.
     ///
     /// # Errors
-    /// Fails if it is a link or not a directory, belongs to another user, or is writable by all users.
+    /// Fails if it is a link or not a directory, belongs to another user, or is writable by a group or by all users. Such
+    /// a user could have moved it here and changed its content.
     pub fn open(above: &Path, name: &OsStr) -> Result<Self, FolderError> {
-        Self::take(walk::open_folder(above)?, above, name)
+        Self::take(walk::open_folder(above)?, above, name, false)
     }
 
     /// The folders in `above` that these processes of this user left, locked. There are none if another user could have
-    /// given them their names: a user who can rename entries of `above` can give such a name to any folder in it.
+    /// given them their names: a user who can rename entries of `above` can give such a name to any folder in it. A
+    /// folder in which another user can write is left out too, because that user can move it into any open folder.
     #[must_use]
     pub fn left_in(above: &Path, is_left: impl Fn(Maker) -> bool) -> Vec<Self> {
         let Ok(parent) = walk::open_folder(above) else { return Vec::new() };
@@ -136,19 +138,20 @@ impl PrivateFolder {
             Maker::of(name).filter(|maker| is_left(*maker)).map(|_| OsString::from(name))
         });
         // Links, folders of other users and locked folders are left out.
-        let folders = names.filter_map(|name| Self::take(parent.try_clone().ok()?, above, &name).ok());
+        let folders = names.filter_map(|name| Self::take(parent.try_clone().ok()?, above, &name, false).ok());
         folders.filter(Self::lock).collect()
     }
 
-    fn take(above: OwnedFd, above_path: &Path, name: &OsStr) -> Result<Self, FolderError> {
+    fn take(above: OwnedFd, above_path: &Path, name: &OsStr, is_new: bool) -> Result<Self, FolderError> {
         let folder = open_folder(above.as_fd(), name)?;
         let stat = rustix::fs::fstat(&folder)?;
         if stat.st_uid != rustix::process::geteuid().as_raw() && stat.st_uid != owner_of_new_files(&above)? {
             return Err(FolderError::Foreign(stat.st_uid));
         }
-        if stat.st_mode & 0o002 != 0 {
+        if stat.st_mode & 0o002 != 0 || (!is_new && stat.st_mode & OTHERS_WRITE != 0) {
             return Err(FolderError::Open);
         }
+        // Some file systems give new folders other permissions than those that were asked for.
         if stat.st_mode & OTHERS_WRITE != 0 {
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(stat.st_mode & 0o7777 & !OTHERS_WRITE))?;
         }

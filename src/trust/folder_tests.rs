@@ -104,11 +104,11 @@ fn links_files_and_open_folders_are_refused() {
     }
     let exists = PrivateFolder::make(dir.path(), OsStr::new("link")).unwrap_err();
     assert!(matches!(exists, FolderError::System(error) if error.kind() == io::ErrorKind::AlreadyExists));
-    fs::set_permissions(&outside, Permissions::from_mode(0o777)).unwrap();
-    assert!(matches!(PrivateFolder::open(dir.path(), OsStr::new("theirs")), Err(FolderError::Open)));
-    fs::set_permissions(&outside, Permissions::from_mode(0o775)).unwrap();
-    drop(PrivateFolder::open(dir.path(), OsStr::new("theirs")).unwrap());
-    assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o777, 0o755);
+    for mode in [0o777, 0o775, 0o2770] {
+        fs::set_permissions(&outside, Permissions::from_mode(mode)).unwrap();
+        assert!(matches!(PrivateFolder::open(dir.path(), OsStr::new("theirs")), Err(FolderError::Open)));
+        assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o7777, mode);
+    }
 }
 
 #[test]

@@ -311,6 +311,17 @@ mod tests {
             sweep(dir.path());
             assert_eq!(left.exists(), !is_swept, "{mode:o}");
         }
+        // A user who can write in a folder can move it into a folder such as /tmp.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        for (mode, is_swept) in [(0o2775, false), (0o770, false), (0o711, true), (0o700, true)] {
+            fs::create_dir_all(&left).unwrap();
+            fs::set_permissions(&left, Permissions::from_mode(mode)).unwrap();
+            sweep(dir.path());
+            assert_eq!(left.exists(), !is_swept, "{mode:o}");
+            if left.exists() {
+                assert_eq!(fs::metadata(&left).unwrap().mode() & 0o7777, mode);
+            }
+        }
         fs::create_dir(&left).unwrap();
         fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
         if std::os::unix::fs::chown(dir.path(), Some(54_321), None).is_ok() {

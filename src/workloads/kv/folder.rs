@@ -286,8 +286,11 @@ mod tests {
         let path = dir.path().join("gds-top-kv-ucm");
         assert!(Folder::open(dir.path(), "ucm", false, true).unwrap().close().is_some());
         fs::write(path.join("block"), "x").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::Unsafe { .. })));
+        for mode in [0o777, 0o2775, 0o720] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(matches!(Folder::open(dir.path(), "ucm", false, false), Err(FolderError::Unsafe { .. })));
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+        }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         if chown(&path, Some(12_345), None).is_err() {
             eprintln!("skipped: only root can give a folder to another user");
