@@ -123,7 +123,7 @@ fn copies_to_the_gpu_are_counted_however_the_program_found_them() {
 #[test]
 fn a_program_with_libcuda_but_without_recorded_copies_says_so() {
     let Some(place) = Place::new() else { return };
-    let seen = with_libcuda(&place, &["copies", "0", "sleep", "300"]);
+    let seen = with_libcuda(&place, &["copies", "0", "sleep", "3000"]);
     assert_eq!((seen.status(), &seen.report["program"]["cuda_processes"]), (Some(0), &1.into()));
     assert_eq!(other(&seen, "cuMemcpyHtoD"), (0, 0));
 }
