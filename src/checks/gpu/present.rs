@@ -366,8 +366,8 @@ fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     )
 }
 
-/// A package of the driver that was built for a kernel which is no longer installed: its links in weak-updates point to
-/// nothing (almalinux-deploy#271). Another repository's driver must not be installed on top of it.
+/// A driver package for a kernel that is no longer installed: its links in weak-updates point to nothing
+/// (almalinux-deploy#271). The driver of another repository must not be installed on top of it.
 fn weakly_linked(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     let folder = format!("/lib/modules/{release}/weak-updates");
     let names = ctx.root.entries(&folder).ok()?;
