@@ -2,7 +2,7 @@
 //! other user can write to it or to a directory above it.
 
 use super::error::FixError;
-use crate::trust::unmapped_owner;
+use crate::trust::{has_access_list, own_ids, unmapped_owner, writers};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -147,11 +147,10 @@ pub(super) fn distrust(file: impl AsFd, is_on_the_way: bool) -> Option<String> {
         owner: stat.st_uid,
         group: stat.st_gid,
         mode: stat.st_mode & 0o7777,
-        has_list: rustix::fs::fgetxattr(&file, "system.posix_acl_access", &mut [0_u8; 0][..]).is_ok(),
+        has_list: has_access_list(&file),
         is_on_the_way,
     };
-    let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    facts.distrust(user, unmapped_owner())
+    facts.distrust(own_ids(), unmapped_owner())
 }
 
 /// The facts that determine whether a file or directory is trusted.
@@ -174,10 +173,7 @@ impl Facts {
             return Some(format!("belongs to another user (uid {}); use one that belongs to you", self.owner));
         }
         let is_sticky = self.is_on_the_way && self.mode & 0o1000 != 0;
-        // Many systems create a private group for each user and permit it to write with their umask (002). An access
-        // control list could permit other users.
-        let is_alone = user != 0 && self.group == user && self.group == group && !self.has_list;
-        let others = if is_alone { 0o002 } else { 0o022 };
+        let others = writers(self.group, (user, group), self.has_list);
         (self.mode & others != 0 && !is_sticky).then(|| {
             format!("can be written by other users (mode {:04o}); see what is in it, then run chmod go-w", self.mode)
         })

@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const TRIES: u32 = 100;
 /// Maximum number of entries of a folder that are examined for folders of ended processes.
 const MOST_EXAMINED: usize = 20_000;
+/// The attribute with a POSIX access control list.
+pub(super) const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Write permission for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -129,10 +131,8 @@ impl PrivateFolder {
     #[must_use]
     pub fn left_in(above: &Path, is_left: impl Fn(Maker) -> bool) -> Vec<Self> {
         let Ok(parent) = walk::open_folder(above) else { return Vec::new() };
-        if !rustix::fs::fstat(&parent).is_ok_and(|stat| only_owners_rename(&stat)) {
-            return Vec::new();
-        }
-        let Ok(entries) = walk::listable(&parent).and_then(rustix::fs::Dir::new) else { return Vec::new() };
+        let listable = walk::listable(&parent).ok().filter(|parent| only_owners_rename(parent).unwrap_or(false));
+        let Some(Ok(entries)) = listable.map(rustix::fs::Dir::new) else { return Vec::new() };
         let names = entries.take(MOST_EXAMINED).flatten().filter_map(|entry| {
             let name = entry.file_name().to_str().ok()?;
             Maker::of(name).filter(|maker| is_left(*maker)).map(|_| OsString::from(name))
@@ -148,10 +148,11 @@ impl PrivateFolder {
         if stat.st_uid != rustix::process::geteuid().as_raw() && stat.st_uid != owner_of_new_files(&above)? {
             return Err(FolderError::Foreign(stat.st_uid));
         }
-        if stat.st_mode & 0o002 != 0 || (!is_new && stat.st_mode & OTHERS_WRITE != 0) {
+        if stat.st_mode & 0o002 != 0 || (!is_new && others_write(&folder, &stat)) {
             return Err(FolderError::Open);
         }
-        // Some file systems give new folders other permissions than those that were asked for.
+        // A private group may write, and some file systems give new folders other permissions than those that were asked
+        // for.
         if stat.st_mode & OTHERS_WRITE != 0 {
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(stat.st_mode & 0o7777 & !OTHERS_WRITE))?;
         }
@@ -313,10 +314,37 @@ fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderErr
 
 /// Whether only the effective user and root can rename the entries of a folder that belong to them. In a sticky folder,
 /// its owner can rename all entries, and other users only their own.
-fn only_owners_rename(folder: &rustix::fs::Stat) -> bool {
+fn only_owners_rename(folder: &OwnedFd) -> io::Result<bool> {
+    let stat = rustix::fs::fstat(folder)?;
     let owners = [Some(0), Some(rustix::process::geteuid().as_raw()), cufile_ffi::unmapped_owner()];
-    let is_sticky = folder.st_mode & 0o1000 != 0;
-    owners.contains(&Some(folder.st_uid)) && (is_sticky || folder.st_mode & OTHERS_WRITE == 0)
+    let is_sticky = stat.st_mode & 0o1000 != 0;
+    Ok(owners.contains(&Some(stat.st_uid)) && (is_sticky || !others_write(folder, &stat)))
+}
+
+/// Whether users other than the owner have write permission.
+fn others_write(folder: impl AsFd, stat: &rustix::fs::Stat) -> bool {
+    stat.st_mode & writers(stat.st_gid, own_ids(), has_access_list(folder)) != 0
+}
+
+/// The effective user and group.
+#[must_use]
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Whether an open file has a POSIX access control list.
+#[must_use]
+pub fn has_access_list(file: impl AsFd) -> bool {
+    rustix::fs::fgetxattr(file, ACCESS_LIST, &mut [0_u8; 0][..]).is_ok()
+}
+
+/// The bits of a mode with which other users may write a file of this group, for a user with its group. Many systems
+/// create a private group for each user and permit it to write with their umask (002). An access control list could
+/// permit other users.
+#[must_use]
+pub const fn writers(group: u32, (user, own_group): (u32, u32), has_list: bool) -> u32 {
+    let is_private = user != 0 && group == user && group == own_group && !has_list;
+    if is_private { 0o002 } else { OTHERS_WRITE }
 }
 
 /// The owner that a folder's file system gives to new files of this process. This is not the effective user if the

@@ -104,10 +104,27 @@ fn links_files_and_open_folders_are_refused() {
     }
     let exists = PrivateFolder::make(dir.path(), OsStr::new("link")).unwrap_err();
     assert!(matches!(exists, FolderError::System(error) if error.kind() == io::ErrorKind::AlreadyExists));
-    for mode in [0o777, 0o775, 0o2770] {
+    // A private group has no other members.
+    let is_private = writers(fs::metadata(&outside).unwrap().gid(), own_ids(), false) == 0o002;
+    for (mode, is_refused) in [(0o777, true), (0o775, !is_private), (0o2770, !is_private)] {
         fs::set_permissions(&outside, Permissions::from_mode(mode)).unwrap();
-        assert!(matches!(PrivateFolder::open(dir.path(), OsStr::new("theirs")), Err(FolderError::Open)));
-        assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o7777, mode);
+        let opened = PrivateFolder::open(dir.path(), OsStr::new("theirs"));
+        assert_eq!(matches!(opened, Err(FolderError::Open)), is_refused, "{mode:o}: {opened:?}");
+        let now = fs::metadata(&outside).unwrap().mode() & 0o7777;
+        assert_eq!(now, if is_refused { mode } else { mode & !0o022 });
+    }
+}
+
+#[test]
+fn only_a_private_group_without_a_list_may_write() {
+    for (group, user, has_list, wanted) in [
+        (1000, (1000, 1000), false, 0o002),
+        (1000, (1000, 1000), true, 0o022),
+        (100, (1000, 1000), false, 0o022),
+        (1000, (1000, 100), false, 0o022),
+        (0, (0, 0), false, 0o022),
+    ] {
+        assert_eq!(writers(group, user, has_list), wanted, "{group} {user:?} {has_list}");
     }
 }
 

@@ -17,7 +17,7 @@ pub use environment::{
     without_foreign_home,
 };
 pub use file_id::FileId;
-pub use folder::{FolderError, PrivateFolder, enter, shown};
+pub use folder::{FolderError, PrivateFolder, enter, has_access_list, own_ids, shown, writers};
 pub use maker::Maker;
 pub use regular::{open_regular, read_descriptor, read_regular};
 pub use scratch::{Scratch, remove_leftovers};

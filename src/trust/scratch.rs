@@ -1,7 +1,7 @@
 //! A private scratch folder that is removed when its value is dropped.
 
 use super::destination::Destination;
-use super::folder::{FolderError, PrivateFolder};
+use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeSet;
@@ -10,9 +10,6 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-
-/// All users have write permission.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
@@ -124,8 +121,10 @@ fn is_closed(folder: &Path) -> bool {
 
 /// Whether only the effective user and root can create entries in this folder.
 fn admits_no_others(folder: &Path) -> bool {
-    let user = rustix::process::geteuid().as_raw();
-    std::fs::metadata(folder).is_ok_and(|meta| meta.mode() & OTHERS_WRITE == 0 && [0, user].contains(&meta.uid()))
+    let ids = own_ids();
+    let has_list = rustix::fs::getxattr(folder, ACCESS_LIST, &mut [0_u8; 0][..]).is_ok();
+    std::fs::metadata(folder)
+        .is_ok_and(|meta| meta.mode() & writers(meta.gid(), ids, has_list) == 0 && [0, ids.0].contains(&meta.uid()))
 }
 
 /// Whether this process can create a library in the folder and load it from there.
@@ -207,6 +206,11 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
+    /// Whether new files have the private group of the user who runs the tests.
+    fn is_private_group(folder: &Path) -> bool {
+        writers(fs::metadata(folder).unwrap().gid(), own_ids(), false) == 0o002
+    }
+
     #[test]
     fn it_is_private_and_goes_with_its_value() {
         let scratch = Scratch::new("gds-top-test-").unwrap();
@@ -239,7 +243,8 @@ mod tests {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         assert!(admits_no_others(dir.path()) && can_load_from(dir.path()));
         fs::set_permissions(dir.path(), Permissions::from_mode(0o775)).unwrap();
-        assert!(!is_closed(dir.path()), "its group can take the name");
+        let is_private = is_private_group(dir.path());
+        assert_eq!(admits_no_others(dir.path()), is_private, "its group can take the name");
         assert!(!can_load_from(&dir.path().join("missing")));
         // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
@@ -303,27 +308,31 @@ mod tests {
     fn nothing_is_swept_where_another_user_could_have_given_the_name() {
         let dir = tempfile::tempdir().unwrap();
         let left = dir.path().join("gds-top-x-4194305-7-1");
-        fs::create_dir(&left).unwrap();
-        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
-        fs::write(left.join("thesis"), "x").unwrap();
-        for (mode, is_swept) in [(0o2775, false), (0o777, false), (0o755, true)] {
+        let make = |mode: u32| {
+            fs::create_dir_all(&left).unwrap();
+            fs::write(left.join("thesis"), "x").unwrap();
+            fs::set_permissions(&left, Permissions::from_mode(mode)).unwrap();
+        };
+        let is_private = is_private_group(dir.path());
+        for (mode, is_swept) in [(0o777, false), (0o2775, is_private), (0o755, true)] {
             fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+            make(0o700);
             sweep(dir.path());
             assert_eq!(left.exists(), !is_swept, "{mode:o}");
         }
         // A user who can write in a folder can move it into a folder such as /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
-        for (mode, is_swept) in [(0o2775, false), (0o770, false), (0o711, true), (0o700, true)] {
-            fs::create_dir_all(&left).unwrap();
-            fs::set_permissions(&left, Permissions::from_mode(mode)).unwrap();
+        for (mode, is_swept) in
+            [(0o777, false), (0o2775, is_private), (0o770, is_private), (0o711, true), (0o700, true)]
+        {
+            make(mode);
             sweep(dir.path());
             assert_eq!(left.exists(), !is_swept, "{mode:o}");
             if left.exists() {
                 assert_eq!(fs::metadata(&left).unwrap().mode() & 0o7777, mode);
             }
         }
-        fs::create_dir(&left).unwrap();
-        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        make(0o700);
         if std::os::unix::fs::chown(dir.path(), Some(54_321), None).is_ok() {
             sweep(dir.path());
             assert!(left.exists());
