@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 16_384;
@@ -68,7 +68,7 @@ pub mod options {
 pub mod ring {
     /// The process id of the writer.
     pub const PID: usize = 1;
-    /// The thread id of the writer.
+    /// The thread id of the writer. A thread that finds no free ring takes that of an ended thread of its process.
     pub const TID: usize = 2;
     /// The inode of the pid namespace of both ids. 0 if it is unknown.
     pub const NAMESPACE: usize = 3;
@@ -79,10 +79,15 @@ pub mod ring {
     /// The number of a [`super::Function`] of cuFile, plus 1, that has not returned. 0 if there is none. Only the
     /// writer changes it.
     pub const OPEN: usize = 10;
-    /// The start of this call in nanoseconds of CLOCK_MONOTONIC.
+    /// The start of this call in nanoseconds of CLOCK_MONOTONIC. It is that of the last call after its end, and 0 if the
+    /// thread has called no function of cuFile.
     pub const OPEN_SINCE: usize = 11;
+    /// The number of earlier threads of the ring that called functions of cuFile. Their counters are in the totals.
+    pub const EARLIER: usize = 12;
     /// The number of records read so far. Only the reader changes it.
     pub const READ: usize = 16;
+    /// The thread id of the first record that was not read. The first writer sets it, later only the reader changes it.
+    pub const READ_TID: usize = 17;
     /// The first word of the totals, with [`WORDS_OF_TOTAL`] words per function.
     pub const TOTALS: usize = 64;
     /// The words of a total: count, errors, bytes, nanoseconds.
@@ -93,7 +98,7 @@ pub mod ring {
 pub mod state {
     /// No thread uses the ring. It may not have memory.
     pub const FREE: u64 = 0;
-    /// A thread is acquiring the ring.
+    /// A thread is acquiring the ring, or the reader is freeing it.
     pub const TAKEN: u64 = 1;
     /// A thread writes to the ring.
     pub const IN_USE: u64 = 2;
@@ -311,8 +316,10 @@ pub mod kind {
     /// The settings with which libcufile opens its driver: the value of [`super::CONFIGURATION`] follows. The object has
     /// the bits of [`super::settings`].
     pub const SETTINGS: u16 = 1009;
+    /// Another thread, whose id is the object, has taken the ring. The next records are its own.
+    pub const THREAD: u16 = 1010;
     /// The highest kind.
-    pub const LAST: u16 = SETTINGS;
+    pub const LAST: u16 = THREAD;
 }
 
 /// The environment variable with the path of libcufile's configuration.

@@ -330,10 +330,11 @@ impl Writer {
     }
 }
 
-/// Acquires a free ring for this thread. Returns the index of its first word.
+/// Acquires a ring for this thread: a free one, or that of an ended thread. Returns the index of its first word.
 #[inline(never)]
 #[cold]
 fn claim(file: *mut u64, process: u64) -> Option<usize> {
+    let (thread, namespace) = (system::thread(), system::pid_namespace());
     for index in 0..RINGS {
         let mark = word(file, header::STATES + index);
         if mark.compare_exchange(state::FREE, state::TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -343,14 +344,53 @@ fn claim(file: *mut u64, process: u64) -> Option<usize> {
         // SAFETY: `open` copied the path with its zero byte.
         if !unsafe { system::reserve(path(), bytes, RING_BYTES) } {
             mark.store(state::FREE, Ordering::Release);
-            return None;
+            break;
         }
         let first = bytes / 8;
-        word(file, first + ring::PID).store(process, Ordering::Relaxed);
-        word(file, first + ring::TID).store(system::thread(), Ordering::Relaxed);
-        word(file, first + ring::NAMESPACE).store(system::pid_namespace(), Ordering::Relaxed);
+        for (at, value) in
+            [(ring::PID, process), (ring::TID, thread), (ring::READ_TID, thread), (ring::NAMESPACE, namespace)]
+        {
+            word(file, first + at).store(value, Ordering::Relaxed);
+        }
         mark.store(state::IN_USE, Ordering::Release);
         return Some(first);
     }
-    None
+    (0..RINGS).find_map(|index| inherit(file, index, [process, thread, namespace]))
+}
+
+/// Takes the ring of an ended thread of the same process if it has room. The reader frees such rings too, but it may not
+/// run for a while. Returns the index of the ring's first word.
+fn inherit(file: *mut u64, index: usize, [process, thread, namespace]: [u64; 3]) -> Option<usize> {
+    let first = (HEADER_BYTES + index * RING_BYTES) / 8;
+    let load = |at: usize| word(file, first + at).load(Ordering::Relaxed);
+    let mark = word(file, header::STATES + index);
+    if mark.load(Ordering::Acquire) != state::IN_USE || load(ring::PID) != process || load(ring::NAMESPACE) != namespace
+    {
+        return None;
+    }
+    let former = load(ring::TID);
+    if !system::has_ended(process, former)
+        || mark.compare_exchange(state::IN_USE, state::TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err()
+    {
+        return None;
+    }
+    let mut writer = Writer { file, first, written: load(ring::WRITTEN) };
+    let read = word(file, first + ring::READ).load(Ordering::Acquire);
+    let has_room = writer.written.wrapping_sub(read) <= RECORDS as u64 / 2;
+    // The ring may have been freed or taken in between. A call that never returned is shown with its thread.
+    let is_his = load(ring::PID) == process && load(ring::TID) == former && load(ring::OPEN) == 0;
+    if has_room && is_his {
+        let called = load(ring::OPEN_SINCE) != 0;
+        word(file, first + ring::EARLIER).store(load(ring::EARLIER) + u64::from(called), Ordering::Relaxed);
+        word(file, first + ring::OPEN_SINCE).store(0, Ordering::Relaxed);
+        word(file, first + ring::TID).store(thread, Ordering::Relaxed);
+        let now = system::now_ns();
+        let head = Record::head(kind::THREAD, 0, 0);
+        writer.put(&Record { head, start_ns: now, end_ns: now, object: thread, ..Record::default() });
+        writer.publish();
+    }
+    mark.store(state::IN_USE, Ordering::Release);
+    // The writer only lends the ring here: its thread is still busy.
+    core::mem::forget(writer);
+    (has_room && is_his).then_some(first)
 }

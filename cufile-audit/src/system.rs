@@ -35,6 +35,9 @@ const SET_GROUP: u32 = 0o2010;
 const NOT_MAPPED: u32 = 65_534;
 /// The inode of the user namespace in which no number is changed (`PROC_USER_INIT_INO` of linux/proc_ns.h).
 const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
+const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
+/// The error of the kernel for a thread that does not exist.
+const ESRCH: c_int = 3;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 /// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
@@ -79,6 +82,7 @@ struct Timespec {
 unsafe extern "C" {
     #[link_name = "abort"]
     fn c_abort() -> !;
+    fn __errno_location() -> *mut c_int;
     fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
@@ -129,6 +133,15 @@ pub(crate) fn process() -> u64 {
 pub(crate) fn thread() -> u64 {
     // SAFETY: gettid has no conditions. glibc provides a function for it only since 2.30.
     (unsafe { syscall(SYS_GETTID) }).cast_unsigned()
+}
+
+/// Whether a thread of this process no longer exists. It is false if the kernel gives no answer.
+pub(crate) fn has_ended(process: u64, thread: u64) -> bool {
+    // SAFETY: signal 0 is not sent. The location of `errno` is that of this library's libc in this thread.
+    unsafe {
+        let (group, one) = (process.cast_signed(), thread.cast_signed());
+        syscall(SYS_TGKILL, group, one, 0 as c_long) == -1 && *__errno_location() == ESRCH
+    }
 }
 
 /// The value of an environment variable as a C string. It is null if it is not set.

@@ -56,6 +56,13 @@ impl SharedWords {
             word.store(value, Ordering::Release);
         }
     }
+
+    /// Sets a word if it has the value `from`. Returns whether it had.
+    #[must_use]
+    pub fn replace(&self, index: usize, from: u64, to: u64) -> bool {
+        let word = self.word(index);
+        word.is_some_and(|word| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    }
 }
 
 #[cfg(test)]
@@ -70,6 +77,7 @@ mod tests {
         let (one, two) = (SharedWords::map(&file, 8192).unwrap(), SharedWords::map(&file, 4096).unwrap());
         one.store(3, 17);
         assert_eq!((two.load(3), two.load(4)), (17, 0));
+        assert_eq!((two.replace(3, 16, 1), two.replace(3, 17, 18), one.load(3)), (false, true, 18));
         two.store(1 << 40, 1);
         assert_eq!(two.load(1 << 40), 0);
         assert!(SharedWords::map(&file, 8193).is_err());

@@ -9,7 +9,7 @@ use cufile_audit::layout::{
 };
 
 /// The maximum process or thread id plus 1 (PID_MAX_LIMIT of 64-bit Linux).
-const IDS: u64 = 1 << 22;
+pub(super) const IDS: u64 = 1 << 22;
 /// Codes of cuFile, CUDA and the operating system are smaller.
 const CODES: u64 = 10_000;
 /// A time may be later than this process believes, because it was interrupted between two readings.
@@ -72,7 +72,7 @@ impl Span {
 
 /// Whether the library can have written the words of a ring's header, apart from times and totals.
 pub(super) fn is_ring(words: &SharedWords, first: usize) -> bool {
-    [ring::PID, ring::TID].iter().all(|word| words.load(first + word) < IDS)
+    [ring::PID, ring::TID, ring::READ_TID].iter().all(|word| words.load(first + word) < IDS)
         && words.load(first + ring::OPEN) <= FUNCTION_COUNT as u64
 }
 

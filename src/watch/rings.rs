@@ -5,8 +5,8 @@ use super::possible::{self, Span};
 use crate::core::OpenCall;
 use crate::device::SharedWords;
 use cufile_audit::layout::{
-    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
-    RINGS, Record, header, ring, state,
+    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
+    Record, header, kind, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
@@ -24,17 +24,24 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, functions: &[Total], lost: u64) {
+    fn add(&mut self, Counters { functions, threads, lost }: &Counters) {
         self.functions.resize(FUNCTION_COUNT, Total::default());
         for (sum, more) in self.functions.iter_mut().zip(functions) {
             for (sum, more) in sum.iter_mut().zip(more) {
                 *sum = sum.wrapping_add(*more);
             }
         }
-        let cufile = functions.iter().zip(Function::ALL).filter(|(_, function)| function.is_cufile());
-        self.threads += u64::from(cufile.into_iter().any(|(total, _)| total[0] > 0));
-        self.lost = self.lost.saturating_add(lost);
+        self.threads = self.threads.saturating_add(*threads);
+        self.lost = self.lost.saturating_add(*lost);
     }
+}
+
+/// The counters of a ring.
+struct Counters {
+    functions: Vec<Total>,
+    /// Number of its threads that called functions of cuFile, one after another.
+    threads: u64,
+    lost: u64,
 }
 
 /// The reader of the shared file.
@@ -112,8 +119,10 @@ impl Reader {
         // The time is taken after the values were read.
         let span = Span { from_ns, to_ns: now_ns() };
         let is_possible = possible::is_header(words, span)
-            && rings.iter().all(|(index, (totals, lost))| {
-                possible::is_ring(words, first_word(*index)) && span.allows_totals(totals, *lost)
+            && rings.iter().all(|(index, counters)| {
+                let Counters { functions, threads, lost } = counters;
+                let is_ring = possible::is_ring(words, first_word(*index));
+                is_ring && span.allows_totals(functions, *lost) && span.allows_totals(&[], *threads)
             });
         self.overwritten |= !is_possible;
     }
@@ -128,8 +137,7 @@ impl Reader {
     pub(super) fn totals(&self, words: &SharedWords) -> Totals {
         let mut totals = self.ended.clone();
         for index in in_use(words) {
-            let (functions, lost) = counters(words, index);
-            totals.add(&functions, lost);
+            totals.add(&counters(words, index));
         }
         totals
     }
@@ -161,24 +169,32 @@ impl Reader {
     pub(super) fn free_ended(&mut self, words: &SharedWords, groups: &mut Vec<Group>) {
         for index in in_use(words) {
             let first = first_word(index);
-            let (process, thread) = (words.load(first + ring::PID), words.load(first + ring::TID));
             // A thread in another namespace has different numbers here, so its ring is kept.
             if words.load(first + ring::NAMESPACE) != self.namespace {
                 continue;
             }
-            if Path::new(&format!("/proc/{process}/task/{thread}")).exists() {
+            let is_running = || {
+                let (process, thread) = (words.load(first + ring::PID), words.load(first + ring::TID));
+                Path::new(&format!("/proc/{process}/task/{thread}")).exists()
+            };
+            let state = header::STATES + index;
+            if is_running() || !words.replace(state, state::IN_USE, state::TAKEN) {
+                continue;
+            }
+            // Another thread may have taken the ring in between.
+            if is_running() {
+                words.store(state, state::IN_USE);
                 continue;
             }
             self.drain_ring(words, index, groups);
-            let (functions, lost) = counters(words, index);
-            self.ended.add(&functions, lost);
+            self.ended.add(&counters(words, index));
             let room = MOST_OPEN.saturating_sub(self.ended_open.len());
             self.ended_open.extend(open_call(words, index).into_iter().take(room));
-            let zero = [ring::PID, ring::TID, ring::NAMESPACE, ring::WRITTEN, ring::LOST, ring::OPEN, ring::READ];
-            for word in zero.into_iter().chain(ring::TOTALS..ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL) {
+            let last = ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL;
+            for word in (ring::PID..=ring::READ_TID).chain(ring::TOTALS..last) {
                 words.store(first + word, 0);
             }
-            words.store(header::STATES + index, state::FREE);
+            words.store(state, state::FREE);
         }
     }
 }
@@ -187,12 +203,17 @@ fn in_use(words: &SharedWords) -> impl Iterator<Item = usize> {
     (0..RINGS).filter(|index| words.load(header::STATES + index) == state::IN_USE)
 }
 
-fn counters(words: &SharedWords, index: usize) -> (Vec<Total>, u64) {
+fn counters(words: &SharedWords, index: usize) -> Counters {
     let first = first_word(index);
     let total = |function: usize| -> Total {
         std::array::from_fn(|word| words.load(first + ring::TOTALS + function * ring::WORDS_OF_TOTAL + word))
     };
-    ((0..FUNCTION_COUNT).map(total).collect(), words.load(first + ring::LOST))
+    let calls_cufile = words.load(first + ring::OPEN_SINCE) != 0;
+    Counters {
+        functions: (0..FUNCTION_COUNT).map(total).collect(),
+        threads: words.load(first + ring::EARLIER).saturating_add(u64::from(calls_cufile)),
+        lost: words.load(first + ring::LOST),
+    }
 }
 
 /// Removes the new records from a ring. Returns whether their numbers are possible.
@@ -205,7 +226,7 @@ fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Ve
     if !is_possible {
         read = written.wrapping_sub(RECORDS as u64);
     }
-    let (process, thread) = (words.load(first + ring::PID) as u32, words.load(first + ring::TID) as u32);
+    let (process, mut thread) = (words.load(first + ring::PID) as u32, words.load(first + ring::READ_TID));
     let is_visible = words.load(first + ring::NAMESPACE) == namespace;
     let record_at = |read: u64| {
         let slot = (read as usize) & (RECORDS - 1);
@@ -220,8 +241,14 @@ fn drain_ring(words: &SharedWords, index: usize, namespace: u64, groups: &mut Ve
         let following = u64::from(record.following()).min(left);
         let parts = (1..=following).map(|part| record_at(read.wrapping_add(part))).collect();
         read = read.wrapping_add(1 + following);
-        groups.push(Group { process, thread, is_visible, record, parts });
+        if record.kind() == kind::THREAD {
+            thread = record.object;
+            is_possible &= thread < possible::IDS;
+        } else {
+            groups.push(Group { process, thread: thread as u32, is_visible, record, parts });
+        }
     }
+    words.store(first + ring::READ_TID, thread);
     words.store(first + ring::READ, read);
     is_possible
 }
@@ -236,7 +263,7 @@ pub(super) fn now_ns() -> u64 {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use cufile_audit::layout::{FILE_BYTES, MAGIC, VERSION, kind};
+    use cufile_audit::layout::{FILE_BYTES, MAGIC, VERSION};
 
     fn file() -> SharedWords {
         let file = tempfile::tempfile().unwrap();
@@ -287,6 +314,31 @@ mod tests {
     }
 
     #[test]
+    fn the_records_of_a_ring_belong_to_the_thread_that_wrote_them() {
+        let words = file();
+        words.store(header::STATES, state::IN_USE);
+        for word in [ring::TID, ring::READ_TID] {
+            words.store(first_word(0) + word, 10);
+        }
+        let taken_by = |thread| Record { object: thread, ..at(2, kind::THREAD, 0) };
+        let mut reader = Reader::new();
+        let mut threads = || -> Vec<u32> { reader.drain(&words).iter().map(|group| group.thread).collect() };
+        put(&words, 0, &[at(1, 1, 0), taken_by(11), at(3, 1, 0), taken_by(12), at(4, 1, 0)]);
+        assert_eq!(threads(), [10, 11, 12]);
+        put(&words, 0, &[at(5, 1, 0), taken_by(13)]);
+        assert_eq!(threads(), [12]);
+        put(&words, 0, &[at(6, 1, 0)]);
+        assert_eq!(threads(), [13]);
+        words.store(first_word(0) + ring::EARLIER, 3);
+        assert_eq!(reader.totals(&words).threads, 3);
+        words.store(first_word(0) + ring::OPEN_SINCE, 6);
+        assert_eq!((reader.totals(&words).threads, reader.is_overwritten(&words)), (4, false));
+        put(&words, 0, &[taken_by(1 << 40)]);
+        reader.drain(&words);
+        assert!(reader.is_overwritten(&words));
+    }
+
+    #[test]
     fn a_file_with_impossible_values_is_overwritten_and_a_new_one_is_not() {
         let words = file();
         words.store(header::MAGIC, MAGIC);
@@ -305,6 +357,8 @@ mod tests {
             (first_word(0) + ring::LOST, 1 << 63),
             (first_word(0) + ring::PID, 1 << 40),
             (first_word(0) + ring::TOTALS, u64::MAX),
+            (first_word(0) + ring::EARLIER, u64::MAX),
+            (first_word(0) + ring::READ_TID, 1 << 40),
         ] {
             let before = words.load(word);
             words.store(word, value);
@@ -321,6 +375,7 @@ mod tests {
         // No process has this number.
         words.store(first_word(0) + ring::PID, u64::from(u32::MAX));
         words.store(first_word(0) + ring::TOTALS + 4, 3);
+        words.store(first_word(0) + ring::OPEN_SINCE, 1);
         words.store(first_word(0) + ring::LOST, 2);
         put(&words, 0, &[at(1, 1, 0)]);
         let mut reader = Reader::new();

@@ -137,6 +137,20 @@ fn threads_that_live_for_one_read_are_all_recorded() {
 }
 
 #[test]
+fn short_threads_are_all_recorded_while_nothing_reads_their_rings() {
+    let Some(place) = Place::new() else { return };
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let line = format!("kill -STOP $PPID; {program} brief 4000; status=$?; kill -CONT $PPID; exit $status");
+    let seen = Seen::of({
+        let mut shell = place.watch(&["--json"]);
+        shell.args(["sh", "-c", &line]);
+        shell
+    });
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 4000));
+    assert_eq!((&seen.report["watch"]["threads"], &seen.report["watch"]["lost_events"]), (&4001.into(), &0.into()));
+}
+
+#[test]
 fn children_with_another_environment_are_recorded() {
     let Some(place) = Place::new() else { return };
     for how in [
