@@ -134,6 +134,8 @@ pub enum FindingFact {
     Bridge(String),
     /// The module files of the NVIDIA driver are compressed with zstd.
     ZstdModules,
+    /// The installed DOCA is too old: its NVMe driver has the wrong hook for nvidia-fs.
+    OutdatedDoca,
     /// nvidia-fs was built with the source of a different driver version than the loaded one.
     OtherDriverSource,
 }

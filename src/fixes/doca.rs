@@ -11,11 +11,14 @@ use super::packages::{built_again, compiler, dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, built_in, kernel_release, nvme_transports, ofed_module_to_build, os_release};
 use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
+/// The part of an address that all online repositories of DOCA have. The release is next.
+const ONLINE: &str = "/repo/doca/";
+const RPM_KEYS: &str = "https://linux.mellanox.com/public/repo/doca/public_keys/nvidia-doca-rpm-gpg-public-key.asc https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub";
 const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
 /// NVIDIA changed its key in February 2026. Depending on the release, packages are signed with the old or the new
 /// key.
@@ -29,8 +32,14 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let kernel = kernel_release(root).unwrap_or_default();
     let missing = ofed_module_to_build(root, "mlnx-nvme", &kernel);
+    let is_outdated =
+        report.finding(CheckId::NvfsNvmeSymbol).is_some_and(|found| found.facts.contains(&FindingFact::OutdatedDoca));
     let (mut changes, source) = match ofed(root) {
         // DKMS has the driver: a new kernel needs only its build.
+        _ if is_outdated => match updated(root, family) {
+            Ok((changes, source)) => (changes, Ok(source)),
+            Err(why) => (Vec::new(), Err(why)),
+        },
         _ if !missing.is_empty() => (
             missing
                 .iter()
@@ -73,7 +82,9 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             signing.map_or_else(String::new, |signing| signing.why)
         ),
         changes,
-        verify: if has_fabric(root, report) {
+        verify: if is_outdated {
+            "before the reboot dkms status lists mlnx-nvme 26.04 or later; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops"
+        } else if has_fabric(root, report) {
             "before the reboot modinfo -n nvme_rdma names a file in updates or extra; after it grep nvme_rdma_v /proc/kallsyms shows nvme_rdma_v1_register_nvfs_dma_ops"
         } else {
             "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
@@ -174,8 +185,7 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
     let mut changes = Vec::new();
     let mut said = String::new();
     if configured(root, family).is_none() {
-        let base =
-            format!("{SERVER}/latest/{}/{}", repository.folder, if is_arm(root) { "arm64-sbsa" } else { "x86_64" });
+        let base = address(root, &repository);
         said = format!(
             " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} shows the folder of each release."
         );
@@ -190,6 +200,68 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
     changes.push(run(&install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"))));
     let older = if family == Family::Debian { "" } else { " Before DOCA 3.2 the package was kmod-mlnx-nvme." };
     Ok((changes, format!("{said}{dkms}{older}{FIRMWARE}")))
+}
+
+/// The address of the newest release.
+fn address(root: &Root, repository: &Repository) -> String {
+    format!("{SERVER}/latest/{}/{}", repository.folder, if is_arm(root) { "arm64-sbsa" } else { "x86_64" })
+}
+
+/// The commands that change the repository to the newest release and update the drivers, with a sentence about them. A
+/// repository of a fixed release never offers a newer one.
+fn updated(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
+    let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
+    let said = " The installed DOCA has the wrong hook for this kernel, so all its drivers are updated together.";
+    let Some(repository) = repository(root, family)? else {
+        let (changes, page) = doca(root, family)?;
+        return Ok((changes, format!("{said} Take DOCA 3.4.1 or later.{page}")));
+    };
+    let base = address(root, &repository);
+    let file = configured(root, family).filter(|path| root.read_text(path).is_ok_and(|text| text.contains(ONLINE)));
+    let mut changes = match (&file, family) {
+        (None, Family::Debian) => debian(root, &base),
+        (None, _) => red_hat(root, &base),
+        (Some(_), Family::Debian) => vec![keys()],
+        (Some(_), _) => vec![run(&format!("sudo rpm --import {RPM_KEYS}"))],
+    };
+    if let Some(path) = file {
+        changes.extend(newest(root, &path, &base));
+        changes.push(run(match family {
+            Family::Debian => "sudo apt-get update",
+            _ => "sudo dnf clean expire-cache",
+        }));
+    }
+    let packages = match family {
+        Family::Debian => "doca-ofed mlnx-ofed-kernel-dkms mlnx-nvme-dkms",
+        _ => "doca-ofed mlnx-*",
+    };
+    let headers = distribution::headers(root, family, &kernel);
+    changes.push(run(&match family {
+        Family::Debian => format!("sudo apt-get install -y {headers} {packages}"),
+        _ => format!("sudo dnf upgrade -y {packages}"),
+    }));
+    const IS_NEW: &str = "dkms status mlnx-nvme | grep installed | grep -v 26.01";
+    changes.push(Change::Run { argv: ["sh", "-c", IS_NEW].map(str::to_owned).to_vec() });
+    Ok((changes, said.to_owned()))
+}
+
+/// The change of a repository file to the newest release. `None` if it names it already.
+fn newest(root: &Root, path: &str, base: &str) -> Option<Change> {
+    let before = root.read_text(path).ok()?;
+    let line = |line: &str| match line.trim_start() {
+        text if text.starts_with('#') => line.to_owned(),
+        text if text.starts_with("deb ") && text.contains(ONLINE) => format!("deb [signed-by={KEYRING}] {base}/ ./"),
+        text if text.starts_with("Signed-By:") => format!("Signed-By: {KEYRING}"),
+        _ => match line.split_once(ONLINE) {
+            Some((server, rest)) => {
+                let (_, folder) = rest.split_once('/').unwrap_or((rest, ""));
+                format!("{server}{ONLINE}latest/{folder}")
+            }
+            None => line.to_owned(),
+        },
+    };
+    let after: String = before.lines().map(|text| line(text) + "\n").collect();
+    (after != before).then(|| Change::WriteFile { path: PathBuf::from(path), before: Some(before), after, mode: 0o644 })
 }
 
 /// A directory on the DOCA server. `is_confirmed` is set if NVIDIA's pages or public scripts use it.
@@ -236,27 +308,29 @@ fn configured(root: &Root, family: Family) -> Option<String> {
     let folder = super::repository::folder(family);
     let names = root.entries(folder).ok()?.into_iter().map(|name| format!("{folder}/{name}"));
     let is_doca = |text: String| {
-        text.lines()
-            .any(|line| !line.starts_with('#') && (line.contains("/repo/doca/") || line.contains("/doca-host-")))
+        text.lines().any(|line| !line.starts_with('#') && (line.contains(ONLINE) || line.contains("/doca-host-")))
     };
     names.into_iter().find(|path| root.read_text(path).is_ok_and(is_doca))
 }
 
-fn debian(root: &Root, base: &str) -> Vec<Change> {
+/// The change that stores the keys of the repository.
+fn keys() -> Change {
     let keys = format!(
         "{{ wget -qO - {SERVER}/public_keys/nvidia-doca-debian-gpg-public-key.gpg; wget -qO - {SERVER}/GPG-KEY-Mellanox.pub | gpg --dearmor; }} > {KEYRING}"
     );
+    Change::Run { argv: ["sudo", "sh", "-c", &keys].map(str::to_owned).to_vec() }
+}
+
+fn debian(root: &Root, base: &str) -> Vec<Change> {
     let list = line_in(root, "/etc/apt/sources.list.d/doca.list", &format!("deb [signed-by={KEYRING}] {base}/ ./"));
-    let keys = Change::Run { argv: ["sudo", "sh", "-c", &keys].map(str::to_owned).to_vec() };
-    [keys].into_iter().chain(list).chain([run("sudo apt-get update")]).collect()
+    [keys()].into_iter().chain(list).chain([run("sudo apt-get update")]).collect()
 }
 
 fn red_hat(root: &Root, base: &str) -> Vec<Change> {
     const FILE: &str = "/etc/yum.repos.d/doca.repo";
-    let keys = format!("{SERVER}/public_keys/nvidia-doca-rpm-gpg-public-key.asc {SERVER}/GPG-KEY-Mellanox.pub");
     let before = root.read_text(FILE).ok();
     let text = before.clone().unwrap_or_default();
-    let section = format!("[doca]\nname=NVIDIA DOCA-Host\nbaseurl={base}/\nenabled=1\ngpgcheck=1\ngpgkey={keys}\n");
+    let section = format!("[doca]\nname=NVIDIA DOCA-Host\nbaseurl={base}/\nenabled=1\ngpgcheck=1\ngpgkey={RPM_KEYS}\n");
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let file =
         Change::WriteFile { path: PathBuf::from(FILE), before, after: format!("{text}{gap}{section}"), mode: 0o644 };

@@ -11,7 +11,7 @@ use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
 use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
-use crate::core::{CheckId, FixId, Route};
+use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine::{self, NvmeMultipath, PathFacts};
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
@@ -184,7 +184,7 @@ fn packaged_driver(ctx: &Context<'_>, release: &str) -> Option<String> {
 /// later, but the driver of DOCA-OFED 26.01 exports its symbol on all kernels (gds-nvidia-fs#87).
 fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
     if ctx.kernel().is_some_and(|kernel| kernel < (6, 17)) {
-        judged.missing(Cost::Reboot, NVFS).fix(FixId::NvmePatch).advice(
+        judged.missing(Cost::Reboot, NVFS).fact(FindingFact::OutdatedDoca).fix(FixId::NvmePatch).advice(
             "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot. Another nvidia-fs does not help with 26.01.",
         )
     } else {
