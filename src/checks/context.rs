@@ -2,7 +2,7 @@
 
 use crate::checks::cufile::config_file::Config;
 use crate::core::FixId;
-use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root};
+use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root, Visible};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -127,7 +127,7 @@ impl<'a> Context<'a> {
         self.pci().is_some_and(|gpus| !gpus.is_empty())
     }
 
-    /// The GPUs that the user named, by default all. Waits for NVML.
+    /// The GPUs that the user named, by default those that programs see. Waits for NVML.
     pub(crate) fn gpus(&self) -> &[GpuSeen] {
         self.gpus.get_or_init(|| {
             let nvml = self.root.nvml();
@@ -145,7 +145,14 @@ impl<'a> Context<'a> {
                 seen
             });
             match &self.selected {
-                None => all.collect(),
+                None => match machine::visible_gpus(self.root) {
+                    // If none is visible, `gpu-present` is the finding for all of them.
+                    Some((_, Visible::Only(shown))) if !shown.is_empty() => {
+                        let is_shown = |gpu: &GpuSeen| shown.iter().any(|at| self.root.nvml().gpus[*at].uuid == gpu.id);
+                        all.filter(is_shown).collect()
+                    }
+                    _ => all.collect(),
+                },
                 Some(wanted) => all
                     .enumerate()
                     .filter(|(index, gpu)| *wanted == index.to_string() || *wanted == gpu.id)

@@ -64,8 +64,15 @@ enum Way {
 /// NVIDIA's guide for the installation.
 const GUIDE: &str = "docs.nvidia.com/gpudirect-storage/troubleshooting-guide";
 
-const OPERATOR: &str =
-    "Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs.";
+/// How the GPU Operator loads nvidia-fs, and where to look if it was told to (gpu-operator#2416: an image of nvidia-fs
+/// without the module for its system).
+fn gds_of_operator() -> Advice {
+    Advice::from(
+        "Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs. If it is set, read the log of its container: ",
+    )
+    .command("kubectl -n gpu-operator logs -l app=nvidia-driver-daemonset -c nvidia-fs-ctr --previous")
+    .text(". If the image lacks the module of this system (exit 127), choose another gds.version.")
+}
 
 /// The ways that NVIDIA's GPU Operator does what a fix does. `None` if it does not.
 pub(crate) fn by_operator(fix: FixId) -> Option<Advice> {
@@ -177,7 +184,7 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (OpenShift | DriverContainer, Part::Driver) => advice(
             "Set driver.enabled=true, driver.kernelModuleType=open and a current driver.version in the ClusterPolicy of NVIDIA's GPU Operator.",
         ),
-        (OpenShift | DriverContainer, Part::NvidiaFs) => advice(OPERATOR),
+        (OpenShift | DriverContainer, Part::NvidiaFs) => Some(Way::Advice(gds_of_operator())),
         // The DOCA-OFED container supports GDS only for NFS over RDMA.
         (OpenShift, Part::NvmeDriver) => Some(Way::Never(
             "Use P2PDMA for local NVMe disks: NVIDIA's Network Operator has no NVMe driver for GDS.".into(),

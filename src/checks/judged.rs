@@ -60,6 +60,10 @@ pub(crate) struct Judged {
     pub(crate) explains: bool,
     /// Whether the default fix of the check does not resolve this problem.
     pub(crate) by_hand: bool,
+    /// Whether the fix of another finding resolves it too: that fix ends with the new initramfs that this one needs.
+    pub(crate) is_included: bool,
+    /// Whether reads on the route nvfs fail. libcufile does not repeat them in compat mode.
+    pub(crate) fails_reads: bool,
 }
 
 impl Judged {
@@ -87,6 +91,8 @@ impl Judged {
             severity: Status::Fail,
             explains: false,
             by_hand: false,
+            is_included: false,
+            fails_reads: false,
         }
     }
 
@@ -169,6 +175,12 @@ impl Judged {
     pub(crate) fn by_hand(mut self) -> Self {
         self.finding.fix = None;
         self.by_hand = true;
+        self
+    }
+
+    /// Marks a problem with which reads on the route nvfs fail.
+    pub(crate) fn failing_reads(mut self) -> Self {
+        self.fails_reads = true;
         self
     }
 

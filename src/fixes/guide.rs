@@ -21,7 +21,7 @@ pub const ID: &str = "nvidia-gds";
 /// memory.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
-    let verdict = report.verdicts.iter().min_by_key(|verdict| verdict.possible);
+    let verdict = report.verdicts.iter().filter(|one| !is_left(report, one)).min_by_key(|verdict| verdict.possible);
     let closed = closed(report, verdict);
     let possible = verdict.map_or(Route::Nvfs, |verdict| verdict.possible);
     if !closed.is_empty() || !possible.is_direct() {
@@ -44,6 +44,12 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     Guide { route: possible, reason, open: Vec::new(), steps }
 }
 
+/// Whether the steps of a verdict would replace the NVMe driver by which another GPU reads the path directly.
+fn is_left(report: &Report, verdict: &Verdict) -> bool {
+    let has_p2pdma = |other: &Verdict| other.path == verdict.path && other.route == Route::P2pdma;
+    verdict.steps.contains(&CheckId::NvfsNvmeSymbol) && report.verdicts.iter().any(has_p2pdma)
+}
+
 /// The GPUs for which the steps lead to no direct route, if another GPU has one.
 fn without_route(root: &Root, report: &Report) -> String {
     let machine = crate::machine::machine(root);
@@ -52,11 +58,21 @@ fn without_route(root: &Root, report: &Report) -> String {
     let is_examined = |uuid: &String| report.verdicts.iter().any(|one| one.gpu.as_ref() == Some(uuid));
     let closed = machine.gpus.iter().filter(|gpu| is_examined(&gpu.uuid) && !has_route(&gpu.uuid));
     let names: Vec<String> = closed.map(|gpu| format!("GPU {} ({})", gpu.index, gpu.name)).collect();
-    match names.len() {
+    let mut said = match names.len() {
         0 => String::new(),
         1 => format!("; {} has no direct route", names[0]),
         _ => format!("; {} have no direct route", names.join(", ")),
+    };
+    let left: Vec<&str> =
+        report.verdicts.iter().filter(|one| is_left(report, one)).filter_map(|one| one.gpu_name.as_deref()).collect();
+    if !left.is_empty() {
+        said.push_str(&format!(
+            "; nvfs for GPU {} is not a step, because it replaces the driver of all NVMe disks ({})",
+            left.join(", "),
+            FixId::NvmePatch
+        ));
     }
+    said
 }
 
 /// The checks to fix for the best route, of all paths and GPUs with this route. `None` if no path was examined.

@@ -2,13 +2,14 @@
 
 use super::applied::load_at_boot;
 use super::packages::{built_again, compiler, dkms as by_dkms, dkms_version, install, license, remove};
-use super::parts::{Family, empty, run};
+use super::parts::{Family, empty, run, words};
 use super::toolkit::{toolkit, toolkit_with_p2pdma};
 use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    Root, container, cufile_wheel, dkms_rows, modules_disabled, nvidia_fs_known, nvidia_fs_loaded, precompiled_driver,
+    LibraryOwner, Root, container, cufile_wheel, dkms_rows, library_owner, library_update, modules_disabled,
+    nvidia_fs_known, nvidia_fs_loaded, precompiled_driver,
 };
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
@@ -121,9 +122,12 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     let is_too_old = lacks_p2pdma(report);
     let mut remaining = Vec::new();
     let (mut changes, mut obstacle) = (vec![run(&install(root, family, &package))], cuda.obstacle);
-    let is_of_python = chosen.contains("/site-packages/");
-    if let Some(wheel) = wheel.filter(|_| is_of_python && is_too_old) {
-        changes = vec![run(&format!("python3 -m pip install --upgrade {wheel}"))];
+    // Releases without P2PDMA are of CUDA 12, and so is what loads them.
+    let update = library_update(root, &chosen, if is_too_old { 12 } else { cuda.major });
+    let is_of_python = matches!(library_owner(root, &chosen), LibraryOwner::Wheel(_));
+    let of_conda = update.clone().filter(|_| !is_of_python && (is_too_old || is_newer));
+    if let Some(update) = update.clone().filter(|_| is_too_old).or(of_conda) {
+        changes = vec![shell_words(&update)];
         obstacle = None;
     } else if let Some(wheel) = wheel.filter(|_| is_newer && is_of_python) {
         // A Python environment loads its own library, independent of the system's library.
@@ -135,7 +139,9 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package with that library"
         ));
     }
-    if let Some(wheel) = wheel.filter(|_| container(root).is_some()) {
+    if update.is_some() && is_too_old && container(root).is_some() {
+        remaining.push("add the command to the image, because the change is lost with this container".to_owned());
+    } else if let Some(wheel) = wheel.filter(|_| container(root).is_some()) {
         // Packages that are installed in a container are lost with it, and most images have no sudo.
         changes = vec![run(&format!("python3 -m pip install {wheel}"))];
         obstacle = None;
@@ -172,6 +178,12 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),
         ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
+}
+
+/// The change that runs a command with quoted words.
+fn shell_words(line: &str) -> Change {
+    let bare = |word: String| word.trim_matches('\'').to_owned();
+    Change::Run { argv: words(line).into_iter().map(bare).collect() }
 }
 
 /// Whether the installed libcufile is too old for P2PDMA, the best route of this machine.

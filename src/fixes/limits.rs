@@ -2,7 +2,7 @@
 
 use super::parts::{empty, line_in};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::Root;
+use crate::machine::{Root, Starter, starter};
 use std::path::PathBuf;
 
 const FIRST: &str = "/etc/security/limits.conf";
@@ -27,9 +27,19 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         why: format!(
             "Registered memory for RDMA and io_uring counts against it. For services of systemd set LimitMEMLOCK=infinity in their unit instead, for containers --ulimit memlock=-1.{of_others}"
         ),
-        obstacle: changes
-            .is_empty()
-            .then(|| format!("the line is already in {FOLDER}; it takes effect at the next login")),
+        obstacle: match starter(root) {
+            Some(Starter::Slurm) => Some(
+                "a job of Slurm has the limit of slurmd: set LimitMEMLOCK=infinity in its unit and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf"
+                    .to_owned(),
+            ),
+            Some(Starter::Service(unit)) => {
+                Some(format!("a login sets this limit, and not {unit}: set LimitMEMLOCK=infinity in its unit"))
+            }
+            None if changes.is_empty() => {
+                Some(format!("the line is already in {FOLDER}; it takes effect at the next login"))
+            }
+            None => None,
+        },
         changes,
         verify: "log out and in again (or reboot); 'ulimit -l' then shows unlimited".to_owned(),
         remaining: vec!["log out and in again".to_owned()],

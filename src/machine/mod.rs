@@ -43,11 +43,13 @@ mod root;
 mod secrets;
 mod secure_boot;
 mod smi;
+mod starter;
 mod summary;
 mod symbols;
 mod unread;
 mod unstarted;
 mod vgpu;
+mod visible;
 
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
@@ -66,7 +68,7 @@ pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
-pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
+pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, LibraryOwner, OpenFacts, library_owner, library_update};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded};
@@ -83,9 +85,11 @@ pub use secure_boot::{
     AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, is_signature_rejection, secure_boot,
     signature,
 };
+pub use starter::{Starter, starter};
 pub use summary::{
     container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
 };
 pub use symbols::SYMBOLS;
 pub use unread::{Denial, Unread};
 pub use vgpu::is_vgpu_guest;
+pub use visible::{CUDA_VISIBLE_DEVICES, Visible, visible_gpus};

@@ -16,6 +16,17 @@ pub fn p2pdma_keys(root: &Root) -> Vec<(&'static str, &'static str)> {
     keys
 }
 
+/// The keys of [`p2pdma_keys`] that the driver lacks after the next reboot, as `KEY=VALUE`: the list in force does not have
+/// them.
+#[must_use]
+pub fn absent_after_reboot(root: &Root) -> Vec<String> {
+    let set = super::modprobe::in_force(root, "nvidia", "NVreg_RegistryDwords");
+    let value = set.map(|set| set.value).unwrap_or_default();
+    let list = format!("RegistryDwords: \"{}\"", value.trim_matches('"'));
+    let is_absent = |(key, value): &(&str, &str)| number(&list, key, None) != parse(value);
+    p2pdma_keys(root).into_iter().filter(is_absent).map(|(key, value)| format!("{key}={value}")).collect()
+}
+
 /// A list of keys as the driver reads it: `a=1;b=0;`.
 #[must_use]
 pub fn list(keys: &[(&str, &str)]) -> String {

@@ -109,7 +109,7 @@ fn each_fault_is_named_as_the_cause() {
             Route::Compat,
             Route::P2pdma,
             &["gpu-p2pdma-model"],
-            &["gpu-p2pdma-model", "nvfs-nvme-symbol", "nvfs-loaded"],
+            &["gpu-p2pdma-model"],
             vec![set(
                 NVML,
                 "/gpus/-",

@@ -134,7 +134,7 @@ const TABLE: &[Row] = &[
         &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-p2p-both"],
         &["gpu-static-bar1", "cfg-p2p-both"],
     ),
-    ("nvfs-2-25-6", Route::Compat, Route::Nvfs, &["nvfs-version"], &["nvfs-version"]),
+    ("nvfs-2-25-6", Route::None, Route::Nvfs, &["nvfs-version"], &["nvfs-version"]),
     ("bar1-exhausted", Route::Compat, Route::Nvfs, &["gpu-bar1-free"], &["gpu-bar1-free"]),
     ("cuda12-driver", Route::None, Route::Nvfs, &["cuda-driver-runtime"], &["cuda-driver-runtime", "lib-open-probe"]),
     ("log-folder-missing", Route::None, Route::Nvfs, &["log-location"], &["log-location", "lib-open-probe"]),

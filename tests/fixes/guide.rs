@@ -303,6 +303,18 @@ fn what_rules_out_a_direct_route_is_first_everywhere() {
 }
 
 #[test]
+fn no_driver_is_replaced_for_a_gpu_next_to_one_with_p2pdma() {
+    for machine in ["display-gpu-hidden", "display-gpu-unordered", "display-gpu-visible"] {
+        let folder = build(machine, &[]);
+        let (root, report) = look(folder.path());
+        let guide = guide::guide(&root, &report);
+        assert_eq!(guide.route, Route::P2pdma, "{machine}");
+        let plans: Vec<FixId> = guide.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id).collect();
+        assert_eq!(plans, [], "{machine}");
+    }
+}
+
+#[test]
 fn a_step_is_done_only_if_its_check_has_a_result() {
     let is_done = |base: &str, edits: &[Edit], title: &str| {
         let folder = build(base, edits);

@@ -1,6 +1,7 @@
 //! How to give a container a missing part of the host, for each runtime.
 
 use crate::machine::Container;
+use crate::text::quoted;
 
 /// A part of the host that a container lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Volume => "Keep models on a volume: hostPath, or a local PersistentVolume on ext4 or xfs.",
             Lack::Ipc => "Set hostIPC: true in the pod to watch programs outside it.",
             Lack::Memlock => {
-                "Add the capability IPC_LOCK to the container's securityContext. If it does not run as root, set LimitMEMLOCK=infinity for containerd on the node."
+                "Add the capability IPC_LOCK to the container's securityContext. If it does not run as root, set LimitMEMLOCK=infinity for containerd (or CRI-O) on the node, then restart it and the pod."
             }
         },
         "apptainer" => match lack {
@@ -59,7 +60,7 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Volume => "Keep models on a mounted directory: srun --container-mounts=/data:/data.",
             Lack::Ipc => "Enroot shares the IPC namespace of the host; start gds-top on the node, in the job.",
             Lack::Memlock => {
-                "Raise the limit on the nodes: set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf and LimitMEMLOCK=infinity for slurmd."
+                "Raise the limit on the nodes: LimitMEMLOCK=infinity with `sudo systemctl edit slurmd`, and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf. Restart slurmd, then start a new job."
             }
         },
         "enroot" => match lack {
@@ -119,6 +120,32 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Memlock => "Start the container with --ulimit memlock=-1.",
         },
     }
+}
+
+/// How to give a container a file of its host at the same path.
+pub(crate) fn bring_file(container: &Container, path: &str) -> String {
+    let file = quoted(path);
+    let start = match container.runtime.as_str() {
+        "kubernetes" => {
+            return format!(
+                "The pod lacks the file. Put it into a ConfigMap and mount it with volumeMounts at {path} (subPath), or correct the path."
+            );
+        }
+        "lxc" => {
+            return format!(
+                "The container lacks the file. On the host, add lxc.mount.entry = {path} {} none bind,ro,create=file, then restart it.",
+                path.trim_start_matches('/')
+            );
+        }
+        "apptainer" => format!("--bind {file}:{file}:ro"),
+        "pyxis" => format!("srun --container-mounts={file}:{file}:ro"),
+        "enroot" => format!("--mount {file}:{file}:none:x-create=file,bind,ro"),
+        "nspawn" => format!("--bind-ro={file}"),
+        _ => format!("-v {file}:{file}:ro"),
+    };
+    format!(
+        "The container lacks the file. If the host has it, start the container with `{start}`. Or copy it into a mounted folder and name that path."
+    )
 }
 
 /// The advice for several parts at once: a container is started once with all of them.

@@ -5,7 +5,7 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route, units};
-use crate::machine;
+use crate::machine::{self, Starter};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![container(ctx)];
@@ -69,6 +69,27 @@ fn over_rdma(ctx: &Context<'_>) -> bool {
     })
 }
 
+/// How to lift the limit on locked memory if no login sets it: limits.d has no effect on daemons and their programs
+/// (Slurm FAQ, memlock).
+fn by_starter(starter: &Starter) -> Advice {
+    match starter {
+        Starter::Slurm => {
+            Advice::from("A job has the limit of slurmd. On the nodes, add LimitMEMLOCK=infinity below [Service]: ")
+                .command("sudo systemctl edit slurmd")
+                .text(". Set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, then run ")
+                .command("sudo systemctl restart slurmd")
+                .text(" and start a new job.")
+        }
+        Starter::Service(unit) => {
+            Advice::from("The service has the limit of its unit. Add LimitMEMLOCK=infinity below [Service]: ")
+                .command(format!("sudo systemctl edit {unit}"))
+                .text(". Then run ")
+                .command(format!("sudo systemctl restart {unit}"))
+                .text(".")
+        }
+    }
+}
+
 fn limits(ctx: &Context<'_>) -> Vec<Judged> {
     const PATH: &str = "/proc/self/limits";
     const MEMLOCK: CheckId = CheckId::LimMemlock;
@@ -94,9 +115,14 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
             Some(bytes) if bytes < 64 * units::MIB => {
                 let summary = format!("only {} can be locked; RDMA needs more", units::bytes(bytes));
                 let judged = Judged::warn(MEMLOCK, summary).missing(Cost::Root, &[Route::Rdma]);
-                match machine::container(ctx.root) {
-                    Some(container) => judged.by_hand().advice(bring(&container, Lack::Memlock)),
-                    None => judged.fix(FixId::Memlock).advice("Lift the limit on locked memory, then log in again."),
+                let container = machine::container(ctx.root);
+                let has_limit_of_user = |c: &machine::Container| matches!(c.runtime.as_str(), "apptainer" | "enroot");
+                match (container, machine::starter(ctx.root)) {
+                    (Some(container), starter) if starter != Some(Starter::Slurm) || !has_limit_of_user(&container) => {
+                        judged.by_hand().advice(bring(&container, Lack::Memlock))
+                    }
+                    (_, Some(starter)) => judged.by_hand().advice(by_starter(&starter)),
+                    _ => judged.fix(FixId::Memlock).advice("Lift the limit on locked memory, then log in again."),
                 }
             }
             Some(bytes) => Judged::pass(MEMLOCK, format!("{} can be locked", units::bytes(bytes))),

@@ -1,6 +1,7 @@
 //! The configuration of libcufile: syntax, compat mode, P2PDMA, lists.
 
 use crate::checks::advice::Advice;
+use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
@@ -179,7 +180,17 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
         )
         .missing(Cost::Setting, lacks_p2pdma)
         .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-        .advice(Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path.")),
+        .advice(match machine::container(ctx.root).filter(|_| file.path.starts_with('/')) {
+            // The file can be on the host: without it, the program loses its configuration.
+            Some(container) => Advice::from(bring_file(&container, &file.path)),
+            // Without the file, only the default is left.
+            None if !lacks_p2pdma.is_empty() => {
+                Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists, run ")
+                    .command("unset CUFILE_ENV_PATH_JSON")
+                    .text(".")
+            }
+            None => Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path."),
+        }),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };

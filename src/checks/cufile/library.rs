@@ -15,7 +15,7 @@ use crate::checks::logs::signatures::explain_cufile;
 use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, FoundLibrary, LibcufileFacts};
+use crate::machine::{self, FoundLibrary, LibcufileFacts, LibraryOwner};
 use std::path::Path;
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
@@ -79,6 +79,18 @@ fn newer_copy<'a>(ctx: &Context<'_>, facts: &'a LibcufileFacts) -> Option<(&'a F
     Some((copy, Path::new(&copy.path).parent()?.display().to_string()))
 }
 
+/// How to update a library without P2PDMA in its Python or conda environment. All releases before 1.15 are of CUDA 12.
+fn update_in_environment(ctx: &Context<'_>, facts: &LibcufileFacts) -> Option<Advice> {
+    let path = facts.chosen.as_deref()?;
+    let update = Advice::run(machine::library_update(ctx.root, path, 12)?);
+    Some(match machine::library_owner(ctx.root, path) {
+        LibraryOwner::Wheel(_) => update.text(
+            ". If pip reports a conflict, install a framework for CUDA 12.8 or later instead (PyTorch: cu128). LD_LIBRARY_PATH has no effect on it.",
+        ),
+        _ => update.text(" in the environment."),
+    })
+}
+
 fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibVersion;
     let source = facts.chosen.clone().unwrap_or_else(|| "libcufile".to_owned());
@@ -87,10 +99,19 @@ fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             let summary = format!("libcufile {text} has no P2PDMA; 1.13 of CUDA 12.8 is the first");
             let judged = if numbers < (1, 7) { Judged::warn(ID, summary) } else { Judged::lack(ID, summary) };
             let judged = judged.found(source, text);
-            if let Some((copy, folder)) = newer_copy(ctx, facts) {
-                return judged.found(&copy.path, copy.version.clone().unwrap_or_default()).by_hand().missing(Cost::Setting, &[Route::P2pdma]).advice(
-                    format!("Put {folder} first in LD_LIBRARY_PATH: a newer libcufile is installed there. In a conda or Python environment, update the library of the environment instead."),
-                );
+            let copy = newer_copy(ctx, facts);
+            let judged = match &copy {
+                Some((copy, _)) => judged.found(&copy.path, copy.version.clone().unwrap_or_default()),
+                None => judged,
+            };
+            if let Some(update) = update_in_environment(ctx, facts) {
+                return judged.missing(Cost::Install, &[Route::P2pdma]).fix(FixId::LibcufileInstall).advice(update);
+            }
+            if let Some((_, folder)) = copy {
+                return judged
+                    .by_hand()
+                    .missing(Cost::Setting, &[Route::P2pdma])
+                    .advice(format!("Put {folder} first in LD_LIBRARY_PATH: a newer libcufile is installed there."));
             }
             judged
                 .missing(Cost::Install, &[Route::P2pdma])

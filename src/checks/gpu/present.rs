@@ -9,7 +9,7 @@ use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, signing};
 use crate::core::{CheckId, FixId, Route};
-use crate::machine;
+use crate::machine::{self, CUDA_VISIBLE_DEVICES, Visible};
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -17,14 +17,31 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     vec![present(ctx)]
 }
 
-/// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs. CUDA ignores all entries from the first unknown one on.
+/// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs.
 fn hides_all(ctx: &Context<'_>) -> Option<String> {
-    let value = ctx.root.variable("CUDA_VISIBLE_DEVICES")?;
-    let count = ctx.root.nvml().gpus.len();
-    let first = value.split(',').next().unwrap_or_default().trim();
-    let none =
-        first.is_empty() || first == "-1" || first == "NoDevFiles" || first.parse().is_ok_and(|n: usize| n >= count);
-    (count > 0 && none).then_some(value)
+    let (value, visible) = machine::visible_gpus(ctx.root)?;
+    (visible == Visible::Only(Vec::new())).then_some(value)
+}
+
+/// How many of the GPUs programs see, if the variable hides some or if it is not known which it hides.
+fn of_visible(ctx: &Context<'_>) -> Option<Judged> {
+    let (value, visible) = machine::visible_gpus(ctx.root)?;
+    let gpus = &ctx.root.nvml().gpus;
+    let found = |judged: Judged| judged.found("environment", format!("{CUDA_VISIBLE_DEVICES}={value}"));
+    match visible {
+        Visible::Only(shown) if shown.is_empty() || shown.len() == gpus.len() => None,
+        Visible::Only(shown) => {
+            let names: Vec<&str> = shown.iter().map(|at| gpus[*at].name.as_str()).collect();
+            let is = if shown.len() == 1 { "is" } else { "are" };
+            let count = format!("{} of {} GPUs {is} visible to programs: {}", shown.len(), gpus.len(), names[0]);
+            let others = if names.iter().all(|name| *name == names[0]) { "" } else { " and others" };
+            Some(found(Judged::pass(ID, format!("{count}{others}"))))
+        }
+        Visible::Unordered => Some(found(
+            Judged::info(ID, "programs see some of the GPUs; the order of their numbers is not known")
+                .advice("Numbers count in CUDA's order. Name UUIDs, or set CUDA_DEVICE_ORDER=PCI_BUS_ID too."),
+        )),
+    }
 }
 
 /// Whether programs in this environment see no GPU although the machine has a working one.
@@ -145,7 +162,7 @@ fn present(ctx: &Context<'_>) -> Judged {
     let on_bus = ours.len();
     let mut judged = if let Some(value) = hides_all(ctx) {
         Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides all GPUs from programs")
-            .found("environment", format!("CUDA_VISIBLE_DEVICES={value}"))
+            .found("environment", format!("{CUDA_VISIBLE_DEVICES}={value}"))
             .missing(Cost::Setting, EVERY)
             .advice(Advice::run("unset CUDA_VISIBLE_DEVICES").text(", or name existing GPUs in it."))
     } else if !nvml.gpus.is_empty() {
@@ -159,7 +176,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             ),
             [] => String::new(),
         };
-        let mut judged = Judged::pass(ID, summary);
+        let mut judged = of_visible(ctx).unwrap_or_else(|| Judged::pass(ID, summary));
         if on_bus > nvml.gpus.len() {
             judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, and NVML {}", nvml.gpus.len()))
                 .advice("A missing GPU has failed or belongs to a virtual machine. Search the kernel log for NVRM.");

@@ -8,7 +8,7 @@ use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid::{self, Cure};
 use crate::checks::matrix::GpuClass;
 use crate::core::{CheckId, FixId, Route, units};
-use crate::machine::{self, GpuAttributes, NvmlGpu};
+use crate::machine::{self, GpuAttributes, NvmlGpu, Visible};
 
 /// The default of `max_device_cache_size_kb`: the size of libcufile's own buffers on the GPU.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
@@ -127,22 +127,27 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             && key("RMForceStaticBar1") == Some(1)
             && key("ForceP2P") != Some(0)
         {
-            out.push(
+            let judged =
                 Judged::lack(CheckId::GpuStaticBar1, "the driver lacks ForceP2P=0, which P2PDMA needs before Hopper")
                     .found(machine::registry::PARAMS_FILE, line.clone())
-                    .missing(Cost::Reboot, &[Route::P2pdma])
-                    .fix(FixId::P2pdmaRegistryKeys)
-                    .advice(
-                        "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
-                    )
-                    .of(Scope::Gpu(number)),
-            );
+                    .missing(Cost::Reboot, &[Route::P2pdma]);
+            let judged = if machine::registry::absent_after_reboot(ctx.root).is_empty() {
+                judged
+                    .fix(FixId::Initramfs)
+                    .advice("Rebuild the initramfs, then reboot: the registry keys in /etc/modprobe.d have it.")
+            } else {
+                judged.fix(FixId::P2pdmaRegistryKeys).advice(
+                    "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+                )
+            };
+            out.push(judged.of(Scope::Gpu(number)));
         }
     }
     // libcufile 1.17 was the first to read its own variable.
     let has_own = ctx.root.libcufile().version_numbers().is_some_and(|version| version >= (1, 17));
-    let (own, cuda) = ("CUFILE_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES");
-    let hidden = ctx.root.variable(cuda).is_some() || (has_own && ctx.root.variable(own).is_some());
+    let (own, cuda) = ("CUFILE_VISIBLE_DEVICES", machine::CUDA_VISIBLE_DEVICES);
+    let is_unordered = machine::visible_gpus(ctx.root).is_some_and(|(_, shown)| shown == Visible::Unordered);
+    let hidden = is_unordered || (has_own && ctx.root.variable(own).is_some());
     let other = ctx.gpus().iter().find(|gpu| gpu.capability().is_some() && !able(gpu));
     if let Some(other) = other.filter(|_| !hidden) {
         let able: Vec<(usize, &GpuSeen)> = ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)).collect();
@@ -152,7 +157,11 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
             Judged::lack(CheckId::GpuP2pdmaModel, format!("{} disables P2PDMA for all visible GPUs", other.name))
                 .found(format!("NVML, GPU {}", other.address), other.name.clone())
                 .missing(Cost::Setting, &[Route::P2pdma])
-                .advice(Advice::run(format!("export {}={}", if has_own { own } else { cuda }, numbers.join(","))))
+                .advice(Advice::run(format!(
+                    "export CUDA_DEVICE_ORDER=PCI_BUS_ID {}={}",
+                    if has_own { own } else { cuda },
+                    numbers.join(",")
+                )))
                 .of(Scope::Gpu(*number))
         }));
     }

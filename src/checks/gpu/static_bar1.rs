@@ -54,10 +54,7 @@ pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
     const PARAMETER: &str = "NVreg_RegistryDwords";
     // Without the folder, nothing shows that no file sets them.
     ctx.root.entries("/etc/modprobe.d").ok().filter(|_| ctx.gpu_on_bus() && machine::container(ctx.root).is_none())?;
-    let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER);
-    let has = |key: &str| set.as_ref().is_some_and(|set| set.value.contains(key));
-    let absent: Vec<&str> =
-        ["RMForceStaticBar1=1", "RmForceDisableIomapWC=1"].into_iter().filter(|key| !has(key)).collect();
+    let absent = machine::registry::absent_after_reboot(ctx.root);
     (!absent.is_empty()).then(|| {
         Judged::lack(CheckId::GpuStaticBar1, format!("no file sets {} for the driver", absent.join(" and ")))
             .found("/etc/modprobe.d", format!("{PARAMETER} does not have {}", absent.join(" and ")))
@@ -91,15 +88,22 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
                     .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
                 let lack = format!("the driver lacks {}", absent.join(" and "));
+                // What the file lacks is added before the initramfs is rebuilt, so that one reboot is enough.
+                let incomplete = machine::registry::absent_after_reboot(ctx.root).join(" and ");
                 let lack = match &written {
-                    Some(written) => format!("{lack}, although {} sets it", written.path),
+                    Some(written) if incomplete.is_empty() => format!("{lack}, although {} sets it", written.path),
+                    Some(written) => format!("{} waits for a reboot, but lacks {incomplete}", written.path),
                     None => lack,
                 };
                 let judged = Judged::lack(ID, lack)
                     .found(machine::registry::PARAMS_FILE, line)
                     .missing(Cost::Reboot, &[Route::P2pdma]);
                 match written {
-                    Some(written) => judged.fixes(written.fix).advice(written.left),
+                    Some(written) if incomplete.is_empty() => judged.fixes(written.fix).advice(written.left),
+                    Some(written) => judged.fix(FixId::P2pdmaRegistryKeys).advice(format!(
+                        "Add {incomplete} to the registry keys in {}, then rebuild the initramfs, then reboot.",
+                        written.path
+                    )),
                     None => {
                         let judged = judged.fix(FixId::P2pdmaRegistryKeys);
                         match modprobe::ignored(ctx.root, "nvidia", "NVreg_RegistryDwords", &absent) {

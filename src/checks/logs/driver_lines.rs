@@ -60,8 +60,7 @@ const fn line(
     DriverLine { reason, pieces, meaning, look, todo }
 }
 
-pub(crate) const COLD_BOOT: &str =
-    "Power the machine off and on. If it happens again, check power, cooling and the slot.";
+pub(crate) const COLD_BOOT: &str = "Stop its jobs, then run `sudo nvidia-bug-report.sh`, because a restart loses the state. Then power the machine off and on. If it happens again, check power, cooling and the slot.";
 pub(crate) const WINDOW: &str =
     "Enable 'Above 4G Decoding' in the firmware. In a virtual machine, enlarge its 64-bit MMIO window.";
 pub(crate) const POWER_STATE: &str = "Power the machine off and on. If it happens again, boot with pcie_port_pm=off. In a virtual machine, restart the host.";

@@ -32,9 +32,8 @@ const ROW: &str =
     "End the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`, so that the row is replaced.";
 const LINK: &str =
     "Run `nvidia-smi nvlink -e`. Reboot; if it happens again, have the NVLink connection or the GPU replaced.";
-const GSP: &str = "Power the machine off and on. If it happens again, update the driver, then send the output of `sudo nvidia-bug-report.sh` to NVIDIA.";
-const LOST: &str =
-    "Power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU.";
+const GSP: &str = "Run `sudo nvidia-bug-report.sh` first. Then power the machine off and on. If it happens again, update the driver, then send the report to NVIDIA.";
+const LOST: &str = "Stop its jobs, then run `sudo nvidia-bug-report.sh`, because a restart loses the state. Then power the machine off and on. If it happens again, check power, cooling and the slot, then replace the GPU.";
 const REBOOT: &str = "Reboot. If it happens again, send the output of `sudo nvidia-bug-report.sh` to the GPU's vendor.";
 
 const fn xid(number: u32, meaning: &'static str, cure: Cure, todo: &'static str) -> Xid {

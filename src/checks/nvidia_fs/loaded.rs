@@ -45,8 +45,11 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "nvidia-fs 2.25.6 is faulty: reads fail with 'rw_verify_area failed with -14'")
             .missing(Cost::Root, NVFS)
             .explaining()
+            .failing_reads()
             .fix(FixId::NvfsInstall)
-            .advice("Update to 2.25.7 or later, or go back to 2.24.3.")
+            .advice(
+                "Update to 2.25.7 or later, or go back to 2.24.3. Until then set CUFILE_FORCE_COMPAT_MODE=true: reads then work through host memory.",
+            )
     } else if numbers == [2, 22, 3] && ctx.kernel() == Some((6, 6)) {
         Judged::warn(ID, "nvidia-fs 2.22.3 fails with EFAULT on some 6.6 kernels")
             .fix(FixId::NvfsInstall)
@@ -168,8 +171,13 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
         let judged = if bad.is_empty() {
             Judged::pass(CheckId::NvfsErrors, "no errors counted")
         } else {
-            Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")))
+            let judged = Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")));
+            if version(ctx).fails_reads {
+                judged.cause(CheckId::NvfsVersion)
+            } else {
+                judged
                 .advice("dma-map suggests the IOMMU or ACS, cpu-gpu-pages mixed buffers. Check whether the counts grow during a load.")
+            }
         };
         out.push(judged.found(NVFS_STATS, line.split_whitespace().collect::<Vec<_>>().join(" ")));
     }

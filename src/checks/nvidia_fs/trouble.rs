@@ -3,7 +3,7 @@
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::kernel::refusal::last;
-use crate::checks::nvidia_fs::other_driver;
+use crate::checks::nvidia_fs::{loaded, other_driver};
 use crate::core::CheckId;
 use crate::machine;
 
@@ -75,5 +75,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     };
     let (line, summary, advice) =
         SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
-    Some(Judged::warn(ID, format!("the kernel log: {summary}")).found(machine::KERNEL_LOG, line.trim()).advice(advice))
+    let judged = Judged::warn(ID, format!("the kernel log: {summary}")).found(machine::KERNEL_LOG, line.trim());
+    let is_of_version = line.contains("rw_verify_area") && loaded::version(ctx).fails_reads;
+    Some(if is_of_version { judged.cause(CheckId::NvfsVersion) } else { judged.advice(advice) })
 }

@@ -3,7 +3,7 @@
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
-use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::judged::{Cost, Judged, Scope, Weight};
 use crate::checks::matrix;
 use crate::core::{CheckId, Route, Status};
 use crate::machine;
@@ -18,6 +18,8 @@ pub(crate) struct Pair {
     pub(crate) candidates: Vec<Route>,
     /// Why a route that fixes would open is not a goal: it is not known to work.
     pub(crate) doubt: Option<String>,
+    /// Whether another GPU has the route, so this one needs none.
+    pub(crate) is_left: bool,
 }
 
 pub(crate) fn concerns(judged: &Judged, pair: &Pair) -> bool {
@@ -40,7 +42,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             if ctx.gpus().is_empty() { vec![None] } else { (0..ctx.gpus().len()).map(Some).collect() };
         for gpu in gpus {
             let candidates = candidates(ctx, subject, gpu.map(|g| &ctx.gpus()[g]));
-            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates, doubt: None };
+            let mut pair = Pair { path, gpu, route: Route::None, goal: None, candidates, doubt: None, is_left: false };
             let state = |route: Route| state(ctx, judged, &pair, route);
             let compat = !judged.iter().any(|j| concerns(j, &pair) && j.stops(Route::Compat));
             let now = pair.candidates.iter().copied().find(|route| state(*route) == State::Works);
@@ -86,10 +88,57 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             pair.route = now.unwrap_or(if compat { Route::Compat } else { Route::None });
             pair.goal = if now.is_some() { None } else { goal };
             pair.doubt = doubt;
+            if pair.route == Route::Compat && takes_failing_route(ctx, judged, &pair) {
+                pair.route = Route::None;
+            }
             out.push(pair);
         }
     }
+    leave_to_neighbour(ctx, judged, &mut out);
+    // The GPU with a route leads, then one that can have one.
+    out.sort_by_key(|pair| (pair.path, !pair.route.is_direct(), pair.goal.is_none()));
     out
+}
+
+/// Whether libcufile takes the route nvfs, on which reads fail: nothing else blocks it.
+fn takes_failing_route(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> bool {
+    let (failing, others): (Vec<&Judged>, Vec<&Judged>) =
+        judged.iter().filter(|j| concerns(j, pair) && j.stops(Route::Nvfs)).partition(|j| j.fails_reads);
+    pair.goal == Some(Route::Nvfs)
+        && !failing.is_empty()
+        && others.is_empty()
+        && machine::nvidia_fs_loaded(ctx.root) == Some(true)
+}
+
+/// Drops the goal of a GPU without P2PDMA that needs another driver of all NVMe disks, if another GPU reads the same path
+/// by P2PDMA or lacks only a setting: the first is most likely for a screen, and the driver works for the other.
+fn leave_to_neighbour(ctx: &Context<'_>, judged: &[Judged], pairs: &mut [Pair]) {
+    let has_p2pdma = |pair: &Pair| {
+        let is_near = |price| price <= Cost::Setting as u32;
+        pair.route == Route::P2pdma
+            || (pair.goal == Some(Route::P2pdma)
+                && matches!(state(ctx, judged, pair, Route::P2pdma), State::Fixable(price) if is_near(price)))
+    };
+    let replaces = |pair: &Pair| {
+        let has =
+            |id, stops: &dyn Fn(&Judged) -> bool| judged.iter().any(|j| j.id == id && concerns(j, pair) && stops(j));
+        pair.goal == Some(Route::Nvfs)
+            && has(CheckId::NvfsNvmeSymbol, &|j| j.stops(Route::Nvfs))
+            && has(CheckId::GpuP2pdmaModel, &|j| j.effects.contains(&(Route::P2pdma, Weight::Never)))
+    };
+    let owners: Vec<(usize, Option<usize>)> =
+        pairs.iter().filter(|pair| has_p2pdma(pair)).map(|pair| (pair.path, pair.gpu)).collect();
+    for pair in pairs.iter_mut() {
+        let owner = owners.iter().find(|(path, gpu)| *path == pair.path && *gpu != pair.gpu);
+        if let Some(gpu) = owner.and_then(|(_, gpu)| ctx.gpus().get((*gpu)?)).filter(|_| replaces(pair)) {
+            pair.goal = None;
+            pair.is_left = true;
+            pair.doubt = Some(format!(
+                "GPU {} has P2PDMA here; nvfs for this GPU would replace the driver of all NVMe disks.",
+                gpu.label()
+            ));
+        }
+    }
 }
 
 const UNPROVEN_MIG: &str =

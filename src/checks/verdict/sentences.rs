@@ -55,6 +55,14 @@ pub(crate) fn advice(
     }
     if pair.route.is_direct() {
         let is_full = |j: &&&Judged| j.id == CheckId::GpuBar1Free && j.finding.status == Status::Warn;
+        let is_lost = |j: &&&Judged| j.id == CheckId::GpuPresent && j.finding.status == Status::Warn;
+        if let Some(lost) = mine.iter().find(is_lost) {
+            return format!(
+                "Nothing blocks the route of this GPU, but {}. {}",
+                lost.finding.summary,
+                step(ctx, lost, false)
+            );
+        }
         return match mine.iter().find(is_full) {
             Some(j) => {
                 format!("The route works for small buffers only: {}. {}", j.finding.summary, step(ctx, j, false))

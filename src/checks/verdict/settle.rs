@@ -9,6 +9,7 @@ use crate::checks::verdict::commands::{add_fixes, examined};
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
 use crate::core::{Basis, CheckId, FixId, Route, Status, Verdict};
+use crate::machine;
 
 /// Sets all statuses and returns the verdicts.
 pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
@@ -54,6 +55,7 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         }
     }
     add_fixes(ctx, judged);
+    rebuild_once(ctx, judged);
     let verdicts: Vec<Verdict> = pairs.iter().map(|pair| verdict(ctx, judged, pair, &pairs)).collect();
     let is_step = |j: &&Judged| verdicts.iter().any(|verdict| verdict.steps.contains(&j.id));
     let driver = judged.iter().filter(is_step).find_map(|j| j.finding.fix.filter(|fix| fix.installs_driver()));
@@ -64,6 +66,19 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
         }
     }
     verdicts
+}
+
+/// Gives the findings that only need a new initramfs the fix of a finding that changes a file before it makes one.
+fn rebuild_once(ctx: &Context<'_>, judged: &mut [Judged]) {
+    let is_module = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE").is_none();
+    let rebuilds = |fix: &FixId| *fix == FixId::P2pdmaRegistryKeys || (*fix == FixId::NvmeMultipathOff && is_module);
+    let failed = judged.iter().filter(|j| j.finding.status == Status::Fail);
+    let Some(fix) = failed.filter_map(|j| j.finding.fix).find(rebuilds) else { return };
+    for judged in judged.iter_mut().filter(|j| j.finding.fix == Some(FixId::Initramfs)) {
+        judged.is_included = true;
+        judged.finding.fix = Some(fix);
+        judged.finding.command = Some(Command::Fix(fix).line(&examined(ctx, 0)));
+    }
 }
 
 /// Whether one action resolves both. The plan of a driver also installs Fabric Manager in the driver's version.
@@ -85,7 +100,7 @@ fn weigh(judged: &Judged, pair: &Pair, any_gpu: bool) -> Status {
             _ => Status::Info,
         };
     }
-    if pair.route.is_direct() {
+    if pair.route.is_direct() || pair.is_left {
         return Status::Info;
     }
     if stops_compat && pair.route == Route::None {
@@ -153,15 +168,16 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     let mut once: Vec<&Judged> = Vec::new();
     let mut again: Vec<&Judged> = Vec::new();
     for (at, judged) in steps.iter().copied().enumerate() {
-        // The driver can be a later step.
-        let needs_driver = |step: &Judged| {
-            judged.finding.fix == Some(FixId::NvidiaFabricmanager)
-                && step.finding.fix.is_some_and(FixId::installs_driver)
+        // The driver, or the fix that includes this one, can be a later step.
+        let needs_later = |step: &Judged| {
+            let is_fabric = judged.finding.fix == Some(FixId::NvidiaFabricmanager)
+                && step.finding.fix.is_some_and(FixId::installs_driver);
+            is_fabric || (judged.is_included && !step.is_included && step.finding.fix == judged.finding.fix)
         };
         let is_known = steps
             .iter()
             .enumerate()
-            .any(|(other, step)| (other < at || needs_driver(step)) && is_resolved_with(judged, step));
+            .any(|(other, step)| (other < at || needs_later(step)) && is_resolved_with(judged, step));
         if is_known { again.push(judged) } else { once.push(judged) }
     }
     steps = once;

@@ -191,8 +191,8 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             Route::Compat,
             Route::P2pdma,
             &["gpu-p2pdma-model"],
-            // nvidia-fs was not expected, but the T4 needs it.
-            &["gpu-p2pdma-model", "nvfs-nvme-symbol", "nvfs-loaded"],
+            // The T4 could use nvidia-fs, but its NVMe driver would replace that of the H200.
+            &["gpu-p2pdma-model"],
             all([second("Tesla T4", "7.5"), on_bus("sys/bus/pci/devices/0000:5e:00.0")]),
         ),
         bad(
