@@ -74,7 +74,9 @@ fn rebuild_once(ctx: &Context<'_>, judged: &mut [Judged]) {
     let rebuilds = |fix: &FixId| *fix == FixId::P2pdmaRegistryKeys || (*fix == FixId::NvmeMultipathOff && is_module);
     let failed = judged.iter().filter(|j| j.finding.status == Status::Fail);
     let Some(fix) = failed.filter_map(|j| j.finding.fix).find(rebuilds) else { return };
-    for judged in judged.iter_mut().filter(|j| j.finding.fix == Some(FixId::Initramfs)) {
+    const OF_OPTIONS: [CheckId; 3] = [CheckId::GpuStaticBar1, CheckId::NvmeMultipath, CheckId::RebootPending];
+    let waits = |j: &&mut Judged| j.finding.fix == Some(FixId::Initramfs) && OF_OPTIONS.contains(&j.id);
+    for judged in judged.iter_mut().filter(waits) {
         judged.is_included = true;
         judged.finding.fix = Some(fix);
         judged.finding.command = Some(Command::Fix(fix).line(&examined(ctx, 0)));
@@ -174,10 +176,10 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
                 && step.finding.fix.is_some_and(FixId::installs_driver);
             is_fabric || (judged.is_included && !step.is_included && step.finding.fix == judged.finding.fix)
         };
-        let is_known = steps
-            .iter()
-            .enumerate()
-            .any(|(other, step)| (other < at || needs_later(step)) && is_resolved_with(judged, step));
+        let is_known = steps.iter().enumerate().any(|(other, step)| {
+            let is_earlier = other < at && (judged.is_included || !step.is_included);
+            (is_earlier || needs_later(step)) && is_resolved_with(judged, step)
+        });
         if is_known { again.push(judged) } else { once.push(judged) }
     }
     steps = once;
