@@ -1,8 +1,8 @@
-//! What started the process, outside of containers: its limits come from there and not from a login.
+//! The starter of the process, outside of containers. It sets the limits, and not a login.
 
 use super::root::Root;
 
-/// What started the process.
+/// The starter of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Starter {
     /// A daemon of Slurm.
@@ -11,7 +11,7 @@ pub enum Starter {
     Service(String),
 }
 
-/// What started the process. `None` for a login, or if it is unknown.
+/// The starter of the process. `None` for a login, or if it is unknown.
 #[must_use]
 pub fn starter(root: &Root) -> Option<Starter> {
     let cgroup = root.read_text("/proc/self/cgroup").unwrap_or_default();
