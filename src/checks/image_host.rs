@@ -38,7 +38,7 @@ const fn part(fix: FixId) -> Option<Part> {
     Some(match fix {
         FixId::NvidiaDriverOpen | FixId::NvidiaDriverProprietary | FixId::NvidiaRepository => Part::Driver,
         FixId::NvfsInstall => Part::NvidiaFs,
-        FixId::NvmePatch => Part::NvmeDriver,
+        FixId::NvmePatch | FixId::NfsRdmaClient => Part::NvmeDriver,
         FixId::KernelP2pdma => Part::Kernel,
         FixId::P2pdmaRegistryKeys | FixId::NvmeMultipathOff => Part::ModuleOption,
         FixId::LibcufileInstall => Part::Library,
@@ -64,7 +64,7 @@ enum Way {
 /// NVIDIA's guide for the installation.
 const GUIDE: &str = "docs.nvidia.com/gpudirect-storage/troubleshooting-guide";
 
-/// How the GPU Operator loads nvidia-fs, and where to look if it was told to (gpu-operator#2416: an image of nvidia-fs
+/// How the GPU Operator loads nvidia-fs, and the log to read if it does not (gpu-operator#2416: an image of nvidia-fs
 /// without the module for its system).
 fn gds_of_operator() -> Advice {
     Advice::from(

@@ -48,6 +48,8 @@ fix_ids! {
     SecureBootKey = "secure-boot-key",
     /// Installs the NVMe driver of DOCA.
     NvmePatch = "nvme-patch",
+    /// Installs the NFS client of DOCA.
+    NfsRdmaClient = "nfs-rdma-client",
     /// Sets the IOMMU to pass-through mode.
     IommuOff = "iommu-off",
     /// Switches ACS redirection off in the bridges between GPU and disk.

@@ -7,7 +7,21 @@ use crate::machine::{Root, kernel_release, nvidia_fs_loaded};
 use std::path::PathBuf;
 
 /// The plan that moves a model to a disk with a direct route.
-pub(super) fn move_model(report: &Report) -> FixPlan {
+pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
+    // A container sees only the volumes that it was started with, so its host copies the model.
+    let runtime = crate::machine::container(root).map(|container| container.runtime);
+    let program = runtime.filter(|name| matches!(name.as_str(), "docker" | "podman"));
+    let copy = match &program {
+        Some(program) => vec![
+            program.clone(),
+            "cp".to_owned(),
+            format!("CONTAINER:{}", model(report)),
+            "/NVME_MOUNT_POINT/".to_owned(),
+        ],
+        None => ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
+    };
+    let then = program
+        .map(|program| format!("start the container again with {program} run -v /NVME_MOUNT_POINT:/models:ro …"));
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
               place pass through host memory, and no setting of the host changes that. A new file system (mkfs.xfs) destroys the content of the disk, so you \
@@ -15,11 +29,10 @@ pub(super) fn move_model(report: &Report) -> FixPlan {
             .to_owned(),
         changes: vec![
             run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
-            Change::Run {
-                argv: ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
-            },
+            Change::Run { argv: copy },
         ],
         verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
+        remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
         ..empty(FixId::MoveModel, Needs::User, FixRisk::High, FixPolicy::Never)
     }

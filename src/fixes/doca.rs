@@ -1,5 +1,5 @@
-//! The plan for an NVMe driver that is built for GDS, from NVIDIA's DOCA-Host: its repository, the driver, and a new
-//! build of nvidia-fs.
+//! The plans for an NVMe driver and an NFS client that are built for GDS, from NVIDIA's DOCA-Host: its repository, the
+//! driver, and a new build of nvidia-fs.
 //!
 //! Sources: GPUDirect Storage Installation and Troubleshooting Guide (DOCA Requirements and Installation), release
 //! notes (Known Limitations), DOCA-Host Installation and DKMS Management Guide, and the installer of OFED for the
@@ -12,7 +12,8 @@ use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, built_in, kernel_release, nvme_transports, ofed_module_to_build, os_release};
+use crate::machine::{PathFacts, Root, built_in, kernel_release, nvme_transports, ofed_module_to_build, os_release};
+use crate::text::quoted_line;
 use std::path::PathBuf;
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
@@ -27,13 +28,48 @@ const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
 /// The installer of MLNX_OFED, in the folder of its package.
 const INSTALLER: &str = "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms";
 
+/// A storage driver that is built for GDS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transport {
+    Nvme,
+    NfsRdma,
+}
+
+impl Transport {
+    const fn id(self) -> FixId {
+        match self {
+            Self::Nvme => FixId::NvmePatch,
+            Self::NfsRdma => FixId::NfsRdmaClient,
+        }
+    }
+
+    /// Its name in DKMS. The package ends in `-dkms`.
+    const fn module(self) -> &'static str {
+        match self {
+            Self::Nvme => "mlnx-nvme",
+            Self::NfsRdma => "mlnx-nfsrdma",
+        }
+    }
+
+    /// The packages. The NFS client needs the InfiniBand drivers of DOCA, against which it is built.
+    const fn packages(self) -> &'static str {
+        match self {
+            Self::Nvme => "doca-ofed mlnx-nvme-dkms",
+            Self::NfsRdma => "doca-ofed mlnx-nfsrdma-dkms",
+        }
+    }
+}
+
 /// The plan for this machine.
-pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
+pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Transport) -> FixPlan {
+    const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. The drivers of all NVIDIA network cards are replaced. Stop the programs that use the mount.";
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let kernel = kernel_release(root).unwrap_or_default();
-    let missing = ofed_module_to_build(root, "mlnx-nvme", &kernel);
-    let is_outdated =
-        report.finding(CheckId::NvfsNvmeSymbol).is_some_and(|found| found.facts.contains(&FindingFact::OutdatedDoca));
+    let missing = ofed_module_to_build(root, transport.module(), &kernel);
+    let is_outdated = transport == Transport::Nvme
+        && report
+            .finding(CheckId::NvfsNvmeSymbol)
+            .is_some_and(|found| found.facts.contains(&FindingFact::OutdatedDoca));
     let (mut changes, source) = match ofed(root) {
         // DKMS has the driver: a new kernel needs only its build.
         _ if is_outdated => match updated(root, family) {
@@ -56,12 +92,14 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
                 called(root)
             )),
         ),
-        None => match doca(root, family) {
+        None => match doca(root, family, transport) {
             Ok((changes, source)) => (changes, Ok(source)),
             Err(why) => (Vec::new(), Err(why)),
         },
     };
     let (rebuilt, order) = nvidia_fs(root, report, family);
+    let is_nfs = |facts: &&PathFacts| facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs"));
+    let mount = report.paths.iter().filter(|_| transport == Transport::NfsRdma).find(is_nfs);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     if source.is_ok() {
         // DKMS signs a module when it builds it, so the key must exist before.
@@ -69,20 +107,24 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
         changes.extend(distribution::unsupported_modules(root));
-        changes.extend([replaced(), run(initramfs(root, family))]);
+        changes.extend([replaced(transport), run(initramfs(root, family))]);
         changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
+        changes.extend(mount.iter().filter_map(|facts| unmount(facts)));
         changes.push(run("sudo reboot"));
     }
-    let obstacle = obstacle(root).or_else(|| source.as_ref().err().cloned());
+    let obstacle = obstacle(root).filter(|_| transport == Transport::Nvme).or_else(|| source.as_ref().err().cloned());
     FixPlan {
         why: format!(
-            "{WHY} {order}{}{}{}",
+            "{} {order}{}{}{}",
+            if transport == Transport::Nvme { WHY } else { WHY_NFS },
             source.unwrap_or_default(),
             compiler(kernel_release(root).as_deref()),
             signing.map_or_else(String::new, |signing| signing.why)
         ),
         changes,
-        verify: if is_outdated {
+        verify: if transport == Transport::NfsRdma {
+            "before the reboot modinfo -n rpcrdma names a file in updates or extra; after it and the mount, grep rpcrdma_register_nvfs /proc/kallsyms shows the hook"
+        } else if is_outdated {
             "before the reboot dkms status lists mlnx-nvme 26.04 or later; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops"
         } else if has_fabric(root, report) {
             "before the reboot modinfo -n nvme_rdma names a file in updates or extra; after it grep nvme_rdma_v /proc/kallsyms shows nvme_rdma_v1_register_nvfs_dma_ops"
@@ -90,9 +132,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
         }
         .to_owned(),
-        undo: "remove mlnx-nvme-dkms and doca-ofed, rebuild the initramfs, reboot".to_owned(),
+        undo: format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
+        remaining: mount.iter().filter_map(|facts| over_rdma(facts)).collect(),
         obstacle,
-        ..empty(FixId::NvmePatch, Needs::Reboot, FixRisk::High, FixPolicy::Show)
+        ..empty(transport.id(), Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
 }
 
@@ -101,11 +144,24 @@ fn has_fabric(root: &Root, report: &Report) -> bool {
     report.paths.iter().any(|facts| nvme_transports(root, facts).iter().any(|kind| kind == "rdma"))
 }
 
-/// A command that succeeds if modprobe loads an NVMe driver that is not in the kernel's own directory.
-fn replaced() -> Change {
-    Change::Run {
-        argv: ["sh", "-c", "/sbin/modinfo -n nvme | grep -E \"/(updates|extra)/\""].map(str::to_owned).to_vec(),
-    }
+/// A command that succeeds if modprobe loads a driver that is not in the kernel's own directory.
+fn replaced(transport: Transport) -> Change {
+    let module = if transport == Transport::Nvme { "nvme" } else { "rpcrdma" };
+    let command = format!("/sbin/modinfo -n {module} | grep -E \"/(updates|extra)/\"");
+    Change::Run { argv: ["sh", "-c", &command].map(str::to_owned).to_vec() }
+}
+
+/// The command that mounts an NFS file system again, over RDMA.
+fn over_rdma(facts: &PathFacts) -> Option<String> {
+    let is_rdma = facts.option_value("proto") == Some("rdma");
+    let changed: &[(&str, &str)] = if is_rdma { &[] } else { &[("proto", "rdma"), ("port", "20049")] };
+    Some(quoted_line(&facts.mount_command(changed)?))
+}
+
+/// The command that unmounts an NFS file system, so that the old client is not used when the machine stops.
+fn unmount(facts: &PathFacts) -> Option<Change> {
+    let point = facts.mount_point.as_deref()?.to_str()?;
+    Some(Change::Run { argv: ["sudo", "umount", point].map(str::to_owned).to_vec() })
 }
 
 /// Why the driver cannot work on this machine. `None` if it can.
@@ -163,7 +219,7 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
 
 /// The commands that add the DOCA repository and install the driver, with a sentence about them. The error is the
 /// reason why there are none.
-fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
+fn doca(root: &Root, family: Family, transport: Transport) -> Result<(Vec<Change>, String), String> {
     const FIRMWARE: &str = " NVIDIA's guide also lists mlnx-fw-updater, which writes firmware to network cards and is not needed for disks.";
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let headers = distribution::headers(root, family, &kernel);
@@ -174,7 +230,7 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
             " It is not confirmed that NVIDIA has an online repository for {}: download DOCA-Host from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
             called(root)
         );
-        let command = install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"));
+        let command = install(root, family, &format!("{headers} {}", transport.packages()));
         let refresh =
             if family == Family::Suse { "sudo zypper --gpg-auto-import-keys refresh" } else { "sudo dnf makecache" };
         return Ok((
@@ -197,9 +253,16 @@ fn doca(root: &Root, family: Family) -> Result<(Vec<Change>, String), String> {
             _ => red_hat(root, &base),
         });
     }
-    changes.push(run(&install(root, family, &format!("{headers} doca-ofed mlnx-nvme-dkms"))));
-    let older = if family == Family::Debian { "" } else { " Before DOCA 3.2 the package was kmod-mlnx-nvme." };
-    Ok((changes, format!("{said}{dkms}{older}{FIRMWARE}")))
+    if configured(root, family).is_some() && family == Family::Debian {
+        changes.push(run("sudo apt-get update"));
+    }
+    changes.push(run(&install(root, family, &format!("{headers} {}", transport.packages()))));
+    let older = match family {
+        Family::Debian => String::new(),
+        _ => format!(" Before DOCA 3.2 the package was kmod-{}.", transport.module()),
+    };
+    let firmware = if transport == Transport::Nvme { FIRMWARE } else { "" };
+    Ok((changes, format!("{said}{dkms}{older}{firmware}")))
 }
 
 /// The address of the newest release.
@@ -213,7 +276,7 @@ fn updated(root: &Root, family: Family) -> Result<(Vec<Change>, String), String>
     let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
     let said = " The installed DOCA has the wrong hook for this kernel, so all its drivers are updated together.";
     let Some(repository) = repository(root, family)? else {
-        let (changes, page) = doca(root, family)?;
+        let (changes, page) = doca(root, family, Transport::Nvme)?;
         return Ok((changes, format!("{said} Take DOCA 3.4.1 or later.{page}")));
     };
     let base = address(root, &repository);
@@ -245,13 +308,13 @@ fn updated(root: &Root, family: Family) -> Result<(Vec<Change>, String), String>
     Ok((changes, said.to_owned()))
 }
 
-/// The change of a repository file to the newest release. `None` if it names it already.
+/// The change of a repository file to the newest release. A mirror keeps its server and its keys. `None` if it names it already.
 fn newest(root: &Root, path: &str, base: &str) -> Option<Change> {
     let before = root.read_text(path).ok()?;
     let line = |line: &str| match line.trim_start() {
         text if text.starts_with('#') => line.to_owned(),
-        text if text.starts_with("deb ") && text.contains(ONLINE) => format!("deb [signed-by={KEYRING}] {base}/ ./"),
-        text if text.starts_with("Signed-By:") => format!("Signed-By: {KEYRING}"),
+        text if text.starts_with("deb ") && text.contains(SERVER) => format!("deb [signed-by={KEYRING}] {base}/ ./"),
+        text if text.starts_with("Signed-By:") && before.contains(SERVER) => format!("Signed-By: {KEYRING}"),
         _ => match line.split_once(ONLINE) {
             Some((server, rest)) => {
                 let (_, folder) = rest.split_once('/').unwrap_or((rest, ""));

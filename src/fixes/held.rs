@@ -71,7 +71,7 @@ const fn parts(id: FixId) -> &'static [Part] {
         FixId::NvidiaDriverOpen | FixId::NvidiaDriverProprietary => &[Part::Driver, Part::FabricManager],
         FixId::NvidiaFabricmanager => &[Part::FabricManager],
         FixId::NvfsInstall | FixId::NvfsDkms | FixId::LibcufileInstall => &[Part::Gds],
-        FixId::NvmePatch => &[Part::Doca],
+        FixId::NvmePatch | FixId::NfsRdmaClient => &[Part::Doca],
         _ => &[],
     }
 }

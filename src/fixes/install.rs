@@ -9,7 +9,7 @@ use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
     LibraryOwner, Root, container, cufile_wheel, dkms_rows, library_owner, library_update, modules_disabled,
-    nvidia_fs_known, nvidia_fs_loaded, precompiled_driver,
+    nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu, precompiled_driver,
 };
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
@@ -22,7 +22,12 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     let is_update = has_library && nvidia_fs_known(root) && report.findings.iter().any(is_too_old);
     // nvidia-fs depends on the kernel and the driver only, and works with drivers of CUDA 12.
-    let package = if cuda.is_nvidia_fs_only || is_update {
+    // DKMS has no source of a driver that Ubuntu built.
+    let of_ubuntu = nvidia_fs_of_ubuntu(root).filter(|_| family == Family::Debian && !nvidia_fs_known(root));
+    let is_of_ubuntu = of_ubuntu.is_some();
+    let package = if let Some(module) = of_ubuntu {
+        if has_library { module } else { format!("{module} libcufile-{}", cuda.suffix) }
+    } else if cuda.is_nvidia_fs_only || is_update {
         "nvidia-fs-dkms".to_owned()
     } else {
         format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" })
@@ -37,7 +42,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let precompiled = driver::without_precompiled(root, family);
     let is_precompiled = !precompiled.is_empty();
     changes.extend(precompiled);
-    if is_update && family == Family::Debian {
+    if (is_update || is_of_ubuntu) && family == Family::Debian {
         changes.push(run("sudo apt-get update"));
     }
     changes.push(run(&install(root, family, &package)));
@@ -49,7 +54,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         None => changes.extend(built_again(kernel.as_deref())),
     }
     // NVIDIA's package for Debian and Ubuntu has such a file. That of others may lack it.
-    changes.extend(load_at_boot(root).filter(|_| family != Family::Debian));
+    changes.extend(load_at_boot(root).filter(|_| family != Family::Debian || is_of_ubuntu));
     // If the driver is installed but not loaded, nvidia-fs is built now and loaded after the same reboot.
     let waits = driver::waits_for_reboot(root) || modules_disabled(root).is_some();
     changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));

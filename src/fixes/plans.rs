@@ -49,7 +49,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
     let family = family(root);
     let plan = match id {
         FixId::UdevRecord => udev::record_plan(root, report)?,
-        FixId::MdUdev => udev::md_rule(root),
+        FixId::MdUdev => udev::md_rule(root, report),
         FixId::NvidiaRepository => repository::plan(root, family),
         FixId::NvidiaDriverOpen => driver::open(root, report, family),
         FixId::NvidiaDriverProprietary => driver::proprietary(root, report, family),
@@ -59,7 +59,8 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::NvfsDkms => install::dkms(root, report, family),
         FixId::NvfsStats => applied::stats(),
         FixId::SecureBootKey => secure_boot::plan(root, report, family),
-        FixId::NvmePatch => doca::plan(root, report, family),
+        FixId::NvmePatch => doca::plan(root, report, family, doca::Transport::Nvme),
+        FixId::NfsRdmaClient => doca::plan(root, report, family, doca::Transport::NfsRdma),
         FixId::IommuOff => boot::iommu(root),
         FixId::AcsRedirect => boot::acs(root, report),
         FixId::Ext4Ordered => boot::ordered(root, report),
@@ -75,7 +76,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::Memlock => limits::plan(root),
         FixId::KernelP2pdma => kernel::plan(root, report, family),
         FixId::GpuNearDisk => advised::gpu_near_disk(root),
-        FixId::MoveModel => advised::move_model(report),
+        FixId::MoveModel => advised::move_model(root, report),
     };
     let plan = fitting::fitted(root, report, FixPlan { check: check.to_owned(), ..plan });
     Some(FixPlan { undo: statement::of_plan(&plan), ..plan })

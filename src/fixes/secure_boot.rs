@@ -16,7 +16,7 @@ const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
 const OTHERS: &str = "/var/lib/dkms/mok.pub";
 
 /// The instructions for each enrolment.
-const CONSOLE: &str = "mokutil asks for a new password. At the next boot the MOK manager (a blue screen) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and type that password. This needs the console (BMC, IPMI or hypervisor), not SSH.";
+const CONSOLE: &str = "mokutil asks for a new password. At the next boot the MOK manager (a blue screen) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and type that password. This needs the console (BMC, IPMI, hypervisor, or the interactive serial console of a cloud), not SSH.";
 
 /// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms), because of its id or the first id in ID_LIKE.
 fn is_ubuntu(root: &Root, family: Family) -> bool {

@@ -220,6 +220,21 @@ pub const fn of(id: FixId) -> Spec {
                 "/etc/modprobe.d/10-unsupported-modules.conf",
             ],
         },
+        FixId::NfsRdmaClient => Spec {
+            title: "Install an NFS client that is built for GDS",
+            changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs",
+            undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
+            needs: Needs::Reboot,
+            check: CheckId::NvfsRegistered,
+            is_of_host: true,
+            systems: Systems::Families,
+            note: "It replaces the drivers of the network cards. VAST has a separate client.",
+            edits: &[
+                "/etc/apt/sources.list.d/doca.list",
+                "/etc/yum.repos.d/doca.repo",
+                "/etc/modprobe.d/10-unsupported-modules.conf",
+            ],
+        },
         FixId::IommuOff => Spec {
             title: "Boot with the IOMMU in pass-through mode",
             changes: "adds iommu=pt (Arm: iommu.passthrough=1) to the kernel command line",

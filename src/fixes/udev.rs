@@ -3,7 +3,7 @@
 use super::parts::{empty, line_in, run, words};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{PathFacts, Root, Unread, udev_record_path};
+use crate::machine::{BlockDevice, BlockKind, PathFacts, Root, Unread, udev_record_path};
 use std::path::PathBuf;
 
 /// The plan that adds missing udev records for the devices of the examined paths.
@@ -69,7 +69,10 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
 const RULES: &str = "/etc/udev/rules.d/64-md-level-gds.rules";
 
 /// The plan adds a separate rule, so that the rule of the distribution is not changed.
-pub(super) fn md_rule(root: &Root) -> FixPlan {
+pub(super) fn md_rule(root: &Root, report: &Report) -> FixPlan {
+    let is_raid = |device: &&BlockDevice| device.kind == BlockKind::Md;
+    let array = report.paths.iter().flat_map(|facts| &facts.block_device).find(is_raid);
+    let array = array.map_or("md0", |device| device.name.as_str());
     // udev uses the path literally. If neither file exists, the usual path is used.
     let mdadm =
         if root.exists("/sbin/mdadm") && !root.exists("/usr/sbin/mdadm") { "/sbin/mdadm" } else { "/usr/sbin/mdadm" };
@@ -87,7 +90,7 @@ pub(super) fn md_rule(root: &Root) -> FixPlan {
             .into_iter()
             .chain([run("sudo udevadm control --reload"), run("sudo udevadm trigger --subsystem-match=block --settle")])
             .collect(),
-        verify: "udevadm info /dev/md0 shows MD_LEVEL=raid0, and gds-top check: md-raid".to_owned(),
+        verify: format!("udevadm info /dev/{array} shows MD_LEVEL=raid0, and gds-top check: md-raid"),
         undo_commands: vec![words("sudo udevadm control --reload")],
         ..empty(FixId::MdUdev, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     }

@@ -6,7 +6,7 @@ use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
 use super::packages::id;
 use super::root::Root;
-use super::summary::nvidia_version_line;
+use super::summary::{kernel_release, nvidia_version_line};
 
 /// The origin of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +122,15 @@ fn of_deb(root: &Root) -> Option<DriverOrigin> {
         // Only names are known, which are the same in both.
         Some(DriverOrigin::Ubuntu(driver))
     }
+}
+
+/// The package of nvidia-fs that Ubuntu built for the running kernel of NVIDIA's flavour, next to its driver. DKMS has no
+/// source of that driver.
+#[must_use]
+pub fn nvidia_fs_of_ubuntu(root: &Root) -> Option<String> {
+    let kernel = kernel_release(root).filter(|kernel| kernel.contains("-nvidia"))?;
+    let is_prebuilt = matches!(driver_origin(root), Some(DriverOrigin::Ubuntu(driver)) if driver.is_prebuilt);
+    is_prebuilt.then(|| format!("linux-modules-nvidia-fs-{kernel}"))
 }
 
 /// Ubuntu keeps the modules that it built in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.

@@ -62,7 +62,7 @@ pub use deb::{DebPackage, deb_packages};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
-pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin};
+pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, nvidia_fs_of_ubuntu};
 pub use excluded::{Excluded, excluded};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};

@@ -115,7 +115,7 @@ fn captured_machines_get_only_the_steps_that_they_need() {
     for (name, route, wanted) in [
         ("gpfs-peermem-refused", Route::Rdma, &[][..]),
         ("beegfs-tcp", Route::Nvfs, &["nvidia-repository", "nvidia-driver-open", "nvfs-install"]),
-        ("fsx-lustre-tcp", Route::Nvfs, &["move-model", "nvidia-repository", "nvfs-install"]),
+        ("fsx-lustre-tcp", Route::Nvfs, &["nvidia-repository", "nvfs-install"]),
         ("vast-tcp", Route::Nvfs, &[]),
         ("gb200-secure-boot", Route::C2c, &["secure-boot-key", "cufile-p2pdma-keys"]),
         ("gh200-pass-through", Route::C2c, &["cufile-p2pdma-keys"]),

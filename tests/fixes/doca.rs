@@ -124,7 +124,8 @@ fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
         "files/etc/apt/sources.list.d/nvidia.list",
         "deb [signed-by=/etc/k.gpg] https://mirror.example/public/repo/doca/3.4.1/ubuntu24.04/x86_64/ ./\n",
     );
-    assert!(lines(&plan(UBUNTU, "6.8.0-60-generic", vec![list]))[0].starts_with("sudo apt-get install"));
+    let steps = lines(&plan(UBUNTU, "6.8.0-60-generic", vec![list]));
+    assert!(steps[0] == "sudo apt-get update" && steps[1].starts_with("sudo apt-get install"), "{steps:#?}");
     let machine = Machine::new("p2pdma-two-steps");
     machine.write("/etc/os-release", RHEL);
     let repo = machine.write("/etc/yum.repos.d/doca.repo", "[ours]\nname=ours\nbaseurl=https://mirror.example/ours");

@@ -21,6 +21,7 @@ const POLICIES: &[(&str, FixPolicy)] = &[
     ("nvfs-dkms", Ask),
     ("secure-boot-key", Show),
     ("nvme-patch", Show),
+    ("nfs-rdma-client", Show),
     ("iommu-off", Show),
     ("acs-redirect", Never),
     // Applied if /etc/fstab has a line for the mount point and it is not the root file system.

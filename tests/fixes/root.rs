@@ -299,6 +299,7 @@ fn the_policy_of_the_recipes_is_kept() {
         ("nvfs-dkms", "ask"),
         ("secure-boot-key", "show"),
         ("nvme-patch", "show"),
+        ("nfs-rdma-client", "show"),
         ("iommu-off", "show"),
         ("acs-redirect", "never"),
         ("nvme-multipath-off", "show"),

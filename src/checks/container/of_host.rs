@@ -42,6 +42,7 @@ const fn place(fix: FixId) -> Place {
         | FixId::NvfsStats
         | FixId::SecureBootKey
         | FixId::NvmePatch
+        | FixId::NfsRdmaClient
         | FixId::IommuOff
         | FixId::AcsRedirect
         | FixId::Ext4Ordered

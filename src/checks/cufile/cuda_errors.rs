@@ -51,8 +51,12 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
                 .command("sudo nvidia-smi conf-compute -srs 1")
                 .text(". Persistence mode must be on.")
         }
-        802 => Advice::from("CUDA error 802, the system is not ready: run ")
+        802 if has_nvswitch(root) => Advice::from("CUDA error 802, the system is not ready: run ")
             .command("sudo systemctl restart nvidia-fabricmanager"),
+        // A guest of an NVSwitch machine can see no switch.
+        802 => Advice::from("CUDA error 802, the system is not ready; no NVSwitch is visible here. Run ")
+            .command("nvidia-smi -q | grep -A3 Fabric")
+            .text(". In a virtual machine, its host must start Fabric Manager; otherwise reboot."),
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
             .command("ldconfig -p | grep libcuda.so")
             .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
@@ -61,6 +65,11 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
         }
         _ => return None,
     })
+}
+
+/// Whether the machine has NVSwitches, so that CUDA waits for Fabric Manager.
+fn has_nvswitch(root: &Root) -> bool {
+    machine::pci_nvidia(root).is_some_and(|seen| !seen.nvswitches.is_empty())
 }
 
 /// CUDA opens nvidia-uvm after the driver. If only that fails, CUDA reports 304 or 999.

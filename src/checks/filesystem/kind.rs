@@ -26,6 +26,8 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
         .never(&closed(Storage::Tcp))
         .missing(Cost::System, &[Route::Nvfs])
+        // The network is changed, and not the place of the model.
+        .by_hand()
         .advice(match virtual_disk::cloud(ctx) {
             // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
             Some((Maker::Amazon, ..)) => {

@@ -88,7 +88,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")
                     .filter(|written| absent.iter().all(|key| says(ctx, &written.path, key)));
                 let lack = format!("the driver lacks {}", absent.join(" and "));
-                // What the file lacks is added before the initramfs is rebuilt, so that one reboot is enough.
+                // Missing keys are added before the initramfs is rebuilt, so that one reboot is enough.
                 let incomplete = machine::registry::absent_after_reboot(ctx.root).join(" and ");
                 let lack = match &written {
                     Some(written) if incomplete.is_empty() => format!("{lack}, although {} sets it", written.path),

@@ -45,6 +45,21 @@ fn without_words(ctx: &Context<'_>, words: &[&str]) -> Advice {
     }
 }
 
+/// The advice for an IOMMU that translates on x86. NVIDIA's guide disables it, and lists pass-through for some platforms.
+/// Machines with more than 255 CPUs need it for their interrupts.
+fn pass_through(ctx: &Context<'_>) -> String {
+    let text = ctx.root.read_text("/proc/cpuinfo").unwrap_or_default();
+    let is_large = text.lines().filter(|line| line.starts_with("processor")).count() > 255;
+    let lends = ctx.pci().into_iter().flatten().any(machine::PciGpu::is_lent);
+    let word = if text.contains("AuthenticAMD") { "amd_iommu=off" } else { "intel_iommu=off" };
+    if is_large || lends || text.is_empty() {
+        return "Boot with iommu=pt.".to_owned();
+    }
+    format!(
+        "Boot with iommu=pt. If no virtual machine needs the IOMMU, {word} is better: NVIDIA's guide switches it off."
+    )
+}
+
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::IommuState;
     let root = ctx.root;
@@ -96,8 +111,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             .advice(match waiting {
                 Some(how) => how,
                 None if arm => "Boot with iommu.passthrough=1.".to_owned(),
-                // Machines with more than 255 CPUs need the IOMMU for their interrupts, so it stays on.
-                None => "Boot with iommu=pt.".to_owned(),
+                None => pass_through(ctx),
             }),
     };
     let mut judged =

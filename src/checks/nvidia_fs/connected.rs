@@ -91,6 +91,11 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
+/// Whether the server is named after VAST, which has a separate client.
+fn is_vast_server(facts: &machine::PathFacts) -> bool {
+    facts.source.as_deref().is_some_and(|source| source.to_ascii_lowercase().contains("vast"))
+}
+
 /// Whether VAST's NFS client is loaded.
 fn is_vast(ctx: &Context<'_>) -> bool {
     ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
@@ -137,7 +142,7 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str) -> Advice {
             .text(" and ")
             .command("sudo systemctl restart beegfs-client")
         }
-        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: vastnfs for VAST, mlnx-nfsrdma-dkms of DOCA for other servers. Build it after DOCA or MLNX_OFED and nvidia-fs. If `modinfo -n rpcrdma` names a file in updates or extra, it is installed."
+        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA, or for VAST the client of VAST (kb.vastdata.com). If `modinfo -n rpcrdma` names a file in updates or extra, it is installed: then unmount and reboot."
             .into(),
         _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
     }
@@ -218,6 +223,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     None => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
                         .found("/proc/kallsyms", format!("no {symbol}"))
                         .missing(Cost::System, NVFS)
+                        .fixes((name == "rpcrdma" && !is_vast_server(facts)).then_some(FixId::NfsRdmaClient))
                         .advice(client_for_gds(ctx, filesystem)),
                 },
                 Err(why) => {

@@ -72,7 +72,12 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             "Load the module: `sudo modprobe nvidia-fs`.".to_owned()
         } else {
             let (major, minor) = machine::cuda_packages(ctx.root);
-            format!("Install the package nvidia-gds-{major}-{minor}.")
+            match machine::nvidia_fs_of_ubuntu(ctx.root) {
+                Some(package) => {
+                    format!("Install the package {package}, which Ubuntu built for this kernel and driver.")
+                }
+                None => format!("Install the package nvidia-gds-{major}-{minor}."),
+            }
         });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());

@@ -253,7 +253,7 @@ checks! {
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
         look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
         causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "DOCA's driver is not signed with a key that Secure Boot accepts."];
-    NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], []
+    NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], [NfsRdmaClient]
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."
         look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
@@ -341,7 +341,7 @@ checks! {
         examines "error counters of nvidia-fs and errors in the kernel log"
         why "They show why reads failed or went through host memory."
         look "grep -i err /proc/driver/nvidia-fs/stats" todo "Run gds-top explain with the line of the kernel log.";
-    NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, NoStep, NONE, [AcsRedirect] (default)
+    NvfsBridgesAcs = "nvfs-bridges-acs", NvidiaFs, Machine, Iommu, NONE, [AcsRedirect] (default)
         examines "bridges with ACS that nvidia-fs found"
         why "ACS sends transfers between devices up to the root complex."
         look "cat /proc/driver/nvidia-fs/bridges" todo "";
