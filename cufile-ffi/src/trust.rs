@@ -236,7 +236,8 @@ mod tests {
         let file = dir.path().join("a/b/lib.so");
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         fs::write(&file, "").unwrap();
-        for path in ["a", "a/b", "a/b/lib.so"] {
+        // With umask 002, the folder of the test has a group that can write it.
+        for path in ["", "a", "a/b", "a/b/lib.so"] {
             mode(&dir.path().join(path), 0o755);
         }
         (dir, file)
