@@ -45,6 +45,8 @@ pub struct Attached {
     report: WatchReport,
     recorder: Option<ProbeThread>,
     tally: Tally,
+    /// The numbers of the recorder for exactly the calls in `tally`.
+    counted: RecorderState,
     /// The processes whose settings are known.
     configured: HashSet<u32>,
     log: Option<ProcessLog>,
@@ -56,6 +58,9 @@ pub struct Attached {
 /// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
+    // The number can be that of a thread.
+    let number = Process::new(number).and_then(|task| task.status()).map_or(number, |status| status.tgid);
+    let pid = u32::try_from(number).unwrap_or(pid);
     let process = Process::new(number).map_err(|error| {
         let why = match error {
             procfs::ProcError::NotFound(_) => "there is no such process".to_owned(),
@@ -89,6 +94,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         process,
         recorder: None,
         tally: Tally::default(),
+        counted: RecorderState::default(),
         configured: HashSet::new(),
         log: None,
     };
@@ -118,6 +124,7 @@ impl Attached {
         // The process may have ended, and another process may have its number now.
         let runs = self.process.stat().is_ok_and(|stat| stat.starttime == self.started && stat.state != 'Z');
         if !runs {
+            self.drain();
             // Only the parent of the process can get its exit status.
             self.report.ended = Some(ProgramEnd::Unknown);
             return false;
@@ -130,9 +137,8 @@ impl Attached {
     }
 
     fn drain(&mut self) {
-        for group in self.recorder.iter().flat_map(ProbeThread::drain) {
-            self.tally.take(&group);
-        }
+        let state = self.recorder.as_ref().and_then(|recorder| recorder.drain(|group| self.tally.take(group)));
+        self.counted = state.unwrap_or_else(|| std::mem::take(&mut self.counted));
     }
 
     /// Adds probes to the copies of libcufile that the process and its children have mapped.
@@ -257,16 +263,15 @@ impl Attached {
     /// The current report.
     pub(super) fn report(&self) -> WatchReport {
         let wall_ns = u64::try_from(self.attached_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let recorder = self.recorder.as_ref().filter(|_| self.report.attached.as_ref().is_some_and(|a| a.recorded));
-        let Some(recorder) = recorder else {
+        if self.recorder.is_none() || self.report.attached.as_ref().is_none_or(|seen| !seen.recorded) {
             let mut report =
                 WatchReport { wall_ns, configurations: self.tally.settings.configurations(), ..self.report.clone() };
             if let Some(seen) = report.attached.as_mut().filter(|seen| seen.libcufile.is_some()) {
                 (seen.route, seen.route_proof) = self.machine().route(true);
             }
             return report;
-        };
-        let RecorderState { totals, open_calls, processes } = recorder.state();
+        }
+        let RecorderState { totals, open_calls, processes } = self.counted.clone();
         let mut report = WatchReport {
             wall_ns,
             command: self.report.command.clone(),

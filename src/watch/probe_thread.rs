@@ -23,11 +23,18 @@ type Added = Result<Option<Group>, String>;
 /// A question to the thread.
 enum Request {
     Add { process: u32, range: (u64, u64), path: PathBuf, answer: Sender<Added> },
-    State(Sender<RecorderState>),
+    State,
+}
+
+/// What the thread reports, in this order.
+enum Reported {
+    Group(Group),
+    /// The numbers after all groups before it, and before all later ones.
+    State(RecorderState),
 }
 
 /// The numbers of a recorder.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RecorderState {
     pub(super) totals: Totals,
     pub(super) open_calls: Vec<OpenCall>,
@@ -40,7 +47,7 @@ pub(super) struct RecorderState {
 pub(super) struct ProbeThread {
     /// `None` at the end.
     requests: Option<Sender<Request>>,
-    groups: Receiver<Group>,
+    reported: Receiver<Reported>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,11 +58,11 @@ impl ProbeThread {
     /// Returns a sentence without its end if no thread can be started.
     pub(super) fn start(root: u32) -> Result<Self, String> {
         let (requests, asked) = unbounded();
-        let (group_sender, groups) = unbounded();
+        let (reports, reported) = unbounded();
         let thread = std::thread::Builder::new().name("probes".to_owned());
-        let thread = thread.spawn(move || record(Recorder::new(root), &asked, &group_sender));
+        let thread = thread.spawn(move || record(Recorder::new(root), &asked, &reports));
         let thread = thread.map_err(|error| units::no_thread(&error))?;
-        Ok(Self { requests: Some(requests), groups, thread: Some(thread) })
+        Ok(Self { requests: Some(requests), reported, thread: Some(thread) })
     }
 
     /// Adds probes to a copy of libcufile, as [`Recorder::add`].
@@ -65,16 +72,16 @@ impl ProbeThread {
         answered.recv().unwrap_or_else(|_| Err("the thread that sets kernel probes ended".to_owned()))
     }
 
-    /// The new calls, in the order of time.
-    pub(super) fn drain(&self) -> impl Iterator<Item = Group> {
-        self.groups.try_iter()
-    }
-
-    /// The numbers so far.
-    pub(super) fn state(&self) -> RecorderState {
-        let (answer, answered) = bounded(1);
-        self.ask(Request::State(answer));
-        answered.recv().unwrap_or_default()
+    /// Passes the new calls to `take`, in the order of time. Returns the numbers after these calls, or `None` if the
+    /// thread has ended.
+    pub(super) fn drain(&self, mut take: impl FnMut(&Group)) -> Option<RecorderState> {
+        self.ask(Request::State);
+        loop {
+            match self.reported.recv().ok()? {
+                Reported::Group(group) => take(&group),
+                Reported::State(state) => return Some(state),
+            }
+        }
     }
 
     fn ask(&self, request: Request) {
@@ -92,7 +99,7 @@ impl Drop for ProbeThread {
     }
 }
 
-fn record(mut recorder: Recorder, asked: &Receiver<Request>, groups: &Sender<Group>) {
+fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Reported>) {
     // Only root may do this, and only root may set probes.
     let _ = setpriority_process(None, FIRST);
     loop {
@@ -100,16 +107,17 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, groups: &Sender<Gro
             Ok(Request::Add { process, range, path, answer }) => {
                 let _ = answer.send(recorder.add(process, range, &path));
             }
-            Ok(Request::State(answer)) => {
+            Ok(Request::State) => {
                 let (totals, open_calls) = (recorder.totals(), recorder.open_calls(now_ns()));
-                let _ = answer.send(RecorderState { totals, open_calls, processes: recorder.processes() });
+                let state = RecorderState { totals, open_calls, processes: recorder.processes() };
+                let _ = reports.send(Reported::State(state));
             }
             Err(TryRecvError::Empty) => recorder.wait(DRAIN_EVERY),
             Err(TryRecvError::Disconnected) => return,
         }
         for group in recorder.drain() {
             // The receiver exists as long as the sender of requests.
-            let _ = groups.send(group);
+            let _ = reports.send(Reported::Group(group));
         }
     }
 }

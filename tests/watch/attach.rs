@@ -130,6 +130,25 @@ fn the_log_of_a_running_process_shows_that_it_has_no_direct_route() {
     }
 }
 
+#[test]
+fn the_calls_and_the_files_of_a_busy_process_have_the_same_reads() {
+    let Some(place) = Place::new() else { return };
+    let mut program = Command::new(place.file("linked"));
+    place.prepare(program.arg(place.data()).args(["read", "100000000"]).stdout(Stdio::null()));
+    let mut running = program.spawn().unwrap();
+    for _ in 0..3 {
+        let Some(seen) = attached(running.id(), "1").and_then(report_of) else { break };
+        let (reads, lost) = (seen.count("cuFileRead"), &seen.report["watch"]["lost_events"]);
+        // The first session can attach before the program has registered its file.
+        let files = seen.report["program"]["transfers"].as_array().unwrap().iter();
+        let in_files: u64 = files.map(|file| file["reads"]["count"].as_u64().unwrap()).sum();
+        assert!(reads > 100 && *lost == 0, "{reads} {lost}");
+        assert_eq!(reads, in_files);
+    }
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
 /// While the probes of one session are removed, those of the next one are set.
 #[test]
 fn sessions_after_each_other_and_at_the_same_time_record_the_calls() {
