@@ -221,6 +221,7 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     if is(Function::LibcMunmap) {
         mappings::unmap(a, b);
     } else if is(Function::LibcExit) {
+        statistics::at_end();
         mappings::end();
     }
     // Other calls do not touch the shared file: if the program truncated it, they must not end the program.

@@ -62,8 +62,10 @@ const fn failed(function: usize, result: usize) -> bool {
 
 /// Marks a call that begins, so that it is known if it never returns.
 pub(crate) fn begin<const F: usize>(transferred: u64) -> Before {
+    // The first call of a process records the process before it begins.
+    let writer = Writer::take_uncounted();
     let start_ns = system::now_ns();
-    if let Some(writer) = Writer::take_uncounted() {
+    if let Some(writer) = writer {
         writer.begin(F, start_ns);
     }
     Before { start_ns, transferred }

@@ -8,7 +8,7 @@ use crate::linker::{self, LinkMap};
 use crate::originals::call;
 use crate::rings::{self, Writer};
 use crate::system;
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 const AUDIT: &[u8] = b"LD_AUDIT=";
@@ -23,6 +23,8 @@ static EXECVE: AtomicUsize = AtomicUsize::new(0);
 static EXECVPE: AtomicUsize = AtomicUsize::new(0);
 /// The address of `__errno_location` of the program. This library has another libc and therefore another `errno`.
 static ERRNO: AtomicUsize = AtomicUsize::new(0);
+/// The address of `__cxa_atexit` of the program.
+static AT_EXIT: AtomicUsize = AtomicUsize::new(0);
 
 type Variables = *const *const c_char;
 
@@ -43,7 +45,9 @@ pub(crate) unsafe fn remember_libc(map: &LinkMap) {
     // SAFETY: by the condition of this function.
     unsafe {
         remember_environ(map);
-        for (name, place) in [(c"execve", &EXECVE), (c"execvpe", &EXECVPE), (c"__errno_location", &ERRNO)] {
+        for (name, place) in
+            [(c"execve", &EXECVE), (c"execvpe", &EXECVPE), (c"__errno_location", &ERRNO), (c"__cxa_atexit", &AT_EXIT)]
+        {
             let address = linker::symbol(map, name).unwrap_or(0);
             let _ = place.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -59,6 +63,20 @@ pub(crate) fn errno() -> i32 {
             let location: extern "C" fn() -> *const i32 = core::mem::transmute::<usize, _>(address);
             *location()
         },
+    }
+}
+
+/// Registers a function that the libc of the program calls when the program exits.
+pub(crate) fn at_exit(function: extern "C" fn(*mut c_void)) {
+    let address = AT_EXIT.load(Ordering::Relaxed);
+    if address != 0 {
+        // SAFETY: this is the address of `int __cxa_atexit(void (*)(void *), void *, void *)`, which has no conditions.
+        // Without a handle, the function stays registered if an object is unloaded. This library never is.
+        unsafe {
+            let register: unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *mut c_void) -> i32 =
+                core::mem::transmute::<usize, _>(address);
+            register(function, core::ptr::null_mut(), core::ptr::null_mut());
+        }
     }
 }
 
@@ -82,9 +100,17 @@ struct Room {
 pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -> usize {
     let [a, b, c, _, _, f] = arguments;
     let is = |function: Function| F == function as usize;
-    let uses_environ = is(Function::LibcExecv) || is(Function::LibcExecvp);
+    let uses_shell = is(Function::LibcSystem) || is(Function::LibcPopen);
+    let uses_environ = uses_shell || is(Function::LibcExecv) || is(Function::LibcExecvp);
     let is_spawn = is(Function::LibcSpawn) || is(Function::LibcSpawnp);
     let variables = if uses_environ { environ() } else { Some(if is_spawn { f } else { c } as Variables) };
+    if uses_shell {
+        // SAFETY: the path is a C string literal.
+        unsafe {
+            name_if_lost(c"/bin/sh".as_ptr(), variables);
+            return call(real, arguments);
+        }
+    }
     if !is(Function::LibcFexecve) {
         // SAFETY: the second argument of `posix_spawn` and the first one of the other functions is a path.
         unsafe { name_if_lost((if is_spawn { b } else { a }) as *const c_char, variables) };
@@ -99,7 +125,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
 }
 
 /// Records the path of a program whose calls are not recorded: it gets other rights, the process has changed its user,
-/// or another session records it. Programs of a process that has other mounts without the shared file are counted.
+/// or another session records it. Programs of a process that cannot find the shared file are counted.
 /// The rights of names that are searched for in PATH are not examined.
 unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
     // SAFETY: by the condition of the callers, `path` is a C string or null.
@@ -110,14 +136,13 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let bytes = CStr::from_ptr(path).to_bytes();
         let other = variables.and_then(|variables| value(variables, &FILE));
         let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
-        if !system::exists(rings::path()) && system::exists(path) {
-            rings::count(header::OTHER_MOUNTS);
+        if system::is_missing(rings::path()) && system::exists(path) {
+            rings::count(header::WITHOUT_FILE);
             return;
         }
         // After a change of the user, the program cannot open the shared file.
-        let is_lost = is_others
-            || system::is_of_other_user(rings::path())
-            || (system::has_slash(bytes) && system::elevates(path));
+        let is_lost =
+            is_others || !system::is_own(rings::path()) || (system::has_slash(bytes) && system::elevates(path));
         if is_lost && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();
             let object = if is_others { IN_OTHER_SESSION } else { 0 };

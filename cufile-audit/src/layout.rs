@@ -41,9 +41,9 @@ pub mod header {
     /// The bits of [`super::options`]. They are set before the program starts. Only a program can set or remove
     /// [`super::options::PAUSED`].
     pub const OPTIONS: usize = 5;
-    /// The number of programs that were started by processes with other mounts, in which the file does not exist. Their
-    /// names are not known, because a thread without a ring cannot record them.
-    pub const OTHER_MOUNTS: usize = 6;
+    /// The number of programs that were started by processes for which the file does not exist: it was removed, or the
+    /// process has other mounts. Their names are not known, because a thread without a ring cannot record them.
+    pub const WITHOUT_FILE: usize = 6;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;
@@ -231,6 +231,8 @@ functions! {
     LibcFexecve = "fexecve" Plain;
     LibcSpawn = "posix_spawn" Plain;
     LibcSpawnp = "posix_spawnp" Plain;
+    LibcSystem = "system" Plain;
+    LibcPopen = "popen" Plain;
     CudaHtoD = "cuMemcpyHtoD" Status;
     CudaHtoDAsync = "cuMemcpyHtoDAsync" Status;
     CudaDtoH = "cuMemcpyDtoH" Status;
@@ -263,7 +265,7 @@ impl Function {
     #[must_use]
     pub const fn starts_program(self) -> bool {
         let number = self as u16;
-        number >= Self::LibcExecl as u16 && number <= Self::LibcSpawnp as u16
+        number >= Self::LibcExecl as u16 && number <= Self::LibcPopen as u16
     }
 
     /// Whether it starts a program whose arguments are a list in registers and on the stack.

@@ -330,6 +330,12 @@ impl Writer {
     }
 }
 
+/// Whether this thread is inside a call of cuFile.
+pub(crate) fn is_in_call() -> bool {
+    Writer::take_uncounted()
+        .is_none_or(|writer| word(writer.file, writer.first + ring::OPEN).load(Ordering::Relaxed) != 0)
+}
+
 /// Acquires a ring for this thread: a free one, or that of an ended thread. Returns the index of its first word.
 #[inline(never)]
 #[cold]
@@ -341,8 +347,9 @@ fn claim(file: *mut u64, process: u64) -> Option<usize> {
             continue;
         }
         let bytes = HEADER_BYTES + index * RING_BYTES;
-        // SAFETY: `open` copied the path with its zero byte.
-        if !unsafe { system::reserve(path(), bytes, RING_BYTES) } {
+        // SAFETY: `open` copied the path with its zero byte. The ring is inside the mapping. After a change of the user or
+        // the mounts, the file can no longer be opened.
+        if !unsafe { system::reserve(path(), bytes, RING_BYTES) || system::populate(file, bytes, RING_BYTES) } {
             mark.store(state::FREE, Ordering::Release);
             break;
         }

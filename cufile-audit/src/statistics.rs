@@ -2,7 +2,8 @@
 
 use crate::layout::{LIBRARIES, options};
 use crate::linker::{self, LinkMap};
-use crate::{capture, rings, system};
+use crate::{capture, children, rings, system};
+use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The functions that this library calls itself if statistics are requested. They are looked up when libcufile is
@@ -73,6 +74,21 @@ pub(crate) fn before_open(library: usize) {
     }
 }
 
+/// Reads the statistics before the process ends. If this thread is inside a call, for example because a signal handler
+/// ends the process, libcufile may hold a lock, so they are not read.
+pub(crate) fn at_end() {
+    if rings::option(options::STATISTICS) && !rings::is_in_call() {
+        (0..LIBRARIES).for_each(|library| read(library, 0));
+    }
+}
+
+extern "C" fn read_at_exit(_: *mut c_void) {
+    at_end();
+}
+
+/// Whether the program's libc calls [`read_at_exit`] when it exits.
+static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
+
 /// Starts the counters of libcufile.
 pub(crate) fn after_open(library: usize) {
     let (Some(start), Some(read_at)) = (START.get(library), READ_AT_NS.get(library)) else { return };
@@ -90,6 +106,10 @@ pub(crate) fn after_open(library: usize) {
             by.store(system::process(), Ordering::Relaxed);
         }
         read_at.store(system::now_ns(), Ordering::Relaxed);
+        // Functions are called in reverse order, so this one comes before the destructors of libcufile.
+        if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
+            children::at_exit(read_at_exit);
+        }
     }
 }
 

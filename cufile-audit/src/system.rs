@@ -15,6 +15,8 @@ const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 /// In the child of a fork, the page contains zeros.
 const MADV_WIPEONFORK: c_int = 18;
+/// Allocates the pages of a mapping (linux/mman.h).
+const MADV_POPULATE_WRITE: c_int = 23;
 const CLOCK_MONOTONIC: c_int = 1;
 const O_WRONLY: c_int = 1;
 /// The number of the `fstat` call, and the position of the file type in `struct stat` in half words. Device and inode
@@ -38,6 +40,9 @@ const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
 const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
 /// The error of the kernel for a thread that does not exist.
 const ESRCH: c_int = 3;
+/// The errors for a path that does not exist.
+const ENOENT: c_int = 2;
+const ENOTDIR: c_int = 20;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 /// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
@@ -210,6 +215,15 @@ pub(crate) unsafe fn reserve(path: *const c_char, offset: usize, bytes: usize) -
     }
 }
 
+/// Reserves memory for a part of a shared mapping without opening its file, since Linux 5.14.
+///
+/// # Safety
+/// The range must be inside a mapping that is never unmapped.
+pub(crate) unsafe fn populate(map: *mut u64, offset: usize, bytes: usize) -> bool {
+    // SAFETY: by the condition of this function. The kernel reports missing memory as an error, not as a signal.
+    unsafe { madvise(map.byte_add(offset).cast(), bytes, MADV_POPULATE_WRITE) == 0 }
+}
+
 /// A private page that contains zeros in the child of a fork. `None` if the kernel does not support this (before
 /// 4.14).
 pub(crate) fn page_wiped_on_fork() -> Option<*mut u64> {
@@ -297,6 +311,15 @@ unsafe fn rights(path: *const c_char) -> Option<[u32; 3]> {
     (answer == 0).then(|| [half(STAT_MODE), half(STAT_OWNER), half(STAT_OWNER + 1)])
 }
 
+/// Whether nothing has this path. It is false if this process may not look.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn is_missing(path: *const c_char) -> bool {
+    // SAFETY: the path is a C string. The location of `errno` is that of this library's libc in this thread.
+    unsafe { rights(path).is_none() && [ENOENT, ENOTDIR].contains(&*__errno_location()) }
+}
+
 /// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.
 ///
 /// # Safety
@@ -306,13 +329,13 @@ pub(crate) unsafe fn exists(path: *const c_char) -> bool {
     unsafe { !has_slash(core::ffi::CStr::from_ptr(path).to_bytes()) || rights(path).is_some() }
 }
 
-/// Whether a file belongs to another user than the effective one. In a user namespace both have other numbers.
+/// Whether a file belongs to the effective user. In a user namespace both have other numbers.
 ///
 /// # Safety
 /// `path` must be a C string.
-pub(crate) unsafe fn is_of_other_user(path: *const c_char) -> bool {
+pub(crate) unsafe fn is_own(path: *const c_char) -> bool {
     // SAFETY: the path is a C string, and the function has no conditions.
-    unsafe { rights(path).is_some_and(|[_, owner, _]| owner != geteuid()) }
+    unsafe { rights(path).is_some_and(|[_, owner, _]| owner == geteuid()) }
 }
 
 /// Whether a path contains a slash. `contains` of slices is not used, because it needs the unwinder, which this library

@@ -115,6 +115,10 @@ pub enum WatchAdvice {
         /// The transfers that libcufile's statistics count, and those that they count by route. `None` without
         /// statistics.
         counted: Option<(u64, u64)>,
+        /// Whether the statistics were requested.
+        wanted: bool,
+        /// Whether the program used batches.
+        batches: bool,
     },
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
@@ -211,7 +215,8 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
     if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
         let counted = report.statistics.map(|seen| (seen.transfers(), seen.by_route()));
-        advice.push(WatchAdvice::RouteUnknown { counted });
+        let batches = all().any(|transfers| transfers.batched > 0);
+        advice.push(WatchAdvice::RouteUnknown { counted, wanted: report.wants_statistics, batches });
     }
     if transfers >= HABIT {
         let registered = report.buffers.registered;
@@ -306,7 +311,9 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
         && report.in_other_session.is_empty()
         && report.open_calls.is_empty()
         && report.still_running == 0;
-    Some(is_complete && used.all(|file| file.proven && file.route.is_direct()))
+    // A failed transfer takes no route, and the program may repeat it without cuFile.
+    let failed = |file: &WatchedFile| file.reads.errors + file.writes.errors > 0;
+    Some(is_complete && used.all(|file| file.proven && file.route.is_direct() && !failed(file)))
 }
 
 #[cfg(test)]
@@ -424,7 +431,10 @@ mod tests {
         let statistics = Some(RouteStatistics { processes: 1, reads: 20, ..RouteStatistics::default() });
         let mut report = WatchReport { files: vec![file(reads)], statistics, ..WatchReport::default() };
         report.files[0].proof = RouteProof::NoDirectRoute;
-        assert_eq!(watch_advice(&report), [WatchAdvice::RouteUnknown { counted: Some((20, 0)) }]);
+        assert_eq!(
+            watch_advice(&report),
+            [WatchAdvice::RouteUnknown { counted: Some((20, 0)), wanted: false, batches: false }]
+        );
         report.statistics = Some(RouteStatistics { posix: 20, ..report.statistics.unwrap_or_default() });
         assert_eq!(watch_advice(&report), []);
     }

@@ -60,6 +60,9 @@ pub struct WatchReport {
     pub open_calls: Vec<OpenCall>,
     /// The durations of cuFile calls by function and size.
     pub paces: Vec<CallPace>,
+    /// Whether the level-3 statistics were requested.
+    #[serde(default)]
+    pub wants_statistics: bool,
     /// The level-3 statistics of libcufile for all processes, if they were on and could be read.
     pub statistics: Option<RouteStatistics>,
     /// The running process that was attached.

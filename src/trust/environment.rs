@@ -42,6 +42,9 @@ const KEPT: [&str; 13] = [
     "ALL_PROXY",
 ];
 
+/// The names of variables with the values that were left out begin with this.
+const LEFT_OUT: &str = "GDS_TOP_LEFT_OUT_";
+
 /// Folders that commands of the system keep if no other user can change them.
 const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
 
@@ -74,6 +77,9 @@ pub fn leave_out_foreign_paths(say: fn(&str)) -> Result<(), String> {
         command.arg0(name);
     }
     for (name, value) in changed {
+        let mut original = OsString::from(LEFT_OUT);
+        original.push(&name);
+        command.env(original, std::env::var_os(&name).unwrap_or_default());
         if value.is_empty() {
             command.env_remove(name);
         } else {
@@ -81,6 +87,16 @@ pub fn leave_out_foreign_paths(say: fn(&str)) -> Result<(), String> {
         }
     }
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
+}
+
+/// Gives a program that root has chosen the variables as gds-top got them, because they are not meant for gds-top.
+pub fn with_original_variables(command: &mut Command) -> &mut Command {
+    for (name, value) in std::env::vars_os() {
+        if let Some(original) = name.as_bytes().strip_prefix(LEFT_OUT.as_bytes()) {
+            command.env(OsStr::from_bytes(original), value).env_remove(&name);
+        }
+    }
+    command
 }
 
 /// The part of a variable that names nothing of another user, and the reasons why the rest is left out. `None` if

@@ -11,6 +11,7 @@ use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::units::plural;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
+use crate::trust::with_original_variables;
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -73,6 +74,8 @@ pub struct Watched {
     drains: u64,
     /// Whether the program has paused the recording.
     paused: bool,
+    /// Whether the library or the shared file was removed or replaced.
+    is_gone: bool,
     next_search: Instant,
     still_running: u64,
     ended: Option<ProgramEnd>,
@@ -99,7 +102,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         audit.push(OsStr::from_bytes(other));
     }
     let mut command = Command::new(program);
-    command.args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, &library.shared);
+    with_original_variables(&mut command).args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, &library.shared);
     match launch.output {
         Output::Inherited => {}
         Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
@@ -123,6 +126,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         complete_until_ns: started_ns,
         drains: 0,
         paused: false,
+        is_gone: false,
         next_search: Instant::now(),
         still_running: 0,
         ended: None,
@@ -179,6 +183,7 @@ impl Watched {
         let is_scarce = Reader::is_scarce(&self.library.words) && now >= self.next_search;
         let searches = is_scarce || self.drains.is_multiple_of(LOOK_FOR_ENDED);
         if searches {
+            self.is_gone |= self.library.is_gone();
             // The counters of ended threads are added, so they are examined before.
             self.reader.check(&self.library.words, self.started_ns);
             self.reader.free_ended(&self.library.words, &mut new);
@@ -214,15 +219,18 @@ impl Watched {
     fn unrecorded(&self) -> Vec<String> {
         let mut all: std::collections::BTreeSet<String> = self.outside.unrecorded().into_iter().collect();
         all.extend(self.tally.not_recorded.iter().cloned());
-        match self.library.words.load(header::OTHER_MOUNTS) {
-            0 => {}
-            n => _ = all.insert(format!("({} with other mounts)", plural(n, "program"))),
+        let without_file = self.library.words.load(header::WITHOUT_FILE);
+        if self.is_gone {
+            all.insert("(programs started after the files of the recording were removed)".to_owned());
+        } else if without_file > 0 {
+            all.insert(format!("({} with other mounts)", plural(without_file, "program")));
         }
         all.into_iter().collect()
     }
 
     /// Reads all remaining calls.
     fn finish(&mut self) {
+        self.is_gone |= self.library.is_gone();
         self.drain();
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
@@ -262,6 +270,7 @@ impl Watched {
             open_calls: self.reader.open_calls(words, now_ns()),
             uncounted,
             paused: self.paused,
+            wants_statistics: self.library.words.load(header::OPTIONS) & options::STATISTICS != 0,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),
             not_loaded: self.not_loaded,

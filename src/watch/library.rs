@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The library from the build script. It is empty on targets without the audit interface of glibc.
@@ -34,6 +34,13 @@ pub(super) struct Library {
     pub(super) shared: PathBuf,
     /// The mapped shared file.
     pub(super) words: SharedWords,
+    /// The devices and inodes of the library and the shared file.
+    identities: [Option<(u64, u64)>; 2],
+}
+
+/// The device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata().ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 impl Library {
@@ -61,7 +68,13 @@ impl Library {
         if for_all {
             code.let_others_enter().map_err(failed(code.path()))?;
         }
-        Ok(Self { code, _memory: memory, shared, words })
+        let identities = [&path, &shared].map(|path| identity(path));
+        Ok(Self { code, _memory: memory, shared, words, identities })
+    }
+
+    /// Whether the library or the shared file was removed or replaced, so that programs that start now are not recorded.
+    pub(super) fn is_gone(&self) -> bool {
+        [&self.path(), &self.shared].map(|path| identity(path)) != self.identities
     }
 
     /// The path of the library.

@@ -80,7 +80,7 @@ pub(super) fn is_ring(words: &SharedWords, first: usize) -> bool {
 pub(super) fn is_header(words: &SharedWords, span: Span) -> bool {
     // Several threads count in these words.
     let most = span.most().saturating_mul(RINGS as u64);
-    let counts = [header::WITHOUT_RING, header::PROGRAMS, header::LIBRARIES_LEFT_OUT, header::OTHER_MOUNTS];
+    let counts = [header::WITHOUT_RING, header::PROGRAMS, header::LIBRARIES_LEFT_OUT, header::WITHOUT_FILE];
     words.load(header::MAGIC) == MAGIC
         && words.load(header::VERSION) == VERSION
         && counts.iter().all(|word| words.load(*word) <= most)

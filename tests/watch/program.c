@@ -595,6 +595,22 @@ int main(int count, char **words)
             pause();
         } else if (!strcmp(words[i], "leave"))
             _exit((int)number);
+        else if (!strcmp(words[i], "quit"))
+            exit((int)number);
+        else if (!strcmp(words[i], "keep")) {
+            /* The handle is not released. */
+            void *handle = open_file(&(int){0});
+            for (long read = 0; read < number; read++)
+                cuFileRead(handle, memory, BLOCK, 0, 0);
+        } else if (!strcmp(words[i], "drop")) {
+            if (setuid((uid_t)number))
+                exit(56);
+        } else if (!strcmp(words[i], "remove")) {
+            unlink(getenv("GDS_TOP_WATCH_FILE"));
+        } else if (!strcmp(words[i], "shell")) {
+            if (system(words[i + 1]))
+                exit(57);
+        }
         else if (!strcmp(words[i], "time")) {
             struct timespec from, to;
             clock_gettime(CLOCK_MONOTONIC, &from);

@@ -35,6 +35,41 @@ fn statistics_of_a_driver_that_is_opened_implicitly_prove_the_route() {
 }
 
 #[test]
+fn statistics_of_a_program_that_releases_nothing_are_read_at_its_end() {
+    let Some(place) = Place::new() else { return };
+    for end in ["quit", "leave"] {
+        let seen = with_route(&place, "p2p", &["--require", "direct"], &["keep", "9", end, "0"]);
+        let statistics = &seen.report["program"]["statistics"];
+        assert_eq!((seen.status(), &statistics["reads"]), (Some(0), &9.into()), "{end}: {}", seen.report["program"]);
+        assert_eq!(seen.file(&place.data())["proven"], true, "{end}");
+    }
+    // A child that made no transfer itself has a copy of the counters.
+    let seen =
+        with_route(&place, "p2p", &["--require", "direct"], &["read", "2", "fork", "0", "keep", "3", "quit", "0"]);
+    assert_eq!((seen.status(), &seen.report["program"]["statistics"]["reads"]), (Some(0), &5.into()));
+}
+
+#[test]
+fn a_program_with_failed_transfers_has_no_direct_route_for_all() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json", "--require", "direct"]);
+    command.env("STANDIN_CUFILE_ROUTE", "p2p").env("STANDIN_CUFILE_FAIL", "cuFileRead:5001:2,cuFileRead:5001:4");
+    command.arg(place.file("linked")).arg(place.data()).args(["keep", "6", "quit", "0"]);
+    let seen = Seen::of(command);
+    assert_eq!((seen.status(), seen.calls().get("cuFileRead")), (Some(1), Some(&(6, 2))));
+    let file = seen.file(&place.data());
+    assert_eq!((&file["route"], &file["proven"]), (&"p2pdma".into(), &true.into()));
+}
+
+#[test]
+fn a_child_without_statistics_is_missing_once() {
+    let Some(place) = Place::new() else { return };
+    let seen = with_route(&place, "p2p", &["--statistics"], &["read", "2", "fork", "3", "fork", "2", "read", "1"]);
+    let statistics = &seen.report["program"]["statistics"];
+    assert_eq!((seen.count("cuFileRead"), &statistics["missing_processes"]), (8, &2.into()), "{statistics}");
+}
+
+#[test]
 fn without_statistics_no_route_is_proven() {
     let Some(place) = Place::new() else { return };
     let seen = with_route(&place, "nvfs", &[], &["read", "5"]);

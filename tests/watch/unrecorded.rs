@@ -97,6 +97,52 @@ fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
 }
 
 #[test]
+fn programs_that_start_after_the_shared_file_was_removed_are_reported() {
+    let Some(place) = Place::new() else { return };
+    let line = format!("{} {} read 3", place.file("linked").display(), place.data().display());
+    let seen = place.seen("linked", &["--require", "direct"], &["remove", "1", "shell", &line]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(1), 0));
+    let unrecorded = seen.report["program"]["unrecorded"].as_array().unwrap();
+    assert!(unrecorded.iter().any(|name| name.as_str().unwrap().contains("removed")), "{unrecorded:?}");
+    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+}
+
+#[test]
+fn a_program_that_changes_its_user_is_recorded_and_the_programs_it_starts_are_named() {
+    let Some(place) = Place::new() else { return };
+    if !rustix::process::geteuid().is_root() {
+        standins::skipped("only root can change the user of a program");
+        return;
+    }
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    open(place.folder.path(), 0o755);
+    open(&place.data(), 0o666);
+    let seen = place.seen("linked", &[], &["drop", "65534", "read", "4", "threads", "2", "3", "shell", "true"]);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 10));
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["/bin/sh"]));
+}
+
+#[test]
+fn a_program_of_root_gets_its_variables_as_they_were() {
+    let Some(place) = Place::new() else { return };
+    let open = place.folder.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let (libraries, settings) = (format!("{}:/usr/lib", open.display()), open.join("cufile.json"));
+    let mut command = place.watch(&["--json"]);
+    command.env("LD_LIBRARY_PATH", &libraries).env("CUFILE_ENV_PATH_JSON", &settings);
+    command.args(["sh", "-c", "env >&2"]);
+    let seen = Seen::of(command);
+    let printed = String::from_utf8_lossy(&seen.output.stderr).into_owned();
+    for expected in [format!("LD_LIBRARY_PATH={libraries}"), format!("CUFILE_ENV_PATH_JSON={}", settings.display())] {
+        assert!(printed.lines().any(|line| line == expected), "{expected}: {printed}");
+    }
+    assert!(!printed.contains("\nGDS_TOP_LEFT_OUT"), "{printed}");
+}
+
+#[test]
 fn programs_of_a_user_namespace_are_recorded_and_their_set_user_bits_do_not_count() {
     let Some(place) = Place::new() else { return };
     let namespace = ["--user", "--map-user=1"];

@@ -95,7 +95,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 bytes(*cufile_bytes)
             ),
         ),
-        WatchAdvice::RouteUnknown { counted } => route_unknown(*counted),
+        WatchAdvice::RouteUnknown { counted, wanted, batches } => route_unknown(*counted, *wanted, *batches),
         WatchAdvice::Unfinished(count) => (
             "Wait for all transfers on streams and in batches before the end, and check the result of each.".to_owned(),
             format!("the program did not wait for {}", plural(*count, "transfer")),
@@ -133,8 +133,12 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
 }
 
 /// The reason why no counter proves the route, and the change that would.
-fn route_unknown(counted: Option<(u64, u64)>) -> (String, String) {
+fn route_unknown(counted: Option<(u64, u64)>, wanted: bool, batches: bool) -> (String, String) {
     match counted {
+        None if wanted => (
+            "Use libcufile 1.15 or later, and let the program end by itself: its statistics could not be read.".to_owned(),
+            "no counter shows the route".to_owned(),
+        ),
         None => (
             "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
             "no counter shows the route".to_owned(),
@@ -143,6 +147,11 @@ fn route_unknown(counted: Option<(u64, u64)>) -> (String, String) {
             "Run the program with GPU memory: libcufile counts routes for each GPU, and transfers to or from host memory for none."
                 .to_owned(),
             format!("libcufile counted {}, none of them by route", plural(all, "transfer")),
+        ),
+        Some((all, by_route)) if !batches => (
+            "Let each process release its files and end by itself: the statistics must count every transfer and its bytes by route."
+                .to_owned(),
+            format!("libcufile counted {}, {} by route", plural(all, "transfer"), count(by_route)),
         ),
         Some((all, by_route)) => (
             "Read single files without batches: the statistics must count every transfer and its bytes by route."

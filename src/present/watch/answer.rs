@@ -91,11 +91,13 @@ fn of_route(report: &WatchReport) -> Answer {
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
+    let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
     let conditions = format!(
-        "{}{} and {}, {} in {}.",
-        if report.lost_events > 0 { "At least " } else { "" },
+        "{}{} and {}{}, {} in {}.",
+        if report.lost_events > 0 || report.libraries_left_out > 0 { "At least " } else { "" },
         plural(reads, "read"),
         plural(writes, "write"),
+        if failed > 0 { format!(" ({} failed)", count(failed)) } else { String::new() },
         bytes(moved),
         duration(report.wall_ns)
     );
@@ -117,6 +119,10 @@ fn of_route(report: &WatchReport) -> Answer {
             conditions,
         ),
         (Some(true), _) => Answer::new(Status::Pass, "All cuFile transfers take direct routes, proven.", conditions),
+        (_, route) if failed > 0 && one_route && used().all(|file| file.proven && file.route.is_direct()) => {
+            let some = format!("{} failed", plural(failed, "cuFile transfer"));
+            Answer::new(Status::Warn, format!("{some}; the others take {route}, proven."), conditions)
+        }
         (_, Route::Compat) if one_route => {
             let proven = if used().all(|file| file.proven) { "proven" } else { "inferred" };
             let headline = format!("The cuFile transfers go through host memory (compat), {proven}.");
@@ -400,9 +406,12 @@ pub(in crate::present) mod tests {
             files,
             ..WatchReport::default()
         };
+        let mut failing = file(Route::P2pdma, RouteProof::Statistics);
+        (failing.reads.count, failing.reads.errors) = (2, 1);
         for (files, status, has) in [
             (vec![file(Route::P2pdma, RouteProof::Statistics)], Status::Pass, "p2pdma, proven"),
             (vec![file(Route::Nvfs, RouteProof::NvidiaFsCounter)], Status::Info, "not proven"),
+            (vec![failing], Status::Warn, "1 cuFile transfer failed; the others take p2pdma"),
             (vec![file(Route::Compat, RouteProof::NoDirectRoute)], Status::Warn, "inferred"),
             (vec![file(Route::None, RouteProof::Nothing)], Status::Info, "not proven"),
             (vec![file(Route::None, RouteProof::AllFailed)], Status::Fail, "failed"),
