@@ -486,3 +486,44 @@ fn a_path_that_a_copy_does_not_contain_is_a_wrong_call() {
     }
     assert_eq!(run(&["check", "--root", &copy, "/data/models"], folder.path()).status.code(), Some(0));
 }
+
+#[test]
+fn commands_end_before_they_do_anything_if_others_can_exchange_temporary_folders() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path();
+    sparse_model(&top.join("model.safetensors"), 4096);
+    let open = top.join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    // The private folder of a user in it could be exchanged too.
+    let inner = open.join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let measured = ["--target", "host", "--repeat", "1", "--yes", "--headless"];
+    let commands: [&[&str]; 10] = [
+        &["check", "."],
+        &["check", ".", "--no-probe"],
+        &["fix", "--list"],
+        &["export", "--listen", "127.0.0.1:0"],
+        &["capture", "machine"],
+        &["capture", "machine.tar.zst"],
+        &["overhead", ".", "--target", "host", "--repeat", "1"],
+        &[&["bench", ".", "--record", "new.gdsrec", "--cache", "as-is"], &measured[..]].concat(),
+        &[&["bench-kv", "ucm", ".", "--variants", "ram", "--tokens", "256"], &measured[..]].concat(),
+        &["bench-io", ".", "--target", "host", "--file-size", "256M", "--headless", "--yes"],
+    ];
+    for words in commands {
+        for place in [&open, &inner] {
+            let output = gds_top().args(words).current_dir(top).env("TMPDIR", place).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+            assert!(said.contains("open can be written by all users; set TMPDIR to a folder"), "{words:?}: {said}");
+            let mut names: Vec<_> = std::fs::read_dir(top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["model.safetensors", "open"], "{words:?}");
+            let inside = std::fs::read_dir(&open).unwrap().chain(std::fs::read_dir(&inner).unwrap());
+            assert_eq!(inside.count(), 1, "{words:?}");
+        }
+    }
+}

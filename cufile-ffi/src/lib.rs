@@ -61,5 +61,5 @@ pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
 pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, cached_libraries, children, python_folders};
 pub use stream::{AsyncIo, IoStream, Notice, StreamIo};
-pub use trust::{distrust, foreign_settings, is_writable_by_group, unmapped_owner};
+pub use trust::{distrust, distrust_place, foreign_settings, is_writable_by_group, private_group, unmapped_owner};
 pub use version::Version;

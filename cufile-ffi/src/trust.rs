@@ -21,14 +21,38 @@ const STICKY: u32 = 0o1000;
 ///
 /// The file, each directory in its path and each link in it must belong to root or to the effective user. They must
 /// not be writable by all users, except directories with the sticky bit. For root, they must not be writable by another
-/// group than that of root either, or by a user or group of an access control list. For other users, groups are not checked: the owner of a directory chooses its group,
-/// and many systems create a group for each user.
+/// group than that of root either, or by a user or group of an access control list. For other users, groups are not
+/// checked, because libraries of a cluster often belong to a group of its administrators.
 #[must_use]
 pub fn distrust(path: &Path) -> Option<String> {
+    let (owners, groups) = trusted();
+    distrust_as(path, &owners, is_root().then_some(&groups[..]))
+}
+
+/// [`distrust`] with groups and access control lists checked for every user: whether another user could exchange an
+/// entry of this directory, which the effective user creates.
+#[must_use]
+pub fn distrust_place(path: &Path) -> Option<String> {
+    let (owners, groups) = trusted();
+    distrust_as(path, &owners, Some(&groups[..]))
+}
+
+fn is_root() -> bool {
     // SAFETY: the function has no arguments and cannot fail.
-    let euid = unsafe { libc::geteuid() };
-    let trusted_groups = (euid == 0).then_some([Some(0), unmapped_owner()]);
-    distrust_as(path, &[Some(0), Some(euid), unmapped_owner()], trusted_groups.as_ref().map(<[_; 2]>::as_slice))
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// The users and the groups that may change files: root, the effective user, and the private group of this user.
+fn trusted() -> ([Option<u32>; 3], [Option<u32>; 3]) {
+    // SAFETY: the functions have no arguments and cannot fail.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    ([Some(0), Some(user), unmapped_owner()], [Some(0), private_group(user, group), unmapped_owner()])
+}
+
+/// The group of a user that has no other members. Many systems create such a group for each user, with the same number.
+#[must_use]
+pub const fn private_group(user: u32, group: u32) -> Option<u32> {
+    if user != 0 && user == group { Some(group) } else { None }
 }
 
 /// The settings that libcufile reads at every start. No variable replaces all of them.
@@ -39,9 +63,7 @@ const SYSTEM_SETTINGS: &str = "/etc/cufile.json";
 /// the settings that they find.
 #[must_use]
 pub fn foreign_settings() -> Option<String> {
-    // SAFETY: the function has no arguments and cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
-    is_root.then(|| foreign_settings_in(Path::new(SYSTEM_SETTINGS))).flatten()
+    is_root().then(|| foreign_settings_in(Path::new(SYSTEM_SETTINGS))).flatten()
 }
 
 fn foreign_settings_in(file: &Path) -> Option<String> {
@@ -59,20 +81,22 @@ fn foreign_settings_in(file: &Path) -> Option<String> {
 pub fn unmapped_owner() -> Option<u32> {
     // It does not change while the process runs, and each file of a search is examined.
     static OWNER: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
-    *OWNER.get_or_init(read_unmapped_owner)
+    *OWNER.get_or_init(|| {
+        let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
+        let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()?;
+        unmapped_owner_of(&maps, overflow, std::fs::metadata("/").ok()?.uid())
+    })
 }
 
-fn read_unmapped_owner() -> Option<u32> {
-    let maps = std::fs::read_to_string("/proc/self/uid_map").ok()?;
-    // Each line has the first id inside, the first id outside, and the number of ids.
+/// Each line of the maps has the first id inside, the first id outside, and the number of ids. In a container in a
+/// container, the outside is the other container, so its 0 may not be root. Then `/` has the owner that is not mapped.
+fn unmapped_owner_of(maps: &str, overflow: u32, owner_of_top: u32) -> Option<u32> {
     let root_is_mapped = maps.lines().any(|line| line.split_whitespace().nth(1) == Some("0"));
-    if root_is_mapped {
-        return None;
-    }
-    std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()
+    let is_complete = maps.split_whitespace().eq(["0", "0", "4294967295"]);
+    (!root_is_mapped || (!is_complete && owner_of_top == overflow)).then_some(overflow)
 }
 
-/// `groups` may write; `None` means that every group may.
+/// `owners` and `groups` may write; `None` means that every group may.
 fn distrust_as(path: &Path, owners: &[Option<u32>], groups: Option<&[Option<u32>]>) -> Option<String> {
     let path = match std::path::absolute(path) {
         Ok(path) => path,
@@ -143,11 +167,11 @@ fn other_writer(path: &Path, group: u32, owners: &[Option<u32>], groups: &[Optio
     })
 }
 
-/// Whether a user or group other than root has write permission by the group bit or an access control list.
+/// Whether another user has write permission by the group bit or an access control list.
 #[must_use]
 pub fn is_writable_by_group(path: &Path, group: u32) -> bool {
-    let root = [Some(0), unmapped_owner()];
-    other_writer(path, group, &root, &root).is_some()
+    let (owners, groups) = trusted();
+    other_writer(path, group, &owners, &groups).is_some()
 }
 
 /// Write permission in an entry of an access control list.
@@ -180,7 +204,7 @@ fn access_list(path: &Path) -> Option<Vec<Entry>> {
     let mut text = [0_u8; MOST_LIST];
     // SAFETY: both names are C strings, and the call writes at most as many bytes as the array has.
     let length = unsafe {
-        libc::lgetxattr(path.as_ptr(), c"system.posix_acl_access".as_ptr(), text.as_mut_ptr().cast(), text.len())
+        libc::getxattr(path.as_ptr(), c"system.posix_acl_access".as_ptr(), text.as_mut_ptr().cast(), text.len())
     };
     let length = usize::try_from(length).ok()?;
     Some(entries(text.get(4..length)?))
@@ -241,6 +265,23 @@ mod tests {
             mode(&dir.path().join(path), 0o755);
         }
         (dir, file)
+    }
+
+    #[test]
+    fn files_without_a_mapped_owner_are_those_of_root_if_root_is_not_mapped() {
+        for (maps, owner_of_top, wanted) in [
+            ("         0          0 4294967295\n", 0, None),
+            ("         0          0 4294967295\n", 65_534, None),
+            ("0 1000 1\n", 65_534, Some(65_534)),
+            ("1000 1000 1\n", 65_534, Some(65_534)),
+            ("0 100000 65536\n", 0, Some(65_534)),
+            ("0 0 1\n", 0, None),
+            ("0 1 1\n1 0 1\n", 1, None),
+            // A container in a container.
+            ("0 0 1\n", 65_534, Some(65_534)),
+        ] {
+            assert_eq!(unmapped_owner_of(maps, 65_534, owner_of_top), wanted, "{maps} {owner_of_top}");
+        }
     }
 
     #[test]
@@ -356,6 +397,31 @@ mod tests {
         // With the sticky bit, the members of the group can only change their own entries.
         mode(&dir.path().join("a"), 0o3775);
         assert_eq!(judged(&[Some(4_000_000)]), None);
+    }
+
+    #[test]
+    fn a_place_is_refused_to_every_user_if_a_group_other_than_the_private_one_can_write_it() {
+        for (user, group, wanted) in [(1000, 1000, Some(1000)), (1000, 100, None), (0, 0, None)] {
+            assert_eq!(private_group(user, group), wanted, "{user} {group}");
+        }
+        let (dir, file) = file();
+        assert_eq!(distrust_place(&file), None);
+        let group = fs::metadata(&file).unwrap().gid();
+        let is_trusted = trusted().1.contains(&Some(group));
+        for (path, open) in [("a", 0o2775), ("a/b", 0o775)] {
+            let path = dir.path().join(path);
+            mode(&path, open);
+            assert_eq!(distrust_place(&file).is_none(), is_trusted, "{}", path.display());
+            // Root can give the directory to another group.
+            if std::os::unix::fs::chown(&path, None, Some(54_377)).is_ok() {
+                mode(&path, open);
+                let why = distrust_place(&file).unwrap();
+                assert!(why.contains(&format!("{} can be written by the group 54377", path.display())), "{why}");
+                mode(&path, open | STICKY);
+                assert_eq!(distrust_place(&file), None);
+            }
+            mode(&path, 0o755);
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@ use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::fixes;
 use crate::machine::{LiveOptions, Root};
+use crate::trust::Scratch;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Runs all checks, records their input, writes the capture and lists its content.
 pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
+    Scratch::examine_place()?;
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});

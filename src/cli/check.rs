@@ -111,7 +111,7 @@ pub(super) fn run(
 ) -> Ran {
     let view = match root {
         // cuFileDriverOpen initialises CUDA, so it is part of the proof.
-        None => live_view(probe),
+        None => live_view(probe)?,
         Some(_) => open_view(root)?,
     };
     // The report and the plans of fixes read what the checks have read.

@@ -30,7 +30,7 @@ pub(super) struct ExporterArgs {
 /// Serves metrics until a signal arrives. A request runs the checks. CUDA is not opened, and no model is read.
 pub(super) fn run(args: &ExporterArgs) -> Ran {
     let examine = || {
-        let view = live_view(false);
+        let view = live_view(false)?;
         let _kept = view.keep_reads();
         let paths = examined(&view, &args.paths)?;
         let found = checks::run(&view, &paths, None, &mut |_| {});

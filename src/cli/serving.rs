@@ -24,7 +24,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
     let serving: Serving = system.parse()?;
     let text = text_of(config)?;
     let view = match root {
-        None => live_view(probe),
+        None => live_view(probe)?,
         Some(_) => open_view(root)?,
     };
     let mut environment = view.environment();

@@ -2,25 +2,33 @@
 
 use crate::engines;
 use crate::machine::{LibcufileFacts, LiveOptions, Root};
+use crate::trust::Scratch;
 use std::path::{Path, PathBuf};
 
-/// Opens the live machine, or a captured one.
+/// Opens the live machine, or a captured one. See [`live_view`] for errors of the live machine.
 pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
     match root {
-        None => Ok(Root::live()),
+        None => {
+            Scratch::examine_place()?;
+            Ok(Root::live())
+        }
         Some(captured) => Root::open(captured),
     }
 }
 
 /// The live machine. Without `probe` libcufile is not opened, because that initialises CUDA, and not loaded if its file
 /// shows its version.
-pub(super) fn live_view(probe: bool) -> Root {
+///
+/// # Errors
+/// Fails if another user could exchange the temporary folders of the probe.
+pub(super) fn live_view(probe: bool) -> Result<Root, String> {
+    Scratch::examine_place()?;
     let locate = || engines::probe::located_cufile().and_then(|facts| serde_json::from_value(facts).ok());
-    Root::live_with(LiveOptions {
+    Ok(Root::live_with(LiveOptions {
         open_cufile: probe,
         locate_cufile: (!probe).then_some(locate as fn() -> Option<LibcufileFacts>),
         ..LiveOptions::default()
-    })
+    }))
 }
 
 /// The paths to examine: those that the user named, otherwise those of the capture, otherwise the working directory.

@@ -342,8 +342,8 @@ pub fn has_access_list(file: impl AsFd) -> bool {
 /// create a private group for each user and permit it to write with their umask (002). An access control list could
 /// permit other users.
 #[must_use]
-pub const fn writers(group: u32, (user, own_group): (u32, u32), has_list: bool) -> u32 {
-    let is_private = user != 0 && group == user && group == own_group && !has_list;
+pub fn writers(group: u32, (user, own_group): (u32, u32), has_list: bool) -> u32 {
+    let is_private = !has_list && cufile_ffi::private_group(user, own_group) == Some(group);
     if is_private { 0o002 } else { OTHERS_WRITE }
 }
 

@@ -11,21 +11,32 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+/// The remedy for a folder in which no private folder is created.
+const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
+
 /// A folder below the system's folder for temporary files that only this user can read and write.
 #[derive(Debug)]
 pub struct Scratch(Option<PrivateFolder>);
 
 impl Scratch {
+    /// Examines TMPDIR or /tmp, for commands that otherwise continue without a temporary folder.
+    ///
+    /// # Errors
+    /// Returns a sentence if another user could exchange folders in it. A missing folder is no error.
+    pub fn examine_place() -> Result<(), String> {
+        let place = std::env::temp_dir();
+        let why = place.exists().then(|| cufile_ffi::distrust_place(&place)).flatten();
+        why.map_or(Ok(()), |why| Err(format!("no temporary folder is made, because {why}; {OTHER_TMPDIR}")))
+    }
+
     /// Creates a folder with a name that begins with `prefix`, below TMPDIR or /tmp.
     ///
     /// # Errors
-    /// Fails if the folder cannot be created. Fails also if another user could replace the folder, because native
-    /// libraries write their logs into it by path.
+    /// Fails if the folder cannot be created. Fails also if another user, or a member of a group, could exchange the
+    /// folder, because native libraries write their logs into it by path.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir(), prefix).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                io::Error::new(error.kind(), format!("{error}; set TMPDIR to a folder that only you can write in"))
-            }
+            io::ErrorKind::PermissionDenied => io::Error::new(error.kind(), format!("{error}; {OTHER_TMPDIR}")),
             _ => error,
         })
     }
@@ -39,7 +50,7 @@ impl Scratch {
         let shared = PathBuf::from("/tmp");
         match closed_folders().into_iter().find(|folder| can_load_from(folder)) {
             Some(folder) => Self::new_in(&folder, prefix).map_err(|why| about(&folder, &why)),
-            None => match cufile_ffi::distrust(&shared) {
+            None => match cufile_ffi::distrust_place(&shared) {
                 Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
                 None => {
                     let own = own_folder(&shared)?;
@@ -54,7 +65,7 @@ impl Scratch {
     /// # Errors
     /// See [`Scratch::new`].
     pub fn new_in(above: &Path, prefix: &str) -> io::Result<Self> {
-        match cufile_ffi::distrust(above) {
+        match cufile_ffi::distrust_place(above) {
             Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
             None => {
                 sweep_once(above);
@@ -116,7 +127,7 @@ fn closed_folders() -> Vec<PathBuf> {
 /// replaces words after `$`.
 fn is_closed(folder: &Path) -> bool {
     let has_plain_name = !folder.as_os_str().as_encoded_bytes().iter().any(|byte| b":$".contains(byte));
-    has_plain_name && cufile_ffi::distrust(folder).is_none() && folder.ancestors().all(admits_no_others)
+    has_plain_name && cufile_ffi::distrust_place(folder).is_none() && folder.ancestors().all(admits_no_others)
 }
 
 /// Whether only the effective user and root can create entries in this folder.
@@ -150,8 +161,7 @@ fn own_folder(shared: &Path) -> io::Result<PathBuf> {
         made => made,
     };
     let folder = folder.map_err(|why| {
-        let text =
-            format!("{}: {why}; set TMPDIR to a folder that only you can write in", shared.join(&name).display());
+        let text = format!("{}: {why}; {OTHER_TMPDIR}", shared.join(&name).display());
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     })?;
     if user.is_root() {
@@ -235,6 +245,37 @@ mod tests {
         // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
+    }
+
+    #[test]
+    fn none_is_made_where_a_member_of_a_group_could_replace_it_or_a_folder_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
+        let set = |mode: u32| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let group = fs::metadata(dir.path()).unwrap().gid();
+        // The folder of a user with the umask 002.
+        set(0o775);
+        let is_own = group == 0 || is_private_group(dir.path());
+        let is_given = std::os::unix::fs::chown(dir.path(), None, Some(54_377)).is_ok();
+        if is_own && !is_given {
+            eprintln!("skipped: only root, or a member of another group, can give a folder to a group");
+            Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
+            return;
+        }
+        set(0o2775);
+        for above in [dir.path(), &inner] {
+            let why = Scratch::new_in(above, "x-").unwrap_err();
+            let text = format!("{} can be written by the group ", dir.path().display());
+            assert!(why.kind() == io::ErrorKind::PermissionDenied && why.to_string().starts_with(&text), "{why}");
+        }
+        assert_eq!((fs::read_dir(dir.path()).unwrap().count(), fs::read_dir(&inner).unwrap().count()), (1, 0));
+        // In a sticky folder, members can exchange only their own entries.
+        set(0o3775);
+        for above in [dir.path(), &inner] {
+            Scratch::new_in(above, "x-").unwrap().close().unwrap();
+        }
     }
 
     #[test]

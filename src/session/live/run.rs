@@ -37,13 +37,21 @@ pub enum SessionError {
         runs: u64,
     },
     /// A temporary folder could not be created.
-    #[error("{doing} failed: {source}; check free space and limits of {}", std::env::temp_dir().display())]
+    #[error("{doing} failed: {source}{}", remedy(source))]
     Folder {
         /// The failed operation.
         doing: &'static str,
         /// The error of the operating system.
         source: std::io::Error,
     },
+}
+
+/// The remedy for an error of a temporary folder. The reason of a refused folder includes it.
+fn remedy(source: &std::io::Error) -> String {
+    match source.kind() {
+        std::io::ErrorKind::PermissionDenied => String::new(),
+        _ => format!("; check free space and limits of {}", std::env::temp_dir().display()),
+    }
 }
 
 /// A sentence if there are more runs than a recording can contain.
