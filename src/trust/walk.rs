@@ -1,8 +1,9 @@
 //! Opens a folder by its path, one name at a time. A link in the path is followed only if it belongs to the effective
-//! user or to root, so that no other user can choose where this program writes.
+//! user or to root and is in a folder in which no other user can write, so that no other user can choose where this
+//! program writes.
 
 use super::file_id::FileId;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, PROC_SUPER_MAGIC};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -148,13 +149,17 @@ impl Walk {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return Err(Errno::NOTDIR.into());
         }
+        let refused = |why: String| {
+            let text = format!("{} is a link {why}; pass the path to which it leads", shown.display());
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        };
         if !is_trusted(stat.st_uid) {
-            let text = format!(
-                "{} is a link of another user (uid {}); pass the path to which it leads",
-                shown.display(),
-                stat.st_uid
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+            return refused(format!("of another user (uid {})", stat.st_uid));
+        }
+        // A user who can write in two folders can move a link of root from one to the other.
+        let here = rustix::fs::fstat(&self.at)?;
+        if !is_trusted(here.st_uid) || others_write(&self.at, &here) {
+            return refused("in a folder in which another user can write, who could have moved it there".to_owned());
         }
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -182,7 +187,7 @@ impl Walk {
     /// both. Without the sticky bit, a user who can write in `parent` can replace its entries anyway.
     fn examine_parent(&self, parent: &OwnedFd) -> io::Result<()> {
         let (here, above) = (rustix::fs::fstat(&self.at)?, rustix::fs::fstat(parent)?);
-        let is_movable = !is_trusted(here.st_uid) || here.st_mode & OTHERS_WRITE != 0;
+        let is_movable = !is_trusted(here.st_uid) || others_write(&self.at, &here);
         let shared = if above.st_mode & STICKY == 0 { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITE };
         if is_movable && (!is_trusted(above.st_uid) || above.st_mode & shared != 0) {
             let text = format!(
@@ -205,6 +210,8 @@ impl Walk {
             format!("{shown} belongs to another user (uid {})", stat.st_uid)
         } else if stat.st_mode & OTHERS_WRITE != 0 && stat.st_mode & STICKY == 0 {
             format!("{shown} can be written by all users")
+        } else if stat.st_mode & STICKY == 0 && others_write(&self.at, &stat) {
+            format!("{shown} can be written by another user or a group")
         } else {
             return Ok(());
         };
@@ -215,6 +222,14 @@ impl Walk {
 /// Whether files of this owner are trusted: the effective user and root.
 pub(super) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == cufile_ffi::unmapped_owner()
+}
+
+/// Whether another user has write permission in a folder, also by its group or an access control list.
+fn others_write(folder: &OwnedFd, stat: &rustix::fs::Stat) -> bool {
+    // The list of a descriptor that is only a place can be read through procfs.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    stat.st_mode & OTHERS_WRITE != 0
+        || (stat.st_mode & GROUP_WRITE != 0 && cufile_ffi::is_writable_by_group(&path, stat.st_gid))
 }
 
 /// With O_DIRECTORY, a file system that is mounted on demand is mounted.
@@ -312,6 +327,41 @@ mod tests {
         // A link of the user that leads to the link of another user.
         symlink(&link, dir.path().join("own")).unwrap();
         assert!(open_folder(&dir.path().join("own")).is_err());
+    }
+
+    #[test]
+    fn a_link_is_followed_only_in_a_folder_in_which_no_other_user_can_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, folder) = (dir.path().join("target"), dir.path().join("folder"));
+        fs::create_dir(&target).unwrap();
+        fs::create_dir(&folder).unwrap();
+        symlink("../target", folder.join("link")).unwrap();
+        let set = |mode: u32| fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
+        let group = fs::metadata(&folder).unwrap().gid();
+        let is_own = !cufile_ffi::is_writable_by_group(&folder, group);
+        for (mode, is_followed) in
+            [(0o755, true), (0o775, is_own), (0o3775, is_own), (0o777, false), (0o1777, false), (0o700, true)]
+        {
+            set(mode);
+            match make_folders(&folder.join("link/new"), Owners::Any, &mut Vec::new()) {
+                Ok(_) => assert!(is_followed, "{mode:o}"),
+                Err(why) => {
+                    let text = format!("{} is a link in a folder in which", folder.join("link").display());
+                    assert!(!is_followed && why.to_string().starts_with(&text), "{mode:o}: {why}");
+                }
+            }
+            assert_eq!(target.join("new").exists(), is_followed, "{mode:o}");
+            let _ = fs::remove_dir(target.join("new"));
+            // Folders need no link.
+            assert!(open_folder(&folder).is_ok());
+        }
+        // Root can give the folder to another user or group. The link of root in it was moved there.
+        for (owner, group) in [(None, Some(OTHER)), (Some(OTHER), None)] {
+            if std::os::unix::fs::chown(&folder, owner, group).is_ok() {
+                set(0o2775);
+                assert!(open_folder(&folder.join("link")).is_err());
+            }
+        }
     }
 
     #[test]
