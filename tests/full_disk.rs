@@ -151,3 +151,26 @@ fn a_full_disk_ends_no_command_without_a_sentence_and_leaves_nothing() {
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+/// The second place of a folder on the same file system has the same device.
+#[test]
+fn a_folder_that_is_mounted_in_a_folder_of_the_program_is_not_emptied() {
+    let Some(options) = namespace() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let bound = dir.path().join("bound");
+    std::fs::create_dir(&bound).unwrap();
+    std::fs::write(bound.join("thesis"), "x").unwrap();
+    let script = r#"
+cd "$1" && shift && "$@" --keep >&2 && mkdir gds-top-kv-ucm/inner && mount --bind bound gds-top-kv-ucm/inner || exit 99
+exec "$@"
+"#;
+    let mut command = Command::new("unshare");
+    command.args(options).args(["sh", "-c", script, "sh"]).arg(dir.path()).arg(PROGRAM);
+    command.args(["bench-kv", "ucm", ".", "--variants", "ram", "--target", "host", "--tokens", "256", "--repeat", "1"]);
+    command.args(["--headless", "--yes"]).env_clear().envs(VARIABLES).stdin(Stdio::null());
+    let output = command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("another folder or file system is mounted at inner"), "{said}");
+    assert_eq!(std::fs::read(bound.join("thesis")).unwrap(), b"x");
+}

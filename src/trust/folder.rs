@@ -4,13 +4,13 @@
 //! The parent folder may belong to another user. That user can rename the private folder at any time, or replace it
 //! by another folder or a link. So the folder is used through its descriptor, and nothing is removed by path.
 
-use super::file_id::FileId;
+use super::file_id::{FileId, Mount};
 use super::maker::Maker;
 use super::walk;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -257,7 +257,7 @@ impl PrivateFolder {
         let keep = keep.map(str::as_bytes);
         let mut names = self.names()?;
         names.retain(|name| Some(name.as_bytes()) != keep);
-        remove_entries(self.folder.as_fd(), names, self.id.device)
+        remove_entries(self.folder.as_fd(), names)
     }
 
     /// Removes the folder and its content.
@@ -375,22 +375,23 @@ fn listed(folder: &mut rustix::fs::Dir) -> io::Result<Vec<CString>> {
 }
 
 /// Removes entries of a folder: files, links, and folders with their content. Links are removed and never followed. If
-/// another file system is mounted on an entry, the function fails. Folders inside of folders are first moved to the top,
-/// so that one descriptor is enough for any depth.
-fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>, device: u64) -> io::Result<()> {
+/// another file system or folder is mounted on an entry, the function fails. Folders inside of folders are first moved to
+/// the top, so that one descriptor is enough for any depth.
+fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>) -> io::Result<()> {
+    let mount = Mount::of(top)?;
     let mut moved = 0_u32;
     while let Some(name) = names.pop() {
         if is_unlinked(top, &name)? {
             continue;
         }
-        is_of_device(top, &name, device)?;
+        is_on(mount, top, &name)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut inner = rustix::fs::Dir::new(rustix::fs::openat(top, &name, flags, Mode::empty())?)?;
         for entry in listed(&mut inner)? {
             if is_unlinked(inner.fd()?, &entry)? {
                 continue;
             }
-            is_of_device(inner.fd()?, &entry, device)?;
+            is_on(mount, inner.fd()?, &entry)?;
             loop {
                 let free = CString::new(format!(".gds-top-removed-{moved}"))?;
                 moved = moved.checked_add(1).ok_or(Errno::OVERFLOW)?;
@@ -421,11 +422,12 @@ fn is_unlinked(folder: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
     }
 }
 
-fn is_of_device(folder: BorrowedFd<'_>, name: &CString, device: u64) -> io::Result<()> {
-    if rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_dev == device {
+/// Fails if an entry is on another mount, also of the same file system.
+fn is_on(mount: Mount, folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    if Mount::at(folder, name)? == mount {
         return Ok(());
     }
-    Err(io::Error::other(format!("another file system is mounted at {}", name.to_string_lossy())))
+    Err(io::Error::other(format!("another folder or file system is mounted at {}", name.to_string_lossy())))
 }
 
 #[cfg(test)]
