@@ -2,14 +2,18 @@
 //! libraries write.
 
 use super::distrust;
+use super::walk::is_trusted;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
 /// Lists of folders in which the dynamic linker and Python look for code. An empty part is the working directory.
-const LISTS: [&str; 2] = ["LD_LIBRARY_PATH", "PYTHONUSERBASE"];
+const LISTS: [&str; 2] = ["LD_LIBRARY_PATH", USER_BASE];
+/// The folder with the packages of the user. The default is `.local` in HOME.
+const USER_BASE: &str = "PYTHONUSERBASE";
 
 /// The settings of libcufile. A name without a slash is a file in the working directory. They name a folder for logs.
 const SETTINGS: &str = "CUFILE_ENV_PATH_JSON";
@@ -104,7 +108,8 @@ pub fn with_original_variables(command: &mut Command) -> &mut Command {
 fn without_foreign(name: &OsStr, value: &OsStr) -> Option<(OsString, Vec<String>)> {
     let is = |names: &[&str]| names.iter().any(|known| name == OsStr::new(known));
     if is(&LISTS) {
-        let (kept, left_out) = trusted(value);
+        let mut below = if name == USER_BASE { foreign_packages } else { |_: &Path| None };
+        let (kept, left_out) = trusted(value, &mut below);
         return (!left_out.is_empty()).then_some((kept, left_out));
     }
     let why = if name == SETTINGS {
@@ -188,14 +193,19 @@ pub fn examine_named_libraries() -> Result<(), String> {
     Ok(())
 }
 
-/// The folders of a list that no other user can change, and the reasons why the others are left out.
-fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
+/// The folders of a list that no other user can change, and the reasons why the others are left out. `below` examines
+/// what is in a folder.
+fn trusted(list: &OsStr, below: &mut dyn FnMut(&Path) -> Option<String>) -> (OsString, Vec<String>) {
     let mut kept: Vec<&[u8]> = Vec::new();
     let mut left_out = Vec::new();
     // The dynamic linker also accepts semicolons.
     for part in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
         let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
-        match foreign(folder).or_else(|| foreign_library(folder)).or_else(|| foreign_for_processor(folder)) {
+        match foreign(folder)
+            .or_else(|| foreign_library(folder))
+            .or_else(|| foreign_for_processor(folder))
+            .or_else(|| below(folder))
+        {
             None => kept.push(part),
             Some(why) => left_out.push(why),
         }
@@ -228,6 +238,49 @@ fn foreign_for_processor(folder: &Path) -> Option<String> {
     })
 }
 
+/// Maximum number of files of Python packages that are examined. PyTorch has about 20 000.
+const MOST_PACKAGES: usize = 200_000;
+
+/// The reason why another user could have written a Python module in `base`, the folder with the packages of a user.
+fn foreign_packages(base: &Path) -> Option<String> {
+    let lib = base.join("lib");
+    let mut left = MOST_PACKAGES;
+    lib.symlink_metadata().ok()?;
+    foreign(&lib).or_else(|| foreign_below(&lib, &mut left))
+}
+
+/// The reason why another user could have written an entry below a folder.
+fn foreign_below(folder: &Path, left: &mut usize) -> Option<String> {
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        let Some(fewer) = left.checked_sub(1) else {
+            return Some(format!("{} has more than {MOST_PACKAGES} files", folder.display()));
+        };
+        *left = fewer;
+        let Ok(meta) = entry.metadata() else { continue };
+        let why = if meta.is_symlink() {
+            foreign(&path)
+        } else if !is_trusted(meta.uid()) {
+            Some(format!("{} belongs to another user (uid {})", path.display(), meta.uid()))
+        } else {
+            is_open(&path, &meta).then(|| format!("other users can write {}", path.display()))
+        };
+        let why = why.or_else(|| meta.is_dir().then(|| foreign_below(&path, left)).flatten());
+        if why.is_some() {
+            return why;
+        }
+    }
+    None
+}
+
+/// Whether root runs the program and another user could have written a Python package in HOME.
+#[must_use]
+pub fn has_foreign_packages() -> bool {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    rustix::process::geteuid().is_root()
+        && home.is_some_and(|home| foreign_packages(&Path::new(&home).join(".local")).is_some())
+}
+
 /// Whether this process is root and another user could have written the file, or could create it.
 #[must_use]
 pub fn is_of_others(file: &Path) -> bool {
@@ -253,11 +306,13 @@ fn foreign_to_write(path: &Path) -> Option<String> {
 /// The reason why another user could create an entry of this folder. The sticky bit protects only the entries that
 /// exist, and code and settings are searched by name. The group of root has no other members.
 fn open_to_others(folder: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt as _;
     let meta = folder.metadata().ok().filter(std::fs::Metadata::is_dir)?;
-    let to_all = meta.mode() & 0o002 != 0;
-    let to_group = meta.mode() & 0o020 != 0 && cufile_ffi::is_writable_by_group(folder, meta.gid());
-    (to_all || to_group).then(|| format!("other users can create files in {}", folder.display()))
+    is_open(folder, &meta).then(|| format!("other users can create files in {}", folder.display()))
+}
+
+/// Whether another user has write permission.
+fn is_open(path: &Path, meta: &std::fs::Metadata) -> bool {
+    meta.mode() & 0o002 != 0 || (meta.mode() & 0o020 != 0 && cufile_ffi::is_writable_by_group(path, meta.gid()))
 }
 
 #[cfg(test)]
@@ -265,7 +320,11 @@ fn open_to_others(folder: &Path) -> Option<String> {
 mod tests {
     use super::*;
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn trusted(list: &OsStr) -> (OsString, Vec<String>) {
+        super::trusted(list, &mut |_| None)
+    }
 
     #[test]
     fn folders_that_others_can_change_are_left_out_of_a_list() {
@@ -325,6 +384,47 @@ mod tests {
             assert!(kept.is_empty() && left_out.len() == 1, "{}: {left_out:?}", path.display());
             fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         }
+    }
+
+    #[test]
+    fn packages_of_python_that_others_can_write_are_found_at_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().join("base");
+        assert_eq!(foreign_packages(&base), None);
+        let site = base.join("lib/python3.12/site-packages");
+        let package = site.join("package/inner");
+        fs::create_dir_all(&package).unwrap();
+        for file in [site.join("usercustomize.py"), package.join("module.py")] {
+            fs::write(file, "").unwrap();
+        }
+        let all = [
+            base.join("lib"),
+            base.join("lib/python3.12"),
+            site.clone(),
+            site.join("usercustomize.py"),
+            site.join("package"),
+            package.clone(),
+            package.join("module.py"),
+        ];
+        all.iter().for_each(|path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap());
+        fs::set_permissions(&base, Permissions::from_mode(0o755)).unwrap();
+        let left_out = || without_foreign(OsStr::new(USER_BASE), base.as_os_str());
+        assert_eq!(left_out(), None);
+        for path in &all {
+            fs::set_permissions(path, Permissions::from_mode(0o757)).unwrap();
+            let (kept, why) = left_out().unwrap();
+            let shown = path.display().to_string();
+            assert!(kept.is_empty() && why.len() == 1 && why[0].contains(&shown), "{shown}: {why:?}");
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+        }
+        // A link to a module that all users can create.
+        fs::set_permissions(&package, Permissions::from_mode(0o755)).unwrap();
+        let open = dir.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
+        std::os::unix::fs::symlink(&open, site.join("link")).unwrap();
+        assert!(foreign_packages(&base).unwrap().contains("other users can create files in"));
+        assert!(foreign_below(&package, &mut 0).unwrap().contains("has more than"));
     }
 
     #[test]

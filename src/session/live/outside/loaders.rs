@@ -2,7 +2,7 @@
 
 use crate::core::LOADERS;
 use crate::text::quoted;
-use crate::trust::{has_foreign_home, own_path};
+use crate::trust::{has_foreign_home, has_foreign_packages, own_path};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ pub fn python() -> Result<Python, String> {
         None => "python3".into(),
     };
     // Python imports `usercustomize` and .pth files from there.
-    let arguments = if has_foreign_home() { vec!["-s"] } else { Vec::new() };
+    let arguments = if has_foreign_home() || has_foreign_packages() { vec!["-s"] } else { Vec::new() };
     Ok(Python { program, arguments })
 }
 
