@@ -49,6 +49,7 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if std::path::Path::new(model).exists() || !crate::models::Profile::names().contains(&model) {
         crate::models::open(model).map_err(|error| error.to_string())?;
     }
+    Scratch::examine_place()?;
     super::consent::to_make(model, race.yes)?;
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };

@@ -22,7 +22,7 @@ impl Scratch {
     /// Examines TMPDIR or /tmp, for commands that otherwise continue without a temporary folder.
     ///
     /// # Errors
-    /// Returns a sentence if another user could exchange folders in it. A missing folder is no error.
+    /// Returns a sentence if another user could exchange folders in it. A missing folder is accepted.
     pub fn examine_place() -> Result<(), String> {
         let place = std::env::temp_dir();
         let why = place.exists().then(|| cufile_ffi::distrust_place(&place)).flatten();

@@ -159,7 +159,7 @@ impl Walk {
         // A user who can write in two folders can move a link of root from one to the other.
         let here = rustix::fs::fstat(&self.at)?;
         if !is_trusted(here.st_uid) || others_write(&self.at, &here) {
-            return refused("in a folder in which another user can write, who could have moved it there".to_owned());
+            return refused("in a folder in which another user can write".to_owned());
         }
         self.links += 1;
         if self.links > MAX_LINKS {

@@ -248,11 +248,15 @@ fn programs_of_the_system_get_no_path_and_no_variable_of_another_user() {
     let mut command = Command::new(PROGRAM);
     command.args(["check", "/usr", "--no-probe"]).env_clear();
     command.env("PATH", format!("{}:.:{}:{path}", stage.at("bin").display(), sbin.display()));
-    command.env("HOME", stage.at("home")).env("TMPDIR", stage.at("tmp")).current_dir(stage.at("work"));
+    command.env("HOME", stage.at("home")).current_dir(stage.at("work"));
     for name in ["APT_CONFIG", "PERL5LIB", "PERL5OPT", "MODPROBE_OPTIONS", "RPM_CONFIGDIR", "BASH_ENV", "ENV"] {
         command.env(name, stage.at("work").join(name));
     }
-    command.output().unwrap();
+    // Nothing is started with temporary folders of another user.
+    let refused = command.env("TMPDIR", stage.at("tmp")).output().unwrap();
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("set TMPDIR"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&mark).unwrap(), "");
+    command.env_remove("TMPDIR").output().unwrap();
     let seen = fs::read_to_string(&mark).unwrap();
     assert!(seen.contains("LC_ALL=C"), "no program of the system was started: {seen}");
     assert!(!seen.contains("of another user"), "{seen}");
