@@ -64,9 +64,25 @@ fn refusal(folder: &Path, most: usize, lines: impl FnOnce(&mut dyn Write)) -> St
 #[test]
 fn recordings_take_memory_within_bounds() {
     let _alone = ALONE.lock().unwrap();
+    headers_of_many_shards_have_the_limit_of_one();
     a_header_of_a_million_tensors_takes_a_few_times_its_size();
     a_large_state_is_refused();
     a_million_tensors_are_read_back();
+}
+
+fn headers_of_many_shards_have_the_limit_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 1..=3 {
+        let mut header = format!(r#"{{"tensor{number}":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}}}"#);
+        header.push_str(&" ".repeat(40_000_000 - header.len()));
+        let mut file = File::create(dir.path().join(format!("model-0000{number}-of-00003.safetensors"))).unwrap();
+        file.write_all(&[&40_000_000_u64.to_le_bytes(), header.as_bytes(), b"x"].concat()).unwrap();
+    }
+    let before = HEAP.allocated();
+    let error = gds_top::models::open(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("headers of more than 100000000 bytes in total"), "{error}");
+    let most = HEAP.max_allocated() - before;
+    assert!(most < 130 * MIB, "{} MiB", most / MIB);
 }
 
 fn a_header_of_a_million_tensors_takes_a_few_times_its_size() {

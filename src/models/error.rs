@@ -82,6 +82,17 @@ pub enum WeightsError {
         /// The value found, and the action.
         problem: String,
     },
+    /// All headers together are too large.
+    #[error(
+        "the shards in {} have headers of more than {most} bytes in total, the limit for one model; pass one model, or fewer files",
+        path_text(path)
+    )]
+    LargeHeaders {
+        /// The folder of the shards.
+        path: PathBuf,
+        /// The limit in bytes.
+        most: u64,
+    },
     /// The model is valid but has no tensor bytes.
     #[error("{} has no tensor bytes; pass another model", path_text(path))]
     NothingToLoad {

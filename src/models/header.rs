@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum length of a header in bytes. The reference implementation has the same limit.
 pub const MAX_HEADER_BYTES: u64 = 100_000_000;
@@ -37,6 +38,11 @@ pub struct Header {
 /// # Errors
 /// Fails if the path is not a regular file, cannot be read, or has a header that violates the format.
 pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
+    read_header_within(path, &AtomicU64::new(MAX_HEADER_BYTES))
+}
+
+/// Like [`read_header`], for a header of at most `left` bytes. Its length is subtracted.
+pub(super) fn read_header_within(path: &Path, left: &AtomicU64) -> Result<Header, WeightsError> {
     let (mut file, file_bytes) = open_regular(path)?;
     let malformed = |problem: String| WeightsError::Malformed { path: path.to_owned(), problem };
     if file_bytes == 0 {
@@ -61,6 +67,10 @@ pub fn read_header(path: &Path) -> Result<Header, WeightsError> {
         return Err(malformed(format!(
             "its header of {header_bytes} bytes is longer than the file, which has {file_bytes} bytes; it is truncated: download it again"
         )));
+    }
+    if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(header_bytes)).is_err() {
+        let path = path.parent().unwrap_or(path).to_owned();
+        return Err(WeightsError::LargeHeaders { path, most: MAX_HEADER_BYTES });
     }
     // The size is limited by MAX_HEADER_BYTES and by the length of the file.
     let mut text = vec![0_u8; header_bytes as usize];

@@ -1,12 +1,12 @@
 //! Opens a model: reads all headers in parallel, then checks the rules that involve several shards.
 
 use super::error::{WeightsError, name_text, path_text};
-use super::header::{Header, read_header};
+use super::header::{Header, MAX_HEADER_BYTES, read_header_within};
 use super::locate::{Located, hub_folders, locate};
 use crate::core::{ModelInfo, ShardInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Opens a model: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a
 /// repository id (`org/name` or `org/name@revision`) in that cache. Only headers are read. A FIFO or a device is
@@ -39,14 +39,13 @@ pub fn reread(model: &ModelInfo) -> Result<ModelInfo, WeightsError> {
     assemble(Located { name: model.name.clone(), path: model.path.clone(), files, index: None }, headers)
 }
 
-/// Reads the headers in parallel. If several files fail, the error of the first file in order is returned, so that
-/// the same folder always gives the same message.
+/// Reads the headers in parallel. All headers together have the limit of one file, because each tensor needs memory. If
+/// several files fail, the error of the first file in order is returned, so that the same folder always gives the same
+/// message.
 fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
     // The threads mostly wait for the disk, so more threads than cores are useful. Sixteen threads fill any queue.
     let threads = files.len().min(16);
-    if threads <= 1 {
-        return files.iter().map(|file| read_header(file)).collect();
-    }
+    let left = AtomicU64::new(MAX_HEADER_BYTES);
     let next = AtomicUsize::new(0);
     let (send, receive) = crossbeam_channel::unbounded();
     std::thread::scope(|scope| {
@@ -54,7 +53,7 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(file) = files.get(number) else { break };
-                if send.send((number, read_header(file))).is_err() {
+                if send.send((number, read_header_within(file, &left))).is_err() {
                     break;
                 }
             }
@@ -67,7 +66,8 @@ fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
     });
     drop(send);
     let mut done: Vec<(usize, Result<Header, WeightsError>)> = receive.into_iter().collect();
-    done.sort_by_key(|(number, _)| *number);
+    // The order of the threads determines which file exceeds the limit.
+    done.sort_by_key(|(number, read)| (!matches!(read, Err(WeightsError::LargeHeaders { .. })), *number));
     done.into_iter().map(|(_, header)| header).collect()
 }
 
