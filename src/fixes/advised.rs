@@ -104,32 +104,104 @@ fn nearest(root: &Root) -> Option<u32> {
     root.read_text(PathBuf::from(format!("/sys/class/nvme/{name}/numa_node"))).ok()?.trim().parse().ok()
 }
 
+/// The parts that a container needs for the routes of the examined paths.
+struct Needed {
+    /// The devices of nvidia-fs, for the route nvfs.
+    nvidia_fs: bool,
+    /// The devices of RDMA, for the route rdma.
+    rdma: bool,
+    /// The right to lock memory. Reads of local disks do not need it.
+    memlock: bool,
+    /// libcuda, which the runtime adds for the capability compute.
+    libcuda: bool,
+}
+
+impl Needed {
+    fn of(root: &Root, report: &Report) -> Self {
+        let is = |route: Route| report.verdicts.iter().any(|v| v.possible == route || v.route == route);
+        let is_loud = |id: CheckId| report.finding(id).is_some_and(|f| matches!(f.status, Status::Fail | Status::Warn));
+        let rdma = is(Route::Rdma);
+        let capabilities = root.variable("NVIDIA_DRIVER_CAPABILITIES").unwrap_or_default();
+        let has_compute = capabilities.split(',').any(|word| matches!(word.trim(), "compute" | "all"));
+        Self {
+            // The host has no nodes if its nvidia-fs is not loaded.
+            nvidia_fs: is(Route::Nvfs) && nvidia_fs_loaded(root) != Some(false),
+            rdma,
+            memlock: rdma || is_loud(CheckId::LimMemlock),
+            libcuda: !capabilities.is_empty() && !has_compute,
+        }
+    }
+
+    /// The options of Docker and Podman.
+    fn options(&self, root: &Root, runtime: &str) -> String {
+        let is = |path: &str, word: &str| root.read_text(path).is_ok_and(|text| text.trim() == word);
+        let is_rootless =
+            root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|line| line.trim() == "rootless=1"));
+        let mut out = Vec::new();
+        if runtime == "podman" || is("/sys/fs/selinux/enforce", "1") {
+            out.push("--security-opt=label=disable".to_owned());
+        }
+        // Without root, Podman cannot exceed the limit of its user, and the container does not start (podman#19319).
+        if self.memlock && !is_rootless {
+            out.push("--ulimit memlock=-1 --cap-add IPC_LOCK".to_owned());
+        }
+        if self.libcuda {
+            out.push("-e NVIDIA_DRIVER_CAPABILITIES=compute,utility".to_owned());
+        }
+        out.push("-v /run/udev:/run/udev:ro".to_owned());
+        // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
+        // used.
+        out.extend((0..16).filter(|_| self.nvidia_fs).map(|n| format!("--device /dev/nvidia-fs{n}")));
+        out.extend(self.rdma.then(|| "--device /dev/infiniband".to_owned()));
+        out.join(" ")
+    }
+
+    /// The change of a pod.
+    fn pod(&self) -> String {
+        let env = if self.libcuda {
+            r#""env":[{"name":"NVIDIA_DRIVER_CAPABILITIES","value":"compute,utility"}],"#
+        } else {
+            ""
+        };
+        let lock = if self.memlock { r#","securityContext":{"capabilities":{"add":["IPC_LOCK"]}}"# } else { "" };
+        format!(
+            r#"kubectl patch deployment NAME --patch {{"spec":{{"template":{{"spec":{{"volumes":[{{"name":"udev","hostPath":{{"path":"/run/udev"}}}}],"containers":[{{"name":"NAME",{env}"volumeMounts":[{{"name":"udev","mountPath":"/run/udev","readOnly":true}}]{lock}}}]}}}}}}}}"#
+        )
+    }
+}
+
+/// Whether NVIDIA's GPU Operator may be changed for this pod. The nodes of these clouds come with their driver, and the
+/// operator would install a second one.
+fn may_change_operator(root: &Root) -> bool {
+    let vendor = root.read_text("/sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    let release = kernel_release(root).unwrap_or_default();
+    !["Amazon EC2", "Google"].contains(&vendor.trim())
+        && !["-azure", "-aws", "-gcp", "-gke"].iter().any(|cloud| release.contains(cloud))
+}
+
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let found = crate::machine::container(root).map(|container| container.runtime);
-    // The host has no nodes if its nvidia-fs is not loaded. Each node needs its own --device. The container does not show
-    // the nodes of the host, so the usual number is used.
-    let count = if nvidia_fs_loaded(root) == Some(false) { 0 } else { 16 };
-    let nodes = (0..count).map(|n| format!("--device /dev/nvidia-fs{n} ")).collect::<String>();
+    let needed = Needed::of(root, report);
     // The folder of the host is not known inside the container.
     let point =
         report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
     let point = point.map_or_else(|| "/data".to_owned(), |point| point.display().to_string());
-    let config = if root.exists("/etc/cufile.json") { "-v /etc/cufile.json:/etc/cufile.json:ro " } else { "" };
-    let common = format!(
-        "--ipc=host --ulimit memlock=-1 --cap-add IPC_LOCK -v /run/udev:/run/udev:ro {config}-v HOST_FOLDER:{point}"
-    );
-    let docker = format!("docker run --gpus all {common} {nodes}IMAGE");
-    let podman = format!("podman run --device nvidia.com/gpu=all --security-opt=label=disable {common} {nodes}IMAGE");
+    let options = |runtime: &str| format!("{} -v HOST_FOLDER:{point}", needed.options(root, runtime));
+    let docker = format!("docker run --gpus all {} IMAGE", options("docker"));
+    let podman = format!("podman run --device nvidia.com/gpu=all {} IMAGE", options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
-    let nerdctl = format!("nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all {common} IMAGE");
+    let nerdctl = format!(
+        "nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all -v /run/udev:/run/udev:ro -v HOST_FOLDER:{point} IMAGE"
+    );
     let pyxis = format!("srun --container-mounts=/run/udev:/run/udev:ro,HOST_FOLDER:{point} PROGRAM");
     let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
     let apptainer =
         format!("apptainer exec --nv --bind /run/udev:/run/udev:ro --bind HOST_FOLDER:{point} IMAGE PROGRAM");
     // Proxmox VE configures its LXC containers with pct, Incus and LXD with their own program.
     let lxc = if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
-        let devices = (0..count).map(|n| format!(" --dev{n} /dev/nvidia-fs{n}")).collect::<String>();
+        let devices =
+            (0..16).filter(|_| needed.nvidia_fs).map(|n| format!(" --dev{n} /dev/nvidia-fs{n}")).collect::<String>();
         [format!("sudo pct set ID --mp9 /run/udev,mp=/run/udev,ro=1{devices}"), "sudo pct reboot ID".to_owned()]
     } else {
         [
@@ -139,8 +211,7 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     };
     let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
-    let pod = r#"kubectl patch deployment NAME --patch {"spec":{"template":{"spec":{"hostIPC":true,"volumes":[{"name":"udev","hostPath":{"path":"/run/udev"}}],"containers":[{"name":"NAME","volumeMounts":[{"name":"udev","mountPath":"/run/udev","readOnly":true}],"securityContext":{"capabilities":{"add":["IPC_LOCK"]}}}]}}}}"#;
-    let is_user_rdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::Rdma);
+    let pod = needed.pod();
     let lines: Vec<&str> = match found.as_deref() {
         Some("docker") => vec![&docker],
         Some("podman") => vec![cdi, &podman],
@@ -149,10 +220,10 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         Some("apptainer") => vec![&apptainer],
         Some("lxc") => lxc.iter().map(String::as_str).collect(),
         Some("nspawn") => vec![&nspawn],
-        // User-space RDMA needs no nvidia-fs, and the operator restarts the drivers of all nodes.
-        Some("kubernetes") if is_user_rdma => vec![pod],
-        Some("kubernetes") => vec![helm, pod],
-        _ => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &pyxis, &apptainer, helm, pod],
+        // The operator restarts the drivers of all nodes, so it is changed only for the route that needs it.
+        Some("kubernetes") if needed.nvidia_fs && may_change_operator(root) => vec![helm, &pod],
+        Some("kubernetes") => vec![&pod],
+        _ => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &pyxis, &apptainer, &pod],
     };
     let which = match found.as_deref() {
         Some("docker") => "This is a container of Docker",
@@ -172,22 +243,19 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         Some("lxc") => {
             " Incus and LXD also need the nodes of nvidia-fs, if the host has them: incus config device add NAME nvidia-fs0 unix-char source=/dev/nvidia-fs0."
         }
-        _ if count == 0 => "",
-        _ => " Omit --device for nodes that the host does not have, and for all of them if the route is P2PDMA.",
+        _ if !needed.nvidia_fs => "",
+        _ => " Omit --device for nodes that the host does not have.",
     };
     let rdma = match found.as_deref() {
         Some("enroot" | "pyxis") => " File systems over RDMA also need MELLANOX_VISIBLE_DEVICES=all.",
-        Some("apptainer" | "kubernetes" | "lxc" | "nspawn") => "",
-        _ => " File systems over RDMA also need --device /dev/infiniband.",
+        _ => "",
     };
     let folder = match found.as_deref() {
-        Some("lxc") => "",
-        _ => " Replace HOST_FOLDER by the folder of the host with the model.",
+        Some("lxc" | "kubernetes" | "enroot") => "",
+        _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
     };
     FixPlan {
-        why: format!(
-            "The host must provide udev's records, the nodes of nvidia-fs and the right to lock memory. {which}.{device}{folder}{rdma}"
-        ),
+        why: format!("The container lacks parts of its host. {which}.{device}{folder}{rdma}"),
         changes: lines.into_iter().map(run).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),

@@ -14,8 +14,16 @@ use std::path::Path;
 /// Prefixes of the environment variables that may be read, in addition to `NAMES`.
 const PREFIXES: &[&str] = &["CUFILE_", "CUDA_", "NVIDIA_", "KVIKIO_", "ENROOT_", "PYXIS_", "CUOBJ_"];
 /// Names of the other environment variables that may be read.
-const NAMES: &[&str] =
-    &["LD_LIBRARY_PATH", "KUBERNETES_SERVICE_HOST", "SLURM_JOB_ID", "container", "CONDA_PREFIX", "VIRTUAL_ENV"];
+const NAMES: &[&str] = &[
+    "LD_LIBRARY_PATH",
+    "KUBERNETES_SERVICE_HOST",
+    "SLURM_JOB_ID",
+    "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS",
+    "container",
+    "CONDA_PREFIX",
+    "VIRTUAL_ENV",
+];
 
 pub(super) fn is_relevant_variable(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))

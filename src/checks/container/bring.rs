@@ -152,6 +152,7 @@ pub(crate) fn bring_file(container: &Container, path: &str) -> String {
 pub(crate) fn bring_all(container: &Container, lacks: &[Lack]) -> String {
     let option = |lack: &Lack| match lack {
         Lack::Udev => Some("-v /run/udev:/run/udev:ro"),
+        Lack::Gpu if container.runtime == "podman" => Some("--device nvidia.com/gpu=all"),
         Lack::Gpu => Some("--gpus all"),
         Lack::NvidiaFs => Some("$(printf -- '--device=%s ' /dev/nvidia-fs*)"),
         Lack::Volume => Some("-v /data:/data"),

@@ -5,6 +5,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
+use crate::checks::storage::virtual_disk::cloud;
 use crate::core::FixId;
 use crate::machine::{self, Container};
 
@@ -58,6 +59,7 @@ const fn place(fix: FixId) -> Place {
 /// Words of commands that change the host.
 const OF_HOST: &[&str] = &[
     "modprobe",
+    "journalctl",
     "dkms",
     "systemctl",
     "reboot",
@@ -82,17 +84,21 @@ const OF_HOST: &[&str] = &[
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let Some(container) = machine::container(ctx.root) else { return judged };
     let node = machine::image_host_of_node(ctx.root);
+    // The nodes of these clouds come with their driver, and an operator would install a second one.
+    let has_operator = cloud(ctx).is_none();
     let adapt = |judged: Judged| {
         let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
         match node.filter(|_| is_of_host) {
-            Some(host) => image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(&container, *judged)),
-            None => adapted(&container, judged),
+            Some(host) => {
+                image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(&container, has_operator, *judged))
+            }
+            None => adapted(&container, has_operator, judged),
         }
     };
     judged.into_iter().map(adapt).collect()
 }
 
-fn adapted(container: &Container, judged: Judged) -> Judged {
+fn adapted(container: &Container, has_operator: bool, judged: Judged) -> Judged {
     let advice = judged.advice.clone();
     match judged.finding.fix.or(judged.id.spec().default_fix()).map(place) {
         Some(Place::Start(lack)) => {
@@ -102,7 +108,7 @@ fn adapted(container: &Container, judged: Judged) -> Judged {
         Some(Place::Host) => {
             let fix = judged.finding.fix;
             let judged = judged.by_hand();
-            match (fix.and_then(|fix| of_operator(container, fix)), advice) {
+            match (fix.filter(|_| has_operator).and_then(|fix| of_operator(container, fix)), advice) {
                 (Some(operator), Some(advice)) => {
                     let node = on_host(container, &advice);
                     judged.advice(operator.text(" Without the operator: ").text(lowered(&node)))
@@ -142,6 +148,10 @@ fn on_host(container: &Container, advice: &Advice) -> String {
         return text;
     }
     let host = if container.runtime == "kubernetes" { "node" } else { "host" };
+    // Such a step ends the programs of all users of the host.
+    if text.contains("ower the machine off") {
+        return format!("Ask the administrator of the {host}, which may have other users: {}", lowered(&text));
+    }
     format!("On the {host}: {}", lowered(&text))
 }
 

@@ -5,16 +5,20 @@ use crate::checks::container::bring::{Lack, bring, permit, regain};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::storage::virtual_disk::cloud;
 use crate::core::CheckId;
 use crate::core::units;
 use crate::machine::{self, Denial, Unread};
+
+const ENFORCE: &str = "/sys/fs/selinux/enforce";
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(cgroup(ctx));
     out.extend(huge_pages(ctx));
     out.extend(lsm(ctx));
-    if machine::container(ctx.root).is_some_and(|c| c.runtime == "kubernetes") {
+    // The nodes of these clouds come with their driver, so no operator configures it.
+    if machine::container(ctx.root).is_some_and(|c| c.runtime == "kubernetes") && cloud(ctx).is_none() {
         out.push(operator());
     }
     if let Some(container) = machine::container(ctx.root) {
@@ -59,12 +63,17 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
             Denial::NotPermitted => ("the device cgroup of this container denies", regain(&container)),
             _ => ("this user of the container cannot open", permit(&container)),
         };
-        return vec![
-            Judged::lack(ID, format!("{by} {path}"))
-                .unread(path, &Unread::Denied(denial))
-                .missing(Cost::Root, EVERY)
-                .advice(advice),
-        ];
+        let judged = Judged::lack(ID, format!("{by} {path}")).advice(advice);
+        let judged = confined(ctx, &container).unwrap_or(judged);
+        return vec![judged.unread(path, &Unread::Denied(denial)).missing(Cost::Root, EVERY)];
+    }
+    // Without the result of an open, NVML reports that it may not use the devices.
+    let nvml = ctx.root.nvml();
+    if !seen && nvml.error_code == Some(NO_PERMISSION) && ctx.root.exists(CONTROL) {
+        let judged = Judged::lack(ID, "this container has the devices of the GPU, but may not open them")
+            .advice(permit(&container));
+        let judged = confined(ctx, &container).unwrap_or(judged);
+        return vec![judged.found("NVML", nvml.error.clone().unwrap_or_default()).missing(Cost::Root, EVERY)];
     }
     let lacking: Vec<&str> = if !seen {
         [CONTROL, UVM, "/dev/nvidia0"].into_iter().filter(|path| !ctx.root.exists(path)).collect()
@@ -85,6 +94,29 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         .missing(Cost::Root, EVERY)
         .advice(bring(&container, Lack::Gpu)),
     ]
+}
+
+/// NVML_ERROR_NO_PERMISSION.
+const NO_PERMISSION: u32 = 4;
+
+/// SELinux as the reason why a container cannot open the devices of the GPU (nvidia-container-toolkit#210).
+fn confined(ctx: &Context<'_>, container: &machine::Container) -> Option<Judged> {
+    const LABEL: &str = "/proc/self/attr/current";
+    let label = ctx.root.read_text(LABEL).ok()?.trim_end_matches(['\0', '\n']).to_owned();
+    let kind = label.split(':').nth(2).filter(|kind| kind.starts_with("container_"))?.to_owned();
+    let is_enforcing = ctx.root.read_text(ENFORCE).is_ok_and(|text| text.trim() == "1");
+    is_enforcing.then(|| {
+        let start = match container.runtime.as_str() {
+            "kubernetes" => "Set seLinuxOptions.type of the pod to spc_t.",
+            _ => "Start the container with --security-opt label=disable.",
+        };
+        Judged::lack(CheckId::CtrDevices, format!("SELinux denies the GPU's devices to this container ({kind})"))
+            .found(LABEL, label)
+            .found(ENFORCE, "1")
+            .advice(format!(
+                "{start} Or allow it for all containers, on the host: `sudo setsebool -P container_use_xserver_devices on`."
+            ))
+    })
 }
 
 /// The limits of the cgroup, version 2. In its own namespace, the group of the process is the root.
@@ -151,8 +183,7 @@ pub(crate) fn allow_in_selinux(ctx: &Context<'_>) -> Advice {
 
 fn lsm(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::UserLsm;
-    const FILE: &str = "/sys/fs/selinux/enforce";
-    let on = ctx.root.read_text(FILE).ok()?.trim().to_owned();
+    let on = ctx.root.read_text(ENFORCE).ok()?.trim().to_owned();
     let judged = match selinux_denial(ctx) {
         Some(line) => Judged::warn(ID, "SELinux denied access to nvidia-fs")
             .found(machine::KERNEL_LOG, line)
@@ -160,7 +191,7 @@ fn lsm(ctx: &Context<'_>) -> Option<Judged> {
         None if on == "1" => Judged::info(ID, "SELinux is enforcing"),
         None => Judged::pass(ID, "SELinux is permissive"),
     };
-    Some(judged.found(FILE, on))
+    Some(judged.found(ENFORCE, on))
 }
 
 fn operator() -> Judged {

@@ -1,7 +1,7 @@
 //! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring_all};
+use crate::checks::container::bring::{Lack, bring, bring_all};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
@@ -137,21 +137,28 @@ pub(crate) fn advice(
 
 /// The step that gives a container several parts of its host, if it lacks more than the part of this finding.
 fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged]) -> Option<String> {
+    let container = machine::container(ctx.root)?;
     let lack = |j: &Judged| match j.id {
         CheckId::UdevDatabase => Some(Lack::Udev),
         CheckId::NvfsDevnodes => Some(Lack::NvidiaFs),
-        CheckId::CtrDevices => Some(Lack::Gpu),
+        // Devices that exist and may not be opened need another option than missing ones.
+        CheckId::CtrDevices if j.advice == Some(bring(&container, Lack::Gpu).into()) => Some(Lack::Gpu),
         _ => None,
     };
-    let container = machine::container(ctx.root)?;
-    lack(step)?;
     let is_of_start = |j: &&Judged| {
         j.finding.fix == Some(FixId::ContainerDevices)
             && j.finding.cause.is_none()
             && (j.stops(Route::Compat) || pair.goal.is_some_and(|goal| j.stops(goal)))
     };
-    let lacks: Vec<Lack> = mine.iter().copied().filter(is_of_start).filter_map(lack).collect();
-    (lacks.len() > 1 && is_of_start(&step)).then(|| bring_all(&container, &lacks))
+    let parts: Vec<&Judged> = mine.iter().copied().filter(is_of_start).collect();
+    if parts.len() < 2 || !is_of_start(&step) {
+        return None;
+    }
+    let lacks: Option<Vec<Lack>> = parts.iter().map(|j| lack(j)).collect();
+    Some(lacks.map_or_else(
+        || parts.iter().filter_map(|j| j.finding.advice.clone()).collect::<Vec<_>>().join(" "),
+        |lacks| bring_all(&container, &lacks),
+    ))
 }
 
 fn numbered(steps: &[String]) -> String {
