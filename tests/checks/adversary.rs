@@ -272,6 +272,7 @@ fn two_paths_on_different_storage_get_verdicts_of_their_own() {
             options("rw,noatime,inode64"),
             path("/0/inode_flags", json!(0)),
             path("/-", other),
+            put("files/sys/class/infiniband/mlx5_0/node_type", "1: CA\n"),
             set("capture.json", "/paths", json!(["/data/models", "/mnt/share"])),
         ],
     );

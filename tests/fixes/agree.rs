@@ -140,7 +140,9 @@ fn commands_name_versions_and_keep_the_options_of_the_mount() {
     let places: Vec<Option<usize>> = commands.iter().map(|command| peermem.find(command)).collect();
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{peermem}");
     let mount = advice("vast-tcp", "nfs-rdma");
-    for option in ["vers=3", "nconnect=16", "rsize=1048576", "timeo=600", "proto=rdma,port=20049 vast:/models /data"] {
+    for option in
+        ["vers=3", "nconnect=16", "rsize=1048576", "timeo=600", "proto=rdma,port=20049 vast:/models /mnt/nfs-rdma-test"]
+    {
         assert!(mount.contains(option), "{option}: {mount}");
     }
     assert!(!mount.contains("proto=tcp") || mount.contains("mountproto=tcp"), "{mount}");

@@ -1,6 +1,7 @@
 //! Checks of RDMA, if a path is on a file system that uses it.
 
 use crate::checks::advice::Advice;
+use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -78,6 +79,11 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
         Judged::warn(ID, "this container has no RDMA device")
             .found("/sys/class/infiniband", "empty or absent")
             .unknown(&[route])
+    } else if let Some(cloud) = classes::undocumented(ctx).filter(|_| devices.is_empty()) {
+        Judged::lack(ID, format!("this virtual machine of {cloud} has no RDMA device for this file system"))
+            .found("/sys/class/infiniband", "empty or absent")
+            .never(&[route])
+            .advice("Stay with compat mode, or use an instance type with an RDMA network card and a file system that supports it.")
     } else if devices.is_empty() {
         Judged::lack(ID, "there is no RDMA device, so this file system cannot reach GPU memory")
             .found("/sys/class/infiniband", "empty or absent")

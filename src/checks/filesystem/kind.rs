@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes::is_lustre_over_tcp;
 use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::matrix::Storage;
 use crate::checks::storage::virtual_disk::{self, Maker};
@@ -19,23 +20,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let kind = facts.filesystem.as_deref().unwrap_or("unknown");
     let judged = match kind {
         "ext4" | "xfs" => Judged::pass(ID, format!("{kind} has direct routes")),
-        "lustre" if is_lustre_over_tcp(ctx.root, facts) => Judged::lack(
-            ID,
-            "Lustre over TCP: a direct route needs RDMA (o2ib or EFA)",
-        )
-        .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
-        .never(&closed(Storage::Tcp))
-        .missing(Cost::System, &[Route::Nvfs])
-        // The network is changed, and not the place of the model.
-        .by_hand()
-        .advice(match virtual_disk::cloud(ctx) {
-            // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
-            Some((Maker::Amazon, ..)) => {
-                Advice::run("aws fsx describe-file-systems --query 'FileSystems[].[FileSystemId,LustreConfiguration.EfaEnabled]'")
-                    .text(". If EFA is enabled, unmount it, run setup.sh --optimized-for-gds of AWS's configure-efa-fsx-lustre-client, and mount it again. Otherwise create a file system with EFA, which cannot be added later.")
-            }
-            _ => "Mount it by an address on InfiniBand or RoCE (@o2ib), or keep the model on a local NVMe disk.".into(),
-        }),
+        "lustre" if is_lustre_over_tcp(ctx.root, facts) => lustre_over_tcp(ctx, facts),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
             Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))
                 .never(&closed(Storage::KernelClient))
@@ -90,6 +75,27 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
     };
     judged.found("/proc/self/mountinfo", kind)
+}
+
+/// Lustre over TCP. A network with RDMA has to exist before the servers are mounted by it.
+fn lustre_over_tcp(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    let judged = Judged::lack(CheckId::FsType, "Lustre over TCP: a direct route needs RDMA (o2ib or EFA)")
+        .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
+        .never(&closed(Storage::Tcp));
+    // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
+    if let Some((Maker::Amazon, ..)) = virtual_disk::cloud(ctx) {
+        return judged.missing(Cost::System, &[Route::Nvfs]).by_hand().advice(
+            Advice::run("aws fsx describe-file-systems --query 'FileSystems[].[FileSystemId,LustreConfiguration.EfaEnabled]'")
+                .text(". If EFA is enabled, unmount it, run setup.sh --optimized-for-gds of AWS's configure-efa-fsx-lustre-client, and mount it again. Otherwise create a file system with EFA, which cannot be added later."),
+        );
+    }
+    if network::has_rdma(ctx) == Some(false) {
+        let (source, text) = network::absent(ctx);
+        return judged.never(&[Route::Nvfs]).found(source, text).advice(
+            "Stay with compat mode, or keep the model on a local NVMe disk: this machine has no InfiniBand or RoCE card for LNet.",
+        );
+    }
+    judged.missing(Cost::System, &[Route::Nvfs]).by_hand().advice(network::lnet(ctx, facts))
 }
 
 /// The routes that no file on this kind of storage can use.

@@ -4,3 +4,4 @@ pub(crate) mod file;
 pub(crate) mod kind;
 pub(crate) mod layers;
 pub(crate) mod mount;
+pub(crate) mod network;

@@ -6,6 +6,7 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, DirectRead, PathFacts};
@@ -61,7 +62,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(inode_flags(facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
     out.extend(md_raid(ctx, facts));
     out.extend(device_mapper(facts));
-    out.extend(nfs(facts));
+    out.extend(nfs(ctx, facts));
     out
 }
 
@@ -251,11 +252,6 @@ fn mount_again(facts: &PathFacts) -> Advice {
     }
 }
 
-/// The command that unmounts the file system.
-fn unmount(facts: &PathFacts) -> Option<String> {
-    Some(format!("sudo umount {}", quoted(&facts.mount_point.as_ref()?.to_string_lossy())))
-}
-
 fn alignment(facts: &PathFacts) -> Option<Judged> {
     let (memory, offset) = (facts.dio_mem_align?, facts.dio_offset_align?);
     let judged = if offset > 4096 {
@@ -306,24 +302,23 @@ fn inode_advice(bad: &[&str]) -> Advice {
     }
 }
 
-fn nfs(facts: &PathFacts) -> Option<Judged> {
+fn nfs(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if !facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs")) {
         return None;
     }
     let proto = facts.option_value("proto").unwrap_or("unknown");
     let judged = if proto == "rdma" {
         Judged::pass(CheckId::NfsRdma, "NFS over RDMA")
+    } else if network::has_rdma(ctx) == Some(false) {
+        let (source, text) = network::absent(ctx);
+        Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}, and this machine has no RDMA network for it"))
+            .never(&[Route::Nvfs])
+            .found(source, text)
+            .advice("Stay with compat mode. The mount option nconnect=8 makes it faster, and so does a copy of the model on a local disk.")
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice(match (unmount(facts), facts.mount_command(&[("proto", "rdma"), ("port", "20049")])) {
-                (Some(unmount), Some(mount)) => {
-                    Advice::from("With a client that is built for GDS, mount it over RDMA: ")
-                        .command(format!("{unmount} && {}", quoted_line(&mount)))
-                        .text(". Change proto and port in /etc/fstab too, or the next boot mounts it as before.")
-                }
-                _ => "Mount it with proto=rdma,port=20049 and a client that is built for GDS.".into(),
-            })
+            .advice(network::mount_over_rdma(facts))
     };
     Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))
 }

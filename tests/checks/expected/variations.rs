@@ -147,6 +147,7 @@ pub(crate) fn variations() -> Vec<Variant> {
                 stack(json!([])),
                 path("/0/inode_flags", serde_json::Value::Null),
                 path("/0/source", json!("server:/models")),
+                put("files/sys/class/infiniband/mlx5_0/node_type", "1: CA\n"),
             ],
         ),
         warned(

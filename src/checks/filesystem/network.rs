@@ -1,0 +1,90 @@
+//! Whether NFS and Lustre can reach their servers over RDMA from this machine.
+
+use crate::checks::advice::Advice;
+use crate::checks::classes;
+use crate::checks::context::Context;
+use crate::machine::{self, PathFacts};
+use crate::text::{quoted, quoted_line};
+
+const DEVICES: &str = "/sys/class/infiniband";
+
+/// The vendors of network cards with InfiniBand or RoCE: NVIDIA (Mellanox), Broadcom, Intel, Chelsio.
+const VENDORS: [&str; 4] = ["0x15b3", "0x14e4", "0x8086", "0x1425"];
+
+/// Whether this machine has a network card for NFS and Lustre over RDMA: InfiniBand or RoCE. EFA and MANA are other
+/// protocols. `None` if this is not visible.
+pub(crate) fn has_rdma(ctx: &Context<'_>) -> Option<bool> {
+    let read = |path: String| ctx.root.read_text(path).ok().map(|text| text.trim().to_owned());
+    let is_infiniband = |name: &String| {
+        ctx.root.entries(format!("{DEVICES}/{name}/ports")).unwrap_or_default().iter().any(|port| {
+            read(format!("{DEVICES}/{name}/ports/{port}/link_layer")).is_some_and(|layer| layer == "InfiniBand")
+        })
+    };
+    let devices = ctx.root.entries(DEVICES).unwrap_or_default();
+    match classes::undocumented(ctx) {
+        // EFA of Amazon, and the RoCE networks of Google that connect only GPUs. Their file services use TCP.
+        Some("Amazon EC2" | "Google Cloud") => return Some(false),
+        // Each virtual machine has an Ethernet card with RoCE, which reaches no storage. Only some sizes have InfiniBand.
+        Some(_) => return Some(devices.iter().any(is_infiniband)),
+        None => {}
+    }
+    if devices.iter().any(|name| !name.starts_with("efa_") && !name.starts_with("mana_")) {
+        return Some(true);
+    }
+    if machine::container(ctx.root).is_some() {
+        return None;
+    }
+    // The driver of a card may not be loaded. Class 0x0207 is InfiniBand, and only Mellanox cards of class 0x0200 are
+    // certain to have RoCE.
+    let cards = ctx.root.entries("/sys/bus/pci/devices").ok()?;
+    let is_card = |address: &String| {
+        let of = |part: &str| read(format!("/sys/bus/pci/devices/{address}/{part}")).unwrap_or_default();
+        let (vendor, class) = (of("vendor"), of("class"));
+        (class.starts_with("0x0207") && VENDORS.contains(&vendor.as_str()))
+            || (class.starts_with("0x0200") && vendor == VENDORS[0])
+    };
+    Some(cards.iter().any(is_card))
+}
+
+/// The evidence that there is no such card.
+pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
+    match classes::undocumented(ctx) {
+        Some(cloud) => ("/sys/class/dmi/id/sys_vendor", format!("{cloud} has no RDMA network for this file system")),
+        None => (DEVICES, "no InfiniBand or RoCE device".to_owned()),
+    }
+}
+
+/// How to mount NFS over RDMA. The new mount is tested at another place before the present one is removed.
+pub(crate) fn mount_over_rdma(facts: &PathFacts) -> Advice {
+    const TEST: &str = "/mnt/nfs-rdma-test";
+    const FIRST: &str = "The server must export NFS over RDMA, and the client must be built for GDS. ";
+    let Some(mut mount) = facts.mount_command(&[("proto", "rdma"), ("port", "20049")]) else {
+        return Advice::from(FIRST).text("Then mount it with proto=rdma,port=20049.");
+    };
+    let point = mount.pop().unwrap_or_default();
+    mount.push(TEST.to_owned());
+    Advice::from(FIRST)
+        .text("Test it at another place: ")
+        .command(format!("sudo mkdir -p {TEST} && {}", quoted_line(&mount)))
+        .text(format!(
+            ". Only if `ls {TEST}` shows the files, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
+            quoted(&point)
+        ))
+}
+
+/// How to reach a Lustre file system over InfiniBand or RoCE (Lustre Operations Manual, Configuring LNet). LNet gets the
+/// network before the file system is unmounted, so that its servers can be tested.
+pub(crate) fn lnet(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
+    let names = |folder: String| ctx.root.entries(folder).unwrap_or_default();
+    let of_cards = names(DEVICES.to_owned()).into_iter().flat_map(|card| names(format!("{DEVICES}/{card}/device/net")));
+    let interface = of_cards
+        .chain(names("/sys/class/net".to_owned()).into_iter().filter(|name| name.starts_with("ib")))
+        .next()
+        .unwrap_or_else(|| "INTERFACE".to_owned());
+    let point = facts.mount_point.as_ref().map_or_else(String::new, |point| point.display().to_string());
+    Advice::from("Ask the administrator of the servers for their addresses at o2ib (`lctl list_nids`). Add this network to LNet: ")
+        .command(format!("sudo modprobe ko2iblnd && sudo lnetctl net add --net o2ib --if {interface}"))
+        .text(format!(
+            ". If `sudo lnetctl ping ADDRESS@o2ib` answers, set `options lnet networks=\"o2ib({interface})\"` in /etc/modprobe.d. Stop the programs that use {point}, unmount it, and run `sudo lustre_rmmod`. Then mount it by ADDRESS@o2ib, in /etc/fstab too."
+        ))
+}
