@@ -15,7 +15,6 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.push(log::log_location(ctx));
     out.extend(log::log_level(ctx));
-    out.extend(static_config::routing(ctx));
     out.extend(tools(ctx));
     out.extend(shared_statistics(ctx));
     out
@@ -26,7 +25,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = Vec::new();
     out.extend(dependencies(ctx));
     out.extend(sizes(ctx));
-    out.extend(static_config::gpus(ctx));
+    out.extend(static_config::run(ctx));
     out.extend(variables(ctx));
     out.extend(rdma_helper(ctx));
     out

@@ -438,10 +438,11 @@ checks! {
         examines "cufile.log"
         why "The log has the reason; the program only gets a number."
         look "tail cufile.log" todo "Run gds-top explain with the line.";
-    StaticCfg = "static-cfg", Cufile, Machine, NoStep, NONE, []
+    StaticCfg = "static-cfg", Cufile, Machine, Config, &[Route::P2pdma, Route::C2c], []
         examines "cached hardware facts of libcufile"
-        why "libcufile uses these files even after a hardware change."
-        look "gds-top config show | grep static" todo "gdscheck -e sysfs -o /etc/topology.json";
+        why "libcufile trusts these files instead of the machine, even after a hardware change."
+        look "gds-top config show | grep static" todo "Write both files again with gdscheck, or set both switches to false."
+        causes ["A GPU or disk was replaced after the files were written."];
     ToolsFound = "tools-found", Cufile, Machine, NoStep, NONE, []
         examines "gdscheck, gdsio and gds_stats"
         why "gds-top does not need them; NVIDIA's support may ask for their output."
