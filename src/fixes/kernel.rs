@@ -1,15 +1,13 @@
 //! The plan for a newer kernel. It includes the packages to build its modules, and a check of the modules before the
 //! reboot.
 
+use super::boot_entry;
 use super::distribution::{called, dnf, fedora, id, release, rhel};
 use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Root, dkms_rows, kernel_release, os_release};
-
-/// A shell command that finds the newest installed kernel: `6.12.30+bpo-amd64`.
-const NEWEST: &str = "new=$(ls -d /lib/modules/*/kernel | sort -V | tail -n 1 | cut -d / -f 4)";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -20,6 +18,21 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         ..empty(FixId::KernelP2pdma, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     const WHY: &str = "P2PDMA into GPU memory needs Linux 6.2 or later with CONFIG_PCI_P2PDMA. NVIDIA excludes RHEL 9.5 on x86; 9.6 and 10 support it.";
+    if let Some(release) = boot_entry::suitable(root) {
+        let rows = dkms_rows(root);
+        let drivers = || rows.iter().filter(|row| row.is_driver());
+        let to_build = drivers().next().is_some() && !drivers().any(|row| row.is_installed_for(&release));
+        return FixPlan {
+            title: format!("Boot the installed kernel {release}"),
+            why: format!(
+                "{WHY} The kernel {release} is installed and has it, so nothing is downloaded. Reboot only if the previous commands succeed. If the present kernel is needed, build it again with CONFIG_PCI_P2PDMA=y."
+            ),
+            changes: boot_entry::changes(family, &release, to_build),
+            undo: boot_entry::undo(family).to_owned(),
+            ..plan
+        };
+    }
+    let newest = boot_entry::of_package(family, &image(root, family));
     let packages = match packages(root, family) {
         Ok(packages) => packages,
         Err(why) => return FixPlan { why: WHY.to_owned(), obstacle: Some(why), ..plan },
@@ -55,15 +68,46 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             .iter()
             .find(|row| row.is_driver() && dkms_has(root, is_nvidia_fs))
             .map_or_else(String::new, |row| format!("dkms install {}/{} -k \"$new\"; ", row.name, row.version));
-        changes.push(shell(&format!("{NEWEST}; {compiler}{first}dkms autoinstall -k \"$new\"")));
+        changes.push(shell(&format!(
+            "{newest}; test -n \"$new\" || exit 1; {compiler}{first}dkms autoinstall -k \"$new\""
+        )));
     }
     if driver != Driver::Absent {
         let modules = if nvidia_fs { "nvidia nvidia_fs" } else { "nvidia" };
         let status = if by_dkms { "dkms status -k \"$new\" && " } else { "" };
-        changes.push(shell(&format!("{NEWEST}; {status}modinfo -k \"$new\" -n {modules}")));
+        changes.push(shell(&format!("{newest}; test -n \"$new\" || exit 1; {status}modinfo -k \"$new\" -n {modules}")));
     }
+    let undo = if boot_entry::has_foreign(root) {
+        changes.push(boot_entry::start_by_default(family, "$new", &format!("{newest}; test -n \"$new\" || exit 1; ")));
+        why.push_str(
+            " The boot loader would start the kernel with the highest version, so the new one is made its default.",
+        );
+        boot_entry::undo(family).to_owned()
+    } else {
+        plan.undo.clone()
+    };
     changes.push(run("sudo reboot"));
-    FixPlan { why, changes, ..plan }
+    FixPlan { why, changes, undo, ..plan }
+}
+
+/// The package whose kernel the plan installs.
+fn image(root: &Root, family: Family) -> String {
+    let running = kernel_release(root).unwrap_or_default();
+    match family {
+        Family::Debian => match ubuntu(root).and_then(|version| ubuntu_meta(root, version).ok()) {
+            Some(meta) => format!("linux-image-{meta}"),
+            None => format!("linux-image-{}", debian_flavour(root, &running)),
+        },
+        Family::RedHat => match id(root).as_str() {
+            "amzn" => "kernel6.12".to_owned(),
+            "azurelinux" if running.starts_with("6.6.") || running.is_empty() => "kernel".to_owned(),
+            "azurelinux" => "kernel-hwe".to_owned(),
+            _ if running.contains("uek") => "kernel-uek-core".to_owned(),
+            _ if running.ends_with("+64k") => "kernel-64k-core".to_owned(),
+            _ => "kernel-core".to_owned(),
+        },
+        Family::Suse => format!("kernel-{}", running.rsplit_once('-').map_or("default", |(_, flavour)| flavour)),
+    }
 }
 
 fn shell(script: &str) -> Change {
@@ -225,6 +269,13 @@ fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
     })
 }
 
+/// The flavour in the names of Debian's kernel packages: `amd64`, `cloud-amd64`.
+fn debian_flavour(root: &Root, running: &str) -> String {
+    let arch = if is_arm(root) { "arm64" } else { "amd64" };
+    let flavour = ["cloud", "rt"].into_iter().find(|kind| running.contains(&format!("-{kind}-")));
+    flavour.map_or_else(|| arch.to_owned(), |kind| format!("{kind}-{arch}"))
+}
+
 fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
     if let Some(version) = ubuntu(root) {
         let meta = ubuntu_meta(root, version)?;
@@ -232,9 +283,7 @@ fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
         let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
         return Ok(vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))]);
     }
-    let arch = if is_arm(root) { "arm64" } else { "amd64" };
-    let flavour = ["cloud", "rt"].into_iter().find(|kind| running.contains(&format!("-{kind}-")));
-    let flavour = flavour.map_or_else(|| arch.to_owned(), |kind| format!("{kind}-{arch}"));
+    let flavour = debian_flavour(root, running);
     let packages = format!("linux-image-{flavour} linux-headers-{flavour}");
     let codename = os_release(root, "VERSION_CODENAME").or_else(|| os_release(root, "DEBIAN_CODENAME"));
     let of_debian = match codename.as_deref() {

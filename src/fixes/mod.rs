@@ -4,6 +4,7 @@ mod advised;
 mod applied;
 mod apply;
 mod boot;
+mod boot_entry;
 mod command_line;
 mod commands;
 mod config;

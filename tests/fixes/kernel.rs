@@ -45,8 +45,13 @@ fn dry(plan: &FixPlan, kernels: &[&str], modules: &[&str]) -> (Vec<String>, bool
         fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     };
-    let listed: String = kernels.iter().map(|kernel| format!("echo /lib/modules/{kernel}/kernel\n")).collect();
-    tool("ls", listed);
+    // The last kernel is the one that the package brings. Another one can have a higher version.
+    let new = kernels.last().unwrap();
+    tool("dpkg-query", format!("echo 'linux-image-{new} (= 1), linux-base'"));
+    tool(
+        "rpm",
+        format!("case $1 in -q) echo 'kernel-core-1.x86_64  Fri Nov 28' ;; *) echo /lib/modules/{new}/vmlinuz ;; esac"),
+    );
     tool("dkms", format!("echo dkms \"$@\" >> {}", log.display()));
     let known = modules.join("|");
     tool("modinfo", format!("shift 3\nfor name in \"$@\"; do case \"$name\" in {known}) ;; *) exit 1 ;; esac; done"));
@@ -67,7 +72,7 @@ fn the_driver_is_built_and_looked_for_before_the_reboot() {
         "nvidia-fs/2.26.6, 6.1.0-28-amd64, x86_64: installed\nnvidia/580.95.05, 6.1.0-28-amd64, x86_64: installed\n";
     let plan = plan(DEBIAN, "6.1.0-28-amd64", vec![command(&["dkms", "status"], status)]);
     assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
-    let kernels = ["6.1.0-28-amd64", "6.9.7+bpo-amd64", "6.12.30+bpo-amd64"];
+    let kernels = ["6.1.0-28-amd64", "6.18.0-house", "6.12.30+bpo-amd64"];
     let (told, ended) = dry(&plan, &kernels, &["nvidia", "nvidia_fs"]);
     let new = ["dkms install nvidia/580.95.05", "dkms autoinstall", "dkms status"]
         .map(|line| format!("{line} -k 6.12.30+bpo-amd64"));
@@ -75,6 +80,51 @@ fn the_driver_is_built_and_looked_for_before_the_reboot() {
     assert!(ended);
     assert!(!dry(&plan, &kernels, &["nvidia"]).1, "nvidia-fs is in use here, so it is looked for too");
     assert!(!dry(&plan, &kernels, &["nothing"]).1);
+}
+
+/// The configuration and image of an installed kernel.
+fn installed(release: &str, config: &str) -> Vec<Edit> {
+    vec![
+        put(format!("files/boot/config-{release}"), config),
+        put(format!("files/boot/vmlinuz-{release}"), ""),
+        put(format!("files/lib/modules/{release}/modules.dep"), ""),
+    ]
+}
+
+#[test]
+fn an_installed_kernel_with_p2pdma_is_booted_and_no_other_is_installed() {
+    const ON: &str = "CONFIG_PCI_P2PDMA=y\n";
+    let status =
+        |kernel: &str| command(&["dkms", "status"], &format!("nvidia/580.95.05, {kernel}, x86_64: installed\n"));
+    let has = |plan: &FixPlan, part: &str| lines(plan).iter().any(|line| line.contains(part));
+    for (others, built, wanted, builds) in [
+        (installed("6.8.0-85-generic", ON), "6.8.0-85-generic", Some("6.8.0-85-generic"), false),
+        (installed("6.8.0-85-generic", ON), "6.12.31-house", Some("6.8.0-85-generic"), true),
+        // Of two, that of the distribution is taken.
+        (
+            all([installed("6.8.0-85-generic", ON), installed("6.9.1-house", ON)]),
+            "6.8.0-85-generic",
+            Some("6.8.0-85-generic"),
+            false,
+        ),
+        (installed("6.8.0-85-generic", "# CONFIG_PCI_P2PDMA is not set\n"), "6.12.31-house", None, true),
+        (installed("5.15.0-139-generic", ON), "6.12.31-house", None, true),
+    ] {
+        let plan = self::plan(UBUNTU, "6.12.31-house", all([others, vec![status(built)]]));
+        let entry = wanted.map(|release| format!("gnulinux-{release}-advanced-$root"));
+        match entry {
+            Some(entry) => assert!(has(&plan, &entry) && !has(&plan, "apt-get install"), "{:?}", lines(&plan)),
+            None => assert!(
+                has(&plan, "apt-get install") && has(&plan, "gnulinux-$new-advanced-$root"),
+                "GRUB would boot the kernel of the house again: {:?}",
+                lines(&plan)
+            ),
+        }
+        assert_eq!(has(&plan, "dkms autoinstall"), builds, "{:?}", lines(&plan));
+        assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
+    }
+    let usual = self::plan(UBUNTU, "5.15.0-139-generic", vec![status("5.15.0-139-generic")]);
+    assert!(!has(&usual, "gnulinux-"), "GRUB boots the newest kernel by itself: {:?}", lines(&usual));
 }
 
 #[test]
