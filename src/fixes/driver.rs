@@ -6,8 +6,8 @@ use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
-    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, driver_origin, gpu_kinds, is_aarch64, kernel_release,
-    module_info, nvidia_driver, nvidia_version_line, os_release, precompiled_driver,
+    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, driver_origin, gpu_kinds, is_aarch64,
+    kernel_release, module_info, nvidia_driver, nvidia_version_line, os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
@@ -62,18 +62,32 @@ fn branch_of(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
 }
 
+/// The branch of the driver after the plan of `nvidia-driver-open`. `None` if the newest one is installed.
+fn branch_after(version: Option<(u32, u32)>, report: &Report) -> Option<u32> {
+    version.map(|version| if serves(version, report) { version.0 } else { LONG_SUPPORT })
+}
+
+/// Whether a driver with the open modules supports the route that the verdicts want.
+fn serves(version: (u32, u32), report: &Report) -> bool {
+    let wants_p2pdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma);
+    version >= if wants_p2pdma { FIRST_WITH_P2PDMA } else { (515, 0) }
+}
+
+/// The branch of the driver that an earlier step brings in place of the present one.
+pub(super) fn coming_branch(root: &Root, report: &Report) -> Option<u32> {
+    let version = nvidia_driver(root).as_deref().and_then(branch_of)?;
+    let is_replaced = report.replaced_driver() == Some(FixId::NvidiaDriverOpen);
+    branch_after(Some(version), report).filter(|branch| is_replaced && *branch != version.0)
+}
+
 /// The plan of `nvidia-driver-open`.
 pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     let installed = nvidia_driver(root);
     let version = installed.as_deref().and_then(branch_of);
     let is_open = present(root) == Some(Flavour::Open);
     let wants_p2pdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma);
-    let serves = |version: (u32, u32)| version >= if wants_p2pdma { FIRST_WITH_P2PDMA } else { (515, 0) };
-    let branch = match version {
-        Some(version) if serves(version) => Some(version.0),
-        Some(_) => Some(LONG_SUPPORT),
-        None => None,
-    };
+    let serves = |version: (u32, u32)| serves(version, report);
+    let branch = branch_after(version, report);
     let mut notes = match (&installed, version, branch) {
         (Some(installed), Some(version), Some(branch)) if version.0 == branch => {
             format!(" Driver {installed} keeps its branch; only its kernel modules change.")
@@ -335,6 +349,24 @@ fn of_ubuntu(root: &Root, driver: UbuntuDriver, flavour: Flavour, branch: u32) -
     }
 }
 
+/// The installed packages of Debian's driver. A pattern would miss those with another name, such as
+/// nvidia-open-kernel-dkms.
+fn of_debian(root: &Root) -> Vec<String> {
+    // These belong to no driver.
+    const OTHER: &[&str] =
+        &["nvidia-fs", "nvidia-docker", "nvidia-container", "nvidia-gds", "nvidia-cuda", "libnvidia-container"];
+    let is_driver = |name: &str| {
+        (["nvidia-", "libnvidia-", "xserver-xorg-video-nvidia", "libxnvctrl", "firmware-nvidia-gsp"]
+            .iter()
+            .any(|start| name.starts_with(start))
+            || ["libcuda1", "nvidia-smi"].contains(&name))
+            && !OTHER.iter().any(|start| name.starts_with(start))
+    };
+    let installed: Vec<String> =
+        deb_packages(root).into_iter().map(|package| package.name).filter(|name| is_driver(name)).collect();
+    if installed.is_empty() { vec!["nvidia-driver*".to_owned(), "libxnvctrl*".to_owned()] } else { installed }
+}
+
 fn debian(
     root: &Root,
     origin: Option<DriverOrigin>,
@@ -350,6 +382,16 @@ fn debian(
     let get = |package: &str| run(&format!("sudo apt-get install -y{option} {package}"));
     let pinning = |branch: u32| get(&format!("nvidia-driver-pinning-{branch}"));
     let newest = if flavour == Flavour::Open { "nvidia-open" } else { "cuda-drivers" };
+    let of_packages = || {
+        let packages = deb_packages(root);
+        packages.iter().find_map(|package| {
+            let rest = package.name.strip_prefix("linux-modules-nvidia-")?;
+            rest.split('-').next()?.parse::<u32>().ok()
+        })
+    };
+    // Modules that Ubuntu built for another kernel keep their branch: those of DKMS are not signed for Secure Boot.
+    let is_prebuilt = matches!(origin, Some(DriverOrigin::Ubuntu(driver)) if driver.is_prebuilt);
+    let branch = branch.or_else(|| is_prebuilt.then(of_packages).flatten());
     let Some(branch) = branch else { return (vec![get(newest)], false) };
     match origin {
         Some(DriverOrigin::Ubuntu(driver)) => return (vec![get(&of_ubuntu(root, driver, flavour, branch))], false),
@@ -360,7 +402,7 @@ fn debian(
         Some(DriverOrigin::Debian) if same.is_some() => return (vec![get("nvidia-open-kernel-dkms")], false),
         // NVIDIA's guide removes a driver in this way.
         Some(DriverOrigin::Debian) => {
-            let removed = run("sudo apt-get remove -y --autoremove --purge nvidia-driver* libxnvctrl*");
+            let removed = run(&format!("sudo apt-get remove -y --autoremove --purge {}", of_debian(root).join(" ")));
             return (vec![removed, pinning(branch), get(newest)], branch < 580);
         }
         _ => {}

@@ -128,8 +128,10 @@ pub(super) fn why(root: &Root, family: Family) -> String {
     let nvlsm = if has_nvlink5(root) { " B200 and B300 boards need nvlsm and ib_umad too." } else { "" };
     let not_confirmed =
         if family == Family::Suse { " It is not confirmed that its repository for SUSE has them." } else { "" };
+    let has =
+        if is_needed(root) { "This machine has NVSwitches" } else { "Fabric Manager is for machines with NVSwitches" };
     format!(
-        " This machine has NVSwitches: CUDA fails with error 802 until Fabric Manager runs. It accepts only the driver with its exact version.{nvlsm} \
+        " {has}: CUDA fails with error 802 until Fabric Manager runs. It accepts only the driver with its exact version.{nvlsm} \
          '{look}' shows the versions; driver and Fabric Manager must come from the same repository.{not_confirmed}"
     )
 }

@@ -117,7 +117,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
 
 /// Installs the libcufile of the CUDA release that the driver supports.
 pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan {
-    let cuda = if lacks_p2pdma(report) { toolkit_with_p2pdma(root, family) } else { toolkit(root, family) };
+    let cuda = if lacks_p2pdma(report) { toolkit_with_p2pdma(root, report, family) } else { toolkit(root, family) };
     let package = format!("libcufile-{}", cuda.suffix);
     let wheel = cufile_wheel(cuda.major);
     let facts = root.libcufile();

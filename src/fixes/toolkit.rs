@@ -1,8 +1,9 @@
 //! The CUDA version of libcufile and nvidia-gds that matches the driver of a machine.
 
 use super::parts::Family;
-use super::{distribution, repository};
-use crate::machine::{Root, cuda_packages, cuda_served, nvidia_driver};
+use super::{distribution, driver, repository};
+use crate::checks::Report;
+use crate::machine::{Root, cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
 
 type Version = (u32, u32);
 
@@ -42,17 +43,25 @@ const FIRST_WITH_P2PDMA: Version = (12, 8);
 
 /// The newest packages that the driver supports and that the repository for this release has.
 pub(super) fn toolkit(root: &Root, family: Family) -> Toolkit {
-    packages(root, family, cuda_packages(root))
+    packages(root, family, cuda_packages(root), None)
+}
+
+/// The CUDA version that a branch of the driver supports.
+fn cuda_of_branch(branch: u32) -> Version {
+    cuda_of_driver(&branch.to_string()).unwrap_or((13, 0))
 }
 
 /// The packages of a libcufile with P2PDMA. Within a major version, a library of a newer CUDA release runs on an older
 /// driver (CUDA Compatibility, minor version compatibility).
-pub(super) fn toolkit_with_p2pdma(root: &Root, family: Family) -> Toolkit {
-    packages(root, family, cuda_packages(root).max(FIRST_WITH_P2PDMA))
+pub(super) fn toolkit_with_p2pdma(root: &Root, report: &Report, family: Family) -> Toolkit {
+    let coming = driver::coming_branch(root, report);
+    let version = coming.map_or_else(|| cuda_packages(root), cuda_of_branch);
+    packages(root, family, version.max(FIRST_WITH_P2PDMA), coming)
 }
 
-fn packages(root: &Root, family: Family, version: Version) -> Toolkit {
-    let served = cuda_served(root);
+/// The packages of a CUDA version, for the present driver or for that of an earlier step (`coming`).
+fn packages(root: &Root, family: Family, version: Version, coming: Option<u32>) -> Toolkit {
+    let served = coming.map(cuda_of_branch).or_else(|| cuda_served(root));
     let first = repository::name(root, family)
         .ok()
         .and_then(|name| FIRST.iter().find(|(known, _)| *known == name).map(|(_, first)| *first));
@@ -64,7 +73,9 @@ fn packages(root: &Root, family: Family, version: Version) -> Toolkit {
         is_nvidia_fs_only: obstacle.is_some() && version.0 == 12,
         obstacle,
     };
-    let reason = match (served, nvidia_driver(root)) {
+    let driver =
+        coming.map_or_else(|| nvidia_driver(root), |branch| Some(format!("branch {branch} of an earlier step")));
+    let reason = match (served, driver) {
         (Some(served), Some(driver)) if version.0 == served.0 => {
             format!(
                 " Driver {driver} supports CUDA {}, so the packages are those of CUDA {}.",

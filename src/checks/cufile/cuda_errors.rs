@@ -51,12 +51,7 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
                 .command("sudo nvidia-smi conf-compute -srs 1")
                 .text(". Persistence mode must be on.")
         }
-        802 if has_nvswitch(root) => Advice::from("CUDA error 802, the system is not ready: run ")
-            .command("sudo systemctl restart nvidia-fabricmanager"),
-        // A guest of an NVSwitch machine can see no switch.
-        802 => Advice::from("CUDA error 802, the system is not ready; no NVSwitch is visible here. Run ")
-            .command("nvidia-smi -q | grep -A3 Fabric")
-            .text(". In a virtual machine, its host must start Fabric Manager; otherwise reboot."),
+        802 => not_ready(root),
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
             .command("ldconfig -p | grep libcuda.so")
             .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
@@ -67,9 +62,22 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
     })
 }
 
-/// Whether the machine has NVSwitches, so that CUDA waits for Fabric Manager.
-fn has_nvswitch(root: &Root) -> bool {
-    machine::pci_nvidia(root).is_some_and(|seen| !seen.nvswitches.is_empty())
+/// CUDA waits for the NVLink fabric. Fabric Manager runs only on machines that have NVSwitches.
+fn not_ready(root: &Root) -> Advice {
+    let seen = machine::pci_nvidia(root);
+    let gpus = &root.nvml().gpus;
+    let is_of_rack = gpus.iter().any(|gpu| ["GB200", "GB300"].iter().any(|name| gpu.name.contains(name)));
+    if is_of_rack {
+        // NVIDIA, NMX-Controller (NMX-C) documentation, Management and Configuration.
+        return "CUDA error 802: the NVLink fabric of the rack is not configured. Its NVSwitches are in the switch trays: install and restart nothing on this compute tray. `nvidia-smi -q | grep -A 4 Fabric` shows the state of each tray. On a switch tray, `nv show cluster apps` must list nmx-controller as ok. Otherwise its administrator runs `nv action start cluster app nmx-controller`.".into();
+    }
+    let has_switches = seen.as_ref().is_none_or(|seen| !seen.nvswitches.is_empty())
+        || machine::gpu_kinds(root).iter().any(|gpu| gpu.is_hgx_blackwell);
+    if has_switches {
+        return Advice::from("CUDA error 802, the system is not ready: run ")
+            .command("sudo systemctl restart nvidia-fabricmanager");
+    }
+    "CUDA error 802: the GPU waits for the NVLink fabric, and this machine has no NVSwitch. In a virtual machine, ask the administrator of the host to start Fabric Manager there. `nvidia-smi -q | grep -A 4 Fabric` must show Completed.".into()
 }
 
 /// CUDA opens nvidia-uvm after the driver. If only that fails, CUDA reports 304 or 999.

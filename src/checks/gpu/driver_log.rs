@@ -103,7 +103,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         },
         Reason::NoFirmware => Judged::lack(ID, "the GPU does not start because the driver's GSP firmware is missing")
             .missing(Cost::Install, EVERY)
-            .advice(format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.")),
+            .advice(firmware(ctx, &version)),
         Reason::OffBus => Judged::lack(ID, "the GPU fell off the bus and no longer answers")
             .missing(Cost::Reboot, EVERY)
             .advice(COLD_BOOT),
@@ -121,6 +121,40 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Some((source, text)) => judged.found(source, text),
         None => judged,
     })
+}
+
+/// How to get the firmware of the driver. An installed package whose files were lost is installed again.
+fn firmware(ctx: &Context<'_>, version: &str) -> Advice {
+    let folder = format!("/lib/firmware/nvidia/{}", version.trim());
+    match machine::packages::known_family(ctx.root).then(|| machine::packages::family(ctx.root)) {
+        Some(machine::packages::Family::Debian) => {
+            let is_firmware = |name: &str| name == "firmware-nvidia-gsp" || name.starts_with("nvidia-firmware-");
+            let found = machine::deb_packages(ctx.root).into_iter().find(|package| is_firmware(&package.name));
+            match found {
+                Some(package) => Advice::from(format!(
+                    "The package {} is installed, but its files are not there. Install it again: ",
+                    package.name
+                ))
+                .command(format!("sudo apt-get update && sudo apt-get install --reinstall {}", package.name))
+                .text(", then reboot."),
+                None if machine::packages::id(ctx.root) == "debian" => {
+                    Advice::run("sudo apt-get update && sudo apt-get install firmware-nvidia-gsp")
+                        .text(format!(" in the version of driver{version}, then reboot."))
+                }
+                None => format!("Install the firmware package of driver{version}, then reboot.").into(),
+            }
+        }
+        Some(family) if !version.is_empty() => {
+            let tool = match family {
+                machine::packages::Family::Suse => "zypper install --force",
+                _ => "dnf reinstall -y",
+            };
+            Advice::from("Install the package with the firmware again: ")
+                .command(format!("sudo {tool} $(rpm -qf {folder})"))
+                .text(". If no package has that folder, install the driver again. Then reboot.")
+        }
+        _ => format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.").into(),
+    }
 }
 
 /// The driver that uses a GPU instead of the NVIDIA driver.

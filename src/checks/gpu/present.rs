@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::regain;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
+use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -70,7 +71,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
         _ => None,
     };
     let cgroup = ctx.root.read_text(CGROUP).unwrap_or_default();
-    let job = cgroup.lines().find(|line| line.contains("slurm"));
+    let job = cgroup.lines().find(|line| line.contains("slurm")).filter(|_| !has_gpus_of_slurm(ctx));
     let judged = match (job, &denied) {
         (Some(line), _) => Judged::lack(ID, "this Slurm job has no GPU").found(CGROUP, line).advice(
             Advice::from("Start the job with a GPU: ").command("srun --gpus=1 PROGRAM").text(", or --gres=gpu:1."),
@@ -90,6 +91,12 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
     };
     let judged = judged.missing(Cost::Setting, EVERY);
     Some(denied.iter().fold(judged, |judged, why| judged.unread(CONTROL, why)))
+}
+
+/// Whether Slurm gave this job GPUs. It then lists them in variables.
+fn has_gpus_of_slurm(ctx: &Context<'_>) -> bool {
+    let names = |value: String| value.split(',').next().is_some_and(|first| first.trim().parse::<u32>().is_ok());
+    ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].into_iter().filter_map(|name| ctx.root.variable(name)).any(names)
 }
 
 /// How to get access to devices that a device cgroup denies.
@@ -243,16 +250,33 @@ fn unanswered(ctx: &Context<'_>) -> Judged {
     // Without its library NVML shows nothing. CUDA can work all the same.
     let is_absent = ctx.root.nvml().error.as_deref().is_none_or(|error| error.contains("cannot open shared object"));
     let judged = Judged::warn(ID, "the bus shows a GPU and a driver is loaded, but NVML does not answer");
+    let container = machine::container(ctx.root);
+    if is_absent && container.is_some() && lacks_libcuda(ctx) {
+        return Judged::lack(ID, "this container lacks the libraries of the NVIDIA driver")
+            .missing(Cost::Root, EVERY)
+            .fix(FixId::ContainerDevices)
+            .advice(bring_libcuda(ctx.root));
+    }
     if is_absent {
         return judged
             .unknown(EVERY)
             .advice(Advice::run("nvidia-smi").text(". On NVSwitch machines start nvidia-fabricmanager."));
+    }
+    if container.is_some() {
+        return judged.missing(Cost::Root, EVERY).advice(
+            "Run `nvidia-smi` on the host. If it works there, start the container again. If it fails, its administrator finds the reason with `sudo gds-top check` on the host.",
+        );
     }
     let search = "sudo journalctl -k -b -o cat | grep -e NVRM -e Xid";
     judged.missing(Cost::Reboot, EVERY).advice(
         Advice::run(search)
             .text(" and `gds-top explain` with its last lines. If it has none, power the machine off and on."),
     )
+}
+
+/// Whether libcufile did not find libcuda.
+fn lacks_libcuda(ctx: &Context<'_>) -> bool {
+    ctx.root.libcufile().open.as_ref().is_some_and(|open| open.stderr.contains("libcuda.so"))
 }
 
 /// Whether nouveau uses a GPU.
@@ -289,7 +313,13 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, format!("Ubuntu's driver is installed for {kernel}, but {release} is running"))
             .found(format!("/lib/modules/{kernel}/kernel"), "has the driver")
             .missing(Cost::Install, EVERY)
-            .advice(Advice::run(format!("sudo apt-get install {package}")).text(", then reboot."))
+            .advice(
+                Advice::run(format!(
+                    "sudo apt-get update && sudo apt-get install {package}{}",
+                    following(ctx, &package, &release)
+                ))
+                .text(", then reboot. The modules are signed by Ubuntu."),
+            )
     } else if let Some(judged) = modules_are_gone(ctx, &release) {
         judged
     } else if let Some(judged) = weakly_linked(ctx, &release) {
@@ -449,6 +479,26 @@ fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)>
     kernels.sort();
     let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
     Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))
+}
+
+/// The meta package that brings the modules of a driver with each update of the kernel, if the kernel has one. It starts
+/// with a space.
+fn following(ctx: &Context<'_>, package: &str, release: &str) -> String {
+    let flavour = release.splitn(3, '-').nth(2).unwrap_or_default();
+    let part = |name: &str| name.trim_start_matches("linux-").trim_start_matches("image-").to_owned();
+    let is_meta = |name: &str| {
+        let name = part(name);
+        let rest = name.strip_prefix(flavour);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-hwe-"))
+    };
+    // The package for the HWE kernels has a longer name, and a machine can have both.
+    let names = machine::deb_packages(ctx.root).into_iter().map(|package| package.name);
+    let meta = names.filter(|name| !flavour.is_empty() && is_meta(name)).max_by_key(String::len);
+    let driver = package.strip_suffix(release);
+    match (meta, driver) {
+        (Some(meta), Some(driver)) => format!(" {driver}{}", part(&meta)),
+        _ => String::new(),
+    }
 }
 
 /// The version of the driver that is installed for the running kernel.
