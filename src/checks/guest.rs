@@ -2,7 +2,7 @@
 //! nothing to fix for cuFile.
 
 use crate::checks::context::Context;
-use crate::checks::judged::Judged;
+use crate::checks::judged::{Cost, Judged};
 use crate::core::{CheckId, Status};
 use crate::machine;
 
@@ -65,7 +65,7 @@ fn request(ctx: &Context<'_>, judged: &Judged) -> Option<&'static str> {
             "This virtual machine cannot change it. Use nvidia-fs, or an instance type whose GPUs and NVMe disks share a switch."
         }
         CheckId::KernelP2pRootports => {
-            "Ask the administrator of the host to put GPU and NVMe disk below one PCIe switch, on the host and in the virtual machine. Or use nvidia-fs."
+            "Ask the administrator of the host to put GPU and NVMe disk below one virtual PCIe switch. In libvirt this is a controller pcie-switch-upstream-port with two pcie-switch-downstream-port. Then measure: transfers still pass the IOMMU of the host, and compat mode may be as fast."
         }
         CheckId::GpuBar1Size => window(ctx).unwrap_or(LARGE_WINDOW),
         CheckId::GpuPcieLink | CheckId::NvmeLink => {
@@ -83,11 +83,14 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     if !judged.iter().any(|judged| request(ctx, judged).is_some()) || !is_virtual(ctx) {
         return judged;
     }
+    let is_cloud = crate::checks::storage::virtual_disk::cloud(ctx).is_some();
     judged
         .into_iter()
         .map(|judged| match request(ctx, &judged) {
             Some(text) if !matches!(judged.finding.status, Status::Pass | Status::Na) && judged.advice.is_some() => {
-                judged.by_hand().advice(text)
+                let is_changeable = judged.id == CheckId::KernelP2pRootports && !is_cloud;
+                let judged = judged.by_hand().advice(text);
+                if is_changeable { judged.changeable(Cost::Root) } else { judged }
             }
             _ => judged,
         })

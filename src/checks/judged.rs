@@ -162,6 +162,17 @@ impl Judged {
         self.effect(Weight::Never, routes)
     }
 
+    /// Makes a blocker that is permanent on other machines a step with this effort.
+    pub(crate) fn changeable(mut self, cost: Cost) -> Self {
+        self.finding.permanent = false;
+        for (_, weight) in &mut self.effects {
+            if *weight == Weight::Never {
+                *weight = Weight::Missing(cost);
+            }
+        }
+        self
+    }
+
     pub(crate) fn unknown(self, routes: &[Route]) -> Self {
         self.effect(Weight::Unknown, routes)
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod health;
 pub(crate) mod nvme;
+pub(crate) mod raid;
 pub(crate) mod smart;
 pub(crate) mod virtual_disk;

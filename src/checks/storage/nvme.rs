@@ -5,7 +5,7 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::guest;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::reboot_pending;
-use crate::checks::storage::virtual_disk;
+use crate::checks::storage::{raid, virtual_disk};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath};
 
@@ -59,19 +59,25 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         ];
     }
     if let Some(name) = names.iter().find(|name| !name.starts_with("nvme")) {
-        let mut out = vec![
-            Judged::lack(CheckId::NvmeTransport, format!("{name} is not an NVMe disk"))
-                .found(source, names.join(" "))
-                .never(DIRECT)
-                .advice(if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
-                    // The finding about device mapper has the same advice.
-                    "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."
-                } else if guest::is_virtual(ctx) && classes::undocumented(ctx).is_none() {
-                    virtual_disk::PASS_THROUGH
-                } else {
-                    "Keep the model on a local NVMe disk."
-                }),
-        ];
+        let behind = raid::controller(ctx, name);
+        let summary = match &behind {
+            Some(controller) => {
+                format!("{name} is a volume of the RAID controller {}, not an NVMe disk", controller.name)
+            }
+            None => format!("{name} is not an NVMe disk"),
+        };
+        let judged = Judged::lack(CheckId::NvmeTransport, summary).found(source, names.join(" "));
+        let judged = behind.iter().fold(judged, |judged, c| judged.found(c.source.clone(), c.name.clone()));
+        let mut out = vec![judged.never(DIRECT).advice(if behind.is_some() {
+            raid::ADVICE
+        } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
+            // The finding about device mapper has the same advice.
+            "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."
+        } else if guest::is_virtual(ctx) && classes::undocumented(ctx).is_none() {
+            virtual_disk::PASS_THROUGH
+        } else {
+            "Keep the model on a local NVMe disk."
+        })];
         out.extend(scsi_queues(ctx, name));
         return out;
     }

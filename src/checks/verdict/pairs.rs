@@ -3,6 +3,7 @@
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
+use crate::checks::guest;
 use crate::checks::judged::{Cost, Judged, Scope, Weight};
 use crate::checks::matrix;
 use crate::core::{CheckId, Route, Status};
@@ -58,8 +59,16 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             } else {
                 seen.and_then(|gpu| classes::doubt(ctx, gpu))
             };
-            // NVIDIA offers no patched NVMe driver for the kernels of these clouds.
-            let is_unpatched = classes::undocumented(ctx).is_some()
+            // NVIDIA offers no patched NVMe driver for the kernels of these clouds, and documents none for other virtual
+            // machines. If P2PDMA only lacks a change of the topology, it is the better aim.
+            let is_guest = || {
+                guest::is_virtual(ctx)
+                    && judged
+                        .iter()
+                        .any(|j| j.id == CheckId::KernelP2pRootports && j.stops(Route::P2pdma) && concerns(j, &pair))
+                    && !nvfs_is_set_up
+            };
+            let is_unpatched = (classes::undocumented(ctx).is_some() || is_guest())
                 && judged.iter().any(|j| j.id == CheckId::NvfsNvmeSymbol && j.stops(Route::Nvfs) && concerns(j, &pair));
             let is_doubtful = |route: Route| match route {
                 Route::P2pdma => doubt.is_some(),
