@@ -9,11 +9,13 @@ use std::path::PathBuf;
 
 /// The plan for the IOMMU in pass-through mode.
 pub(super) fn iommu(root: &Root) -> FixPlan {
+    let guests = root.entries("/run/libvirt/qemu").unwrap_or_default().iter().any(|name| name.ends_with(".pid"));
     let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
     let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
-            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it. The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
+            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
+            if guests { " Virtual machines run here: stop or migrate them before the reboot." } else { "" },
             place(root)
         ),
         verify: "/proc/cmdline has the argument; gds-top check: iommu-state".to_owned(),

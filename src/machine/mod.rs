@@ -71,7 +71,9 @@ pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, LibraryOwner, OpenFacts, library_owner, library_update};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
-pub use nvidia_fs::{modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded};
+pub use nvidia_fs::{
+    modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded, refused_mappings,
+};
 pub use nvme::{
     NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, nvme_hidden_path, nvme_multipath, nvme_subsystems,
 };

@@ -4,6 +4,7 @@ use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
 use super::root::Root;
 use super::summary::nvidia_fs_version;
+use crate::core::NVFS_STATS;
 
 /// Whether the module is loaded; `None` if this is unknown.
 #[must_use]
@@ -43,4 +44,13 @@ pub fn nvidia_fs_builds(root: &Root) -> Vec<DkmsRow> {
 #[must_use]
 pub fn nvidia_fs_known(root: &Root) -> bool {
     nvidia_fs_installed(root).is_some() || !nvidia_fs_builds(root).is_empty()
+}
+
+/// The number of transfers that nvidia-fs could not map for a device. `None` if there are none.
+#[must_use]
+pub fn refused_mappings(root: &Root) -> Option<u64> {
+    let text = root.read_text(NVFS_STATS).ok()?;
+    let line = text.lines().find(|line| line.trim_start().starts_with("Error"))?;
+    let count = line.split_whitespace().find_map(|word| word.strip_prefix("dma-map="))?;
+    count.parse().ok().filter(|count| *count > 0)
 }

@@ -4,8 +4,10 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
-use crate::core::{CheckId, FixId, Route};
+use crate::core::{CheckId, FixId, NVFS_STATS, Route};
 use crate::machine;
+
+const MEANWHILE: &str = "Until then set CUFILE_FORCE_COMPAT_MODE=true: reads then work through host memory.";
 
 /// Whether the GPUs use the coherent link: the processor is a Neoverse V2 (Grace) or an NVIDIA design. An ARM machine
 /// that does not report its processor counts as one.
@@ -98,6 +100,8 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     let off_words: &[&str] =
         if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
     let waiting = reboot_pending::waiting_word(ctx, off_words);
+    // nvidia-fs counts the transfers that the IOMMU refused, and libcufile does not repeat these reads.
+    let refused = machine::refused_mappings(root);
     let judged = match (is_grace(ctx), active, through) {
         (true, true, false) => Judged::pass(ID, "the IOMMU is on; Grace needs it"),
         (true, _, _) => Judged::lack(ID, "the IOMMU does not translate, but Grace needs it")
@@ -105,14 +109,23 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             .advice(without_words(ctx, &words)),
         (false, false, _) => Judged::pass(ID, "no IOMMU is active"),
         (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through, which usually works"),
-        (false, true, false) => Judged::lack(ID, "the IOMMU translates the GPU's addresses")
-            .missing(Cost::Reboot, &[Route::Nvfs])
-            .fixes(waiting.is_none().then_some(FixId::IommuOff))
-            .advice(match waiting {
+        (false, true, false) => {
+            let how = match waiting.clone() {
                 Some(how) => how,
                 None if arm => "Boot with iommu.passthrough=1.".to_owned(),
+                // Machines with more than 255 CPUs need the IOMMU for their interrupts, so it stays on.
                 None => pass_through(ctx),
-            }),
+            };
+            let how = if refused.is_some() { format!("{how} {MEANWHILE}") } else { how };
+            let judged = Judged::lack(ID, "the IOMMU translates the GPU's addresses")
+                .missing(Cost::Reboot, &[Route::Nvfs])
+                .fixes(waiting.is_none().then_some(FixId::IommuOff))
+                .advice(how);
+            match refused {
+                Some(count) => judged.failing_reads().found(NVFS_STATS, format!("dma-map={count}")),
+                None => judged,
+            }
+        }
     };
     let mut judged =
         judged.found("/sys/class/iommu", if units.is_empty() { "empty".to_owned() } else { units.join(" ") });

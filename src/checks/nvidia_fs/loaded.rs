@@ -5,6 +5,7 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::iommu::iommu;
 use crate::core::{CheckId, Finding, FixId, NVFS_STATS, Route};
 use crate::machine::{self, Denial, Unread};
 
@@ -174,6 +175,8 @@ pub(crate) fn counters(ctx: &Context<'_>) -> Vec<Judged> {
             let judged = Judged::warn(CheckId::NvfsErrors, format!("nvidia-fs counted errors: {}", bad.join(" ")));
             if version(ctx).fails_reads {
                 judged.cause(CheckId::NvfsVersion)
+            } else if iommu(ctx).fails_reads {
+                judged.cause(CheckId::IommuState)
             } else {
                 judged
                 .advice("dma-map suggests the IOMMU or ACS, cpu-gpu-pages mixed buffers. Check whether the counts grow during a load.")
