@@ -38,7 +38,11 @@ pub fn page(id: CheckId) -> String {
     out.push_str("\n## How to fix\n\n");
     let fixes: Vec<String> = spec.fixes.iter().map(|fix| format!("`gds-top fix {fix}`")).collect();
     if !fixes.is_empty() {
-        let _ = writeln!(out, "The finding names the fix for this machine: {}.", fixes.join(", "));
+        let _ = writeln!(
+            out,
+            "`gds-top check PATH` names what this machine needs. The fixes are {}, and not each of them fits every machine.",
+            fixes.join(", ")
+        );
     }
     if !spec.todo.is_empty() {
         let gap = if fixes.is_empty() { "" } else { "\n" };

@@ -27,9 +27,21 @@ pub(super) const fn of(check: CheckId) -> Page {
         subject: spec.examines,
         why: spec.why,
         look: spec.look,
-        fix: spec.fixes.first().copied(),
+        fix: match spec.fixes.first() {
+            Some(fix) if spec.fixes.len() == 1 && fits_everywhere(*fix) => Some(*fix),
+            _ => None,
+        },
         todo: spec.todo,
     }
+}
+
+/// Whether a fix is right on every machine on which its check fails. Packages and kernels depend on the distribution, the
+/// cloud and the container, so only a finding names their fixes.
+const fn fits_everywhere(fix: FixId) -> bool {
+    matches!(
+        fix,
+        FixId::CufileP2pdmaKeys | FixId::CufileConfig | FixId::CufileLog | FixId::UdevRecord | FixId::MoveModel
+    )
 }
 
 /// The pages of all checks.

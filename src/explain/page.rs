@@ -36,6 +36,9 @@ impl Answer {
     }
 }
 
+/// A page is the same on every machine.
+const HERE: &str = "`gds-top check PATH` names the cause on this machine and what it needs.";
+
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -51,7 +54,7 @@ fn cause(row: &Row) -> Cause {
         check: page.map(|page| page.id),
         how_to_check: page.map_or_else(|| some(row.look), |page| some(page.look)),
         fix: page.and_then(|page| page.fix.map(remedy)),
-        advice: page.map_or_else(|| some(row.todo), |page| some(page.todo)),
+        advice: page.map_or_else(|| some(row.todo), |page| some(page.todo).or_else(|| Some(HERE.to_owned()))),
     }
 }
 
@@ -153,6 +156,7 @@ pub(super) fn key(name: &str) -> Option<Answer> {
 pub(super) fn check(id: &str) -> Option<Answer> {
     let page = checks::of(id.parse().ok()?);
     let mut answer = Answer::new(Kind::Check, id, format!("checks {}", page.subject));
+    answer.fact("Here", HERE);
     answer.fact("Why", page.why);
     answer.how_to_check = some(page.look);
     answer.fix = page.fix.map(remedy);

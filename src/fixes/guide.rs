@@ -149,6 +149,7 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
         "until this is resolved, the steps below only lead to reads through host memory (compat)"
     };
     let place = if closed.is_empty() { "for this path and GPU" } else { place_of(&steps_of(closed)) };
+    let summaries: Vec<&str> = summaries.into_iter().map(|text| text.trim_end_matches('.')).collect();
     let reason = format!("no direct route is possible {place}: {}; {rest}", summaries.join("; "));
     steps.insert(0, first);
     once(&mut steps);
