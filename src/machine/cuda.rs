@@ -87,16 +87,6 @@ pub fn cuda_packages(root: &Root) -> (u32, u32) {
     RELEASED.iter().rev().find(|version| **version <= wanted).copied().unwrap_or(RELEASED[0])
 }
 
-/// The Python package that contains libcufile for a major CUDA version.
-#[must_use]
-pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
-    match major {
-        13.. => Some("nvidia-cufile"),
-        12 => Some("nvidia-cufile-cu12"),
-        _ => None,
-    }
-}
-
 /// The version of the NVIDIA driver: of the loaded driver, or else of the driver that is installed for the running
 /// kernel.
 #[must_use]

@@ -99,6 +99,16 @@ pub fn library_owner(root: &Root, path: &str) -> LibraryOwner {
     prefix.filter(is_conda).map_or(LibraryOwner::System, |prefix| LibraryOwner::Conda(prefix.to_owned()))
 }
 
+/// The Python package that contains libcufile for a major CUDA version.
+#[must_use]
+pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
+    match major {
+        13.. => Some("nvidia-cufile"),
+        12 => Some("nvidia-cufile-cu12"),
+        _ => None,
+    }
+}
+
 /// The command that updates a library of a Python or conda environment to a release of CUDA `major` with P2PDMA, or to
 /// any release of it. `None` for other libraries.
 #[must_use]
@@ -108,7 +118,7 @@ pub fn library_update(root: &Root, path: &str, major: u32) -> Option<String> {
     match library_owner(root, path) {
         LibraryOwner::System => None,
         LibraryOwner::Wheel(python) => {
-            let wheel = super::cuda::cufile_wheel(major)?;
+            let wheel = cufile_wheel(major)?;
             Some(format!("{} -m pip install --upgrade '{wheel}{range}'", quoted(&python)))
         }
         LibraryOwner::Conda(prefix) => {

@@ -57,7 +57,7 @@ pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
 pub use container::Container;
-pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, cufile_wheel, nvidia_driver};
+pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
 pub use deb::{DebPackage, deb_packages};
 pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
@@ -68,7 +68,9 @@ pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
-pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, LibraryOwner, OpenFacts, library_owner, library_update};
+pub use libcufile::{
+    CudaSeen, FoundLibrary, LibcufileFacts, LibraryOwner, OpenFacts, cufile_wheel, library_owner, library_update,
+};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{

@@ -26,7 +26,7 @@ enum Request {
     State,
 }
 
-/// What the thread reports, in this order.
+/// A message of the thread.
 enum Reported {
     Group(Group),
     /// The numbers after all groups before it, and before all later ones.
