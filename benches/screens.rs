@@ -29,7 +29,7 @@ fn model() -> ModelInfo {
         })
         .collect();
     let shards = vec![ShardInfo { path: "/m/model.safetensors".into(), file_bytes: file_offset, data_offset: 4096 }];
-    ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors }
+    ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors, synthetic: None }
 }
 
 /// Five spans per tensor, which is half a million per run.

@@ -232,7 +232,7 @@ pub(super) mod tests {
             })
             .collect();
         let shards = vec![ShardInfo { path: "/m.safetensors".into(), file_bytes: offset, data_offset: 100 }];
-        ModelInfo { name: "m".into(), path: "/m.safetensors".into(), shards, tensors }
+        ModelInfo { name: "m".into(), path: "/m.safetensors".into(), shards, tensors, synthetic: None }
     }
 
     fn block(phase: Phase, start_ns: u64, end_ns: u64, offset: u64, bytes: u64) -> Span {

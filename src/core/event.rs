@@ -71,6 +71,9 @@ pub enum EventBody {
         /// The command line that started the session, without secrets. It is empty in recordings of earlier versions.
         #[serde(default)]
         command: String,
+        /// The working directory. It is empty in recordings of earlier versions.
+        #[serde(default)]
+        directory: String,
     },
     /// The machine was examined. This event can occur several times.
     MachineSeen {

@@ -67,7 +67,7 @@ pub use histogram::Histogram;
 pub use inks::LaneInks;
 pub use library_name::is_libcufile;
 pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen, Storage};
-pub use model::{ModelInfo, ShardInfo, TensorInfo};
+pub use model::{ModelInfo, ShardInfo, Synthetic, TensorInfo};
 pub use nixl_plugin::NixlPlugin;
 pub use note::{NotCold, Note, Unused};
 pub use nvfs_stats::{NVFS_STATS, nvfs_reads};

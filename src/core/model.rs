@@ -18,6 +18,20 @@ pub struct ModelInfo {
     pub shards: Vec<ShardInfo>,
     /// The tensors, sorted by file and offset.
     pub tensors: Vec<TensorInfo>,
+    /// How gds-top made the model; `None` for other models and in recordings of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synthetic: Option<Synthetic>,
+}
+
+/// The arguments of `make-model` that made a model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Synthetic {
+    /// The name of the shape profile.
+    pub shape: String,
+    /// The factor for the first dimension of every tensor, as a decimal number.
+    pub scale: String,
+    /// The seed of the random bytes.
+    pub seed: u64,
 }
 
 impl ModelInfo {

@@ -288,6 +288,7 @@ mod tests {
                 data_offset: 4096,
             }],
             tensors,
+            synthetic: None,
         }
     }
 

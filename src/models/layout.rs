@@ -51,7 +51,7 @@ pub fn lay_out(profile: &Profile, scale: f64, seed: u64) -> Result<Layout, Weigh
     if !(scale > 0.0 && scale <= MAX_SCALE) {
         return Err(WeightsError::BadScale { scale });
     }
-    let mark = format!("{} scale={scale} seed={seed} format=1", profile.name);
+    let mark = marker::text(&profile.name, scale, seed);
     let shards = profile.shards()?;
     let count = shards.len();
     let mut files = Vec::with_capacity(count);

@@ -1,6 +1,8 @@
 //! The mark that distinguishes files written by gds-top from the files of other models.
 
 use super::header::{open_regular, read_metadata};
+use super::profile::Profile;
+use crate::core::Synthetic;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,20 @@ pub(super) fn of(path: &Path) -> Option<String> {
         return Some(index.get("metadata")?.get(KEY)?.as_str()?.to_owned());
     }
     read_metadata(path)?.remove(KEY)
+}
+
+/// The mark of a model with these arguments of `make-model`.
+pub(super) fn text(shape: &str, scale: f64, seed: u64) -> String {
+    format!("{shape} scale={scale} seed={seed} format=1")
+}
+
+/// The arguments in a mark. `None` for a mark of another format. Another program can have written the mark.
+pub(super) fn parsed(mark: &str) -> Option<Synthetic> {
+    let mut words = mark.split(' ');
+    let shape = words.next().filter(|name| Profile::names().contains(name))?;
+    let scale: f64 = words.next()?.strip_prefix("scale=")?.parse().ok()?;
+    let seed = words.next()?.strip_prefix("seed=")?.parse().ok()?;
+    (mark == text(shape, scale, seed)).then(|| Synthetic { shape: shape.to_owned(), scale: scale.to_string(), seed })
 }
 
 /// The shards and indices in a folder, including those of earlier programs. Empty if the folder does not exist.

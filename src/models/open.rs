@@ -2,6 +2,7 @@
 
 use super::error::{WeightsError, name_text, path_text};
 use super::header::{Header, MAX_HEADER_BYTES, read_header_within};
+use super::marker;
 use super::locate::{Located, hub_folders, locate};
 use crate::core::{ModelInfo, ShardInfo};
 use std::collections::HashMap;
@@ -78,6 +79,7 @@ fn assemble(located: Located, headers: Vec<Header>) -> Result<ModelInfo, Weights
         path: located.path,
         shards: Vec::with_capacity(headers.len()),
         tensors: Vec::new(),
+        synthetic: headers.first().and_then(|header| marker::parsed(header.metadata.get(marker::KEY)?)),
     };
     for (shard, (path, mut header)) in (0_u32..).zip(located.files.into_iter().zip(headers)) {
         model.shards.push(ShardInfo { path, file_bytes: header.file_bytes, data_offset: header.data_offset });

@@ -95,6 +95,9 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
     if !state.command.is_empty() {
         all.push(("Command", state.command.clone()));
     }
+    if !state.directory.is_empty() {
+        all.push(("Working directory", state.directory.clone()));
+    }
     if !state.tool.is_empty() {
         all.push(("Program", state.tool.clone()));
     }

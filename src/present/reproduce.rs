@@ -1,31 +1,19 @@
 //! The commands with which a session can be repeated.
 
-use crate::core::{CacheState, Target};
+use crate::core::{CacheState, ModelInfo, Synthetic, Target};
 use crate::session::State;
 use crate::text::quoted_line;
+use std::path::Path;
 
-/// The explanation of the commands.
-pub const EXPLANATION: &str = "The first commands repeat this session. The last one writes what the checks read, without names, addresses and serial numbers.";
+/// The options of a session whose files a repetition must not replace, each with a value.
+const OUTPUTS: [&str; 3] = ["--export", "--format", "--record"];
 
-/// The commands, quoted for a shell. Model paths are those of the session.
+/// A sentence about the commands, and the commands, quoted for a shell. `None` if nothing can be repeated.
 #[must_use]
-pub fn commands(state: &State) -> Vec<String> {
-    let line = |words: &[&str]| quoted_line(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-    let mut paths: Vec<String> = Vec::new();
-    for verdict in &state.verdicts {
-        // The folder of a store is removed at the end of its session.
-        let is_store = verdict.path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-kv-"));
-        let path = verdict.path.parent().filter(|_| is_store).unwrap_or(&verdict.path).display().to_string();
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    if paths.is_empty() {
-        paths.extend(state.models.iter().map(|model| model.path.display().to_string()));
-    }
-    let with_paths =
-        |words: &[&str]| line(&words.iter().copied().chain(paths.iter().map(String::as_str)).collect::<Vec<_>>());
-    let mut all = Vec::new();
+pub fn commands(state: &State) -> Option<(&'static str, Vec<String>)> {
+    let paths = paths(state);
+    let with_paths = |words: &[&str]| line(words.iter().copied().chain(paths.iter().map(String::as_str)));
+    let mut all: Vec<String> = state.models.iter().filter_map(|model| make_model(model)).collect();
     if !paths.is_empty() {
         all.push(with_paths(&["gds-top", "check"]));
     }
@@ -34,14 +22,79 @@ pub fn commands(state: &State) -> Vec<String> {
     let derived = bench(state).map(|words| quoted_line(&words));
     let is_complete = derived.is_none() || state.command.split(' ').any(|word| word == "bench");
     if measured && is_complete && !state.command.is_empty() {
-        all.push(state.command.clone());
+        // Paths in the command can be relative.
+        if !state.directory.is_empty() {
+            all.insert(0, line(["cd", &state.directory]));
+        }
+        all.push(without_outputs(&state.command));
     } else {
         all.extend(derived);
     }
+    let repeats = all.len();
     if !paths.is_empty() {
         all.push(with_paths(&["gds-top", "capture", "machine.tar.zst"]));
     }
-    all
+    let explanation = match (repeats, paths.is_empty()) {
+        (0, _) => return None,
+        (1, true) => "This command repeats the session.",
+        (_, true) => "These commands repeat the session.",
+        (1, false) => "The first command repeats this session. The last one writes what the checks read, without names, addresses and serial numbers.",
+        (_, false) => "The first commands repeat this session. The last one writes what the checks read, without names, addresses and serial numbers.",
+    };
+    Some((explanation, all))
+}
+
+fn line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    quoted_line(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
+}
+
+/// The examined paths, or else those of the models, or else those whose storage was described.
+fn paths(state: &State) -> Vec<String> {
+    let mut all: Vec<&Path> = state.verdicts.iter().map(|verdict| verdict.path.as_path()).collect();
+    if all.is_empty() {
+        all.extend(state.models.iter().map(|model| model.path.as_path()));
+    }
+    if all.is_empty() {
+        all.extend(state.machine.iter().flat_map(|machine| &machine.storage).map(|storage| Path::new(&storage.path)));
+    }
+    let mut paths: Vec<String> = Vec::new();
+    for path in all {
+        // The folder of a store is removed at the end of its session.
+        let is_store = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-kv-"));
+        let path = path.parent().filter(|_| is_store).unwrap_or(path).display().to_string();
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// The command that writes a synthetic model.
+fn make_model(model: &ModelInfo) -> Option<String> {
+    let Synthetic { shape, scale, seed } = model.synthetic.as_ref()?;
+    let is_file = model.path.extension().is_some_and(|end| end == "safetensors" || end == "json");
+    let folder = model.path.parent().filter(|_| is_file).unwrap_or(&model.path).display().to_string();
+    let seed = seed.to_string();
+    let scale = (scale != "1").then_some(["--scale", scale]);
+    let seed = (seed != "0").then_some(["--seed", &seed]);
+    Some(line(["gds-top", "make-model", shape, &folder].into_iter().chain(scale.into_iter().chain(seed).flatten())))
+}
+
+/// The command without options that name its output files. The words of a watched program after `--` stay.
+fn without_outputs(command: &str) -> String {
+    let Some(words) = shlex::split(command) else { return command.to_owned() };
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let (own, program) = words.split_at(end);
+    let mut kept = Vec::new();
+    let mut own = own.iter();
+    while let Some(word) = own.next() {
+        if OUTPUTS.contains(&word.as_str()) {
+            own.next();
+        } else if !OUTPUTS.iter().any(|option| word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))) {
+            kept.push(word.as_str());
+        }
+    }
+    line(kept.into_iter().chain(program.iter().map(String::as_str)))
 }
 
 /// The benchmark command of a session that contains loads.
@@ -80,4 +133,57 @@ fn bench(state: &State) -> Option<Vec<String>> {
             .collect(),
     ));
     Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Event, EventBody, GridPlan};
+
+    fn state(command: &str, bodies: Vec<EventBody>) -> State {
+        let mut state = State::default();
+        let started = EventBody::SessionStarted {
+            tool: String::new(),
+            unix_ms: 0,
+            command: command.to_owned(),
+            directory: "/data/a b".to_owned(),
+        };
+        for body in std::iter::once(started).chain(bodies) {
+            state.reduce(&Event { at_ns: 0, body });
+        }
+        state
+    }
+
+    #[test]
+    fn a_command_is_repeated_in_its_directory_without_its_outputs() {
+        let plan = GridPlan { dir: "/data".into(), target: String::new(), file_bytes: 1, cell_ns: 1, cells: Vec::new() };
+        let state = state(
+            "gds-top bench-io . --export rep --format=md --record=x.gdsrec --engine pread",
+            vec![EventBody::GridPlanned { plan }],
+        );
+        let (explanation, commands) = super::commands(&state).unwrap_or_default();
+        assert_eq!(commands, ["cd '/data/a b'", "gds-top bench-io . --engine pread"]);
+        assert_eq!(explanation, "These commands repeat the session.");
+        assert_eq!(
+            without_outputs("gds-top watch --record x -- python load.py --export y"),
+            "gds-top watch -- python load.py --export y"
+        );
+    }
+
+    #[test]
+    fn a_synthetic_model_is_made_and_the_folder_of_a_store_is_not_named() {
+        let made = Synthetic { shape: "qwen3-0.6b".to_owned(), scale: "0.02".to_owned(), seed: 3 };
+        let model = ModelInfo { path: "/data/m".into(), synthetic: Some(made), ..ModelInfo::default() };
+        let store = ModelInfo { name: "store".to_owned(), path: "/kv/gds-top-kv-ucm".into(), ..ModelInfo::default() };
+        let opened = [model, store].map(|model| EventBody::ModelOpened { model });
+        let (_, commands) = commands(&state("", opened.into())).unwrap_or_default();
+        assert_eq!(
+            commands,
+            [
+                "gds-top make-model qwen3-0.6b /data/m --scale 0.02 --seed 3",
+                "gds-top check /data/m /kv",
+                "gds-top capture machine.tar.zst /data/m /kv",
+            ]
+        );
+    }
 }

@@ -58,6 +58,8 @@ pub struct State {
     pub tool: String,
     /// The command line of the session; empty if the recording does not contain it.
     pub command: String,
+    /// The working directory of the session; empty if the recording does not contain it.
+    pub directory: String,
     /// Start of the session in milliseconds since the Unix epoch; 0 before its first event.
     pub started_unix_ms: u64,
     /// Whether the session was interrupted; `None` while it has not ended.
@@ -128,9 +130,10 @@ impl State {
         self.now_ns = self.now_ns.max(event.at_ns);
         let at_ns = event.at_ns;
         match &event.body {
-            EventBody::SessionStarted { tool, unix_ms, command } => {
+            EventBody::SessionStarted { tool, unix_ms, command, directory } => {
                 self.tool.clone_from(tool);
                 self.command.clone_from(command);
+                self.directory.clone_from(directory);
                 self.started_unix_ms = *unix_ms;
             }
             EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),

@@ -57,6 +57,7 @@ pub(crate) fn events(scene: Scene) -> Vec<Event> {
         tool: "gds-top 0.1.0".into(),
         unix_ms: 1_760_000_000_000,
         command: String::new(),
+        directory: String::new(),
     });
     tape.put(EventBody::MachineSeen { machine: machine(scene != Scene::NoGpu) });
     for finding in findings(scene) {
@@ -333,5 +334,5 @@ fn model() -> ModelInfo {
             data_offset: HEADER,
         })
         .collect();
-    ModelInfo { name: "Qwen2.5-7B".into(), path: "/data/models/Qwen2.5-7B".into(), shards, tensors }
+    ModelInfo { name: "Qwen2.5-7B".into(), path: "/data/models/Qwen2.5-7B".into(), shards, tensors, synthetic: None }
 }

@@ -28,7 +28,7 @@ fn small_model() -> ModelInfo {
         file_bytes: file_offset,
         data_offset: 40_008,
     }];
-    ModelInfo { name: "small".into(), path: "/data/models/small".into(), shards, tensors }
+    ModelInfo { name: "small".into(), path: "/data/models/small".into(), shards, tensors, synthetic: None }
 }
 
 /// The speed of one engine: overhead in nanoseconds per tensor, and bytes per nanosecond.
@@ -50,7 +50,8 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         EventBody::SessionStarted {
             tool: "gds-top 0.1.0".into(),
             unix_ms: 1_790_000_000_000,
-            command: "gds-top bench /data/toy --cache cold,hot".into(),
+            command: "gds-top bench toy --cache cold,hot --export report --format md".into(),
+            directory: "/data".into(),
         },
     );
     let machine = Machine {

@@ -1,10 +1,10 @@
 //! The commands that repeat the session, and the command that captures the machine for others.
 
-use crate::present::reproduce::{EXPLANATION, commands};
+use crate::present::reproduce::commands;
 use crate::report::section::{Block, Section};
 use crate::session::State;
 
 pub(super) fn section(state: &State) -> Option<Section> {
-    let commands = commands(state);
-    (!commands.is_empty()).then(|| Section::new("Reproduce").text(EXPLANATION).block(Block::Commands(commands)))
+    let (explanation, commands) = commands(state)?;
+    Some(Section::new("Reproduce").text(explanation).block(Block::Commands(commands)))
 }

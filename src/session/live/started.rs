@@ -12,6 +12,7 @@ pub fn started() -> EventBody {
         tool: concat!("gds-top ", env!("CARGO_PKG_VERSION")).to_owned(),
         unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         command: command(std::env::args_os().map(|word| word.to_string_lossy().into_owned())),
+        directory: std::env::current_dir().map_or_else(|_| String::new(), |path| path.display().to_string()),
     }
 }
 

@@ -150,7 +150,7 @@ pub(crate) fn many_tensors(count: u32) -> State {
         file_offset += bytes;
     }
     let shards = vec![ShardInfo { path: "/m/model.safetensors".into(), file_bytes: file_offset, data_offset: 4096 }];
-    let model = ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors };
+    let model = ModelInfo { name: "many".into(), path: "/m".into(), shards, tensors, synthetic: None };
     let (lane, engine) = (LaneId(0), Engine::GdsPerTensor);
     let result = RunResult {
         cache_resident_before_fraction: Some(1.0),

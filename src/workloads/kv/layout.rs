@@ -466,6 +466,7 @@ impl Layout {
             path: order.folder.clone(),
             shards: shards.collect(),
             tensors: tensors.collect(),
+            synthetic: None,
         }
     }
 }
