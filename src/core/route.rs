@@ -54,17 +54,47 @@ impl Route {
     pub const fn is_direct(self) -> bool {
         matches!(self, Self::Nvfs | Self::P2pdma | Self::C2c | Self::Rdma)
     }
-}
 
-impl fmt::Display for Route {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+    /// All routes, and the absence of one.
+    pub const ALL: [Self; 6] = [Self::Nvfs, Self::P2pdma, Self::C2c, Self::Rdma, Self::Compat, Self::None];
+
+    /// How bytes take the route. It is a sentence without a full stop.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Nvfs => {
+                "a direct route: the kernel module nvidia-fs lets the disk or network card write into GPU memory"
+            }
+            Self::P2pdma => {
+                "a direct route: NVMe disks write into GPU memory with PCI P2PDMA of the Linux kernel, without nvidia-fs"
+            }
+            Self::C2c => "a direct route of Grace machines: disks reach GPU memory over the coherent link (NVLink-C2C)",
+            Self::Rdma => {
+                "a direct route: the client of a network file system writes into GPU memory by RDMA, without host memory"
+            }
+            Self::Compat => {
+                "compat mode, not a direct route: libcufile reads into host memory and copies the bytes to the GPU"
+            }
+            Self::None => "no route: cuFile cannot read this path",
+        }
+    }
+
+    /// The name of the route.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Nvfs => "nvfs",
             Self::P2pdma => "p2pdma",
             Self::C2c => "c2c",
             Self::Rdma => "rdma",
             Self::Compat => "compat",
             Self::None => "none",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }

@@ -22,6 +22,8 @@ pub enum Kind {
     Check,
     /// A fix.
     Fix,
+    /// A route of reads.
+    Route,
     /// A class of GPUs of the support matrix.
     GpuClass,
     /// A kind of storage of the support matrix.

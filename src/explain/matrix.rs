@@ -4,7 +4,6 @@ use super::answer::Answer;
 use super::answer::Fact;
 use super::answer::Kind;
 use crate::checks::matrix::{GpuClass, ROUTES, Row, Storage, Support, support};
-use crate::core::Route;
 
 /// The query for the matrix.
 const WORD: &str = "matrix";
@@ -33,7 +32,7 @@ fn is_meant(row: &Row, words: &[String]) -> bool {
 fn answer(kind: Kind, row: &Row) -> Answer {
     let mut answer = Answer::new(kind, row.id, row.name);
     for route in ROUTES {
-        answer.facts.push(Fact { name: name(route), value: one(row.support(route)) });
+        answer.facts.push(Fact { name: route.as_str(), value: one(row.support(route)) });
     }
     answer.facts.push(Fact { name: "Source", value: row.source.to_owned() });
     answer
@@ -49,22 +48,11 @@ fn together(gpu: GpuClass, storage: Storage) -> Answer {
             [] => "yes".to_owned(),
             parts => parts.iter().map(|part| one(*part)).collect::<Vec<_>>().join("; "),
         };
-        answer.facts.push(Fact { name: self::name(route), value });
+        answer.facts.push(Fact { name: route.as_str(), value });
     }
     let sources = format!("{}; {}", gpu_row.source, storage_row.source);
     answer.facts.push(Fact { name: "Source", value: sources });
     answer
-}
-
-const fn name(route: Route) -> &'static str {
-    match route {
-        Route::Nvfs => "nvfs",
-        Route::P2pdma => "p2pdma",
-        Route::C2c => "c2c",
-        Route::Rdma => "rdma",
-        Route::Compat => "compat",
-        Route::None => "none",
-    }
 }
 
 fn one(support: Support) -> String {

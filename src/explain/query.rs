@@ -1,6 +1,6 @@
 //! Finds the answers to a query: a code, a name, a key, an id or a line.
 
-use super::answer::Answer;
+use super::answer::{Answer, Fact, Kind};
 use super::checks;
 use super::cuda_codes;
 use super::keys;
@@ -8,7 +8,7 @@ use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
 use crate::checks::{build_line, driver_line, xid};
-use crate::core::FixId;
+use crate::core::{FixId, Route};
 use std::collections::HashSet;
 
 /// A query that matches nothing in the tables.
@@ -42,11 +42,35 @@ pub fn explain(query: &str) -> Result<Vec<Answer>, Unknown> {
     if let Some(answers) = super::matrix::answers(query).filter(|answers| !answers.is_empty()) {
         return Ok(answers);
     }
+    if let Some(answer) = route(query) {
+        return Ok(vec![answer]);
+    }
     let mut answers = by_number(query).unwrap_or_else(|| by_name(query));
     if answers.is_empty() {
         answers = line(query);
     }
     if answers.is_empty() { Err(Unknown { query: query.to_owned(), nearest: nearest(query) }) } else { Ok(answers) }
+}
+
+/// The answer for the name of a route, or for the word `route`, which lists all.
+fn route(query: &str) -> Option<Answer> {
+    let query = query.to_lowercase();
+    let named = Route::ALL.into_iter().find(|route| route.to_string() == query);
+    let mut answer = match named {
+        Some(route) => Answer::new(Kind::Route, query, route.meaning()),
+        None if matches!(query.as_str(), "route" | "routes" | "direct") => Answer::new(
+            Kind::Route,
+            query,
+            "a route is the way of bytes from storage to the GPU; a direct route bypasses host memory",
+        ),
+        None => return None,
+    };
+    if named.is_none() {
+        answer.facts.extend(Route::ALL.map(|route| Fact { name: route.as_str(), value: route.meaning().to_owned() }));
+    }
+    answer.how_to_check = Some("gds-top check PATH".to_owned());
+    answer.advice = Some("'gds-top explain matrix' shows the routes of each GPU and storage".to_owned());
+    Some(answer)
 }
 
 /// Explains the known lines of a log. Each meaning is listed once.
@@ -212,6 +236,7 @@ fn nearest(query: &str) -> Vec<String> {
         .chain(cuda)
         .chain(checks::pages().map(|page| page.id))
         .chain(FixId::ALL.iter().map(|id| id.as_str()))
+        .chain(Route::ALL.map(Route::as_str))
         .chain(keys::KEYS.iter().chain(keys::VARIABLES).chain(keys::OTHER_VARIABLES).map(|row| row.0));
     let mut near: Vec<(f64, &str)> = names
         .filter(|name| !name.is_empty())
@@ -225,5 +250,6 @@ fn nearest(query: &str) -> Vec<String> {
         .filter(|(score, _)| *score > 0.82)
         .collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    near.dedup_by_key(|(_, name)| *name);
     near.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }

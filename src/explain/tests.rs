@@ -147,6 +147,17 @@ fn a_number_is_explained_in_the_order_of_likelihood() {
 }
 
 #[test]
+fn routes_are_explained_by_their_names() {
+    use crate::core::Route;
+    for route in Route::ALL {
+        let answers = explain(route.as_str()).unwrap();
+        assert_eq!((answers.len(), answers[0].kind, answers[0].meaning.as_str()), (1, Kind::Route, route.meaning()));
+    }
+    let all = explain("route").unwrap();
+    assert_eq!(all[0].facts.iter().map(|fact| fact.name).collect::<Vec<_>>(), Route::ALL.map(Route::as_str));
+}
+
+#[test]
 fn what_is_unknown_names_the_nearest() {
     let near = |query: &str| explain(query).unwrap_err().nearest;
     assert_eq!(near("io_batchsise")[0], "properties.io_batchsize");
