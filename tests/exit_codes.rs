@@ -527,3 +527,23 @@ fn commands_end_before_they_do_anything_if_others_can_exchange_temporary_folders
         }
     }
 }
+
+#[test]
+fn a_task_without_a_directory_for_its_files_could_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = ["bench", "odd-sizes", "--target", "host", "--engine", "mmap", "--cache", "as-is"];
+    for (removed, set, advice) in [
+        (&["HOME", "XDG_CACHE_HOME"][..], None, "neither XDG_CACHE_HOME nor HOME is set"),
+        (&[], Some(("XDG_CACHE_HOME", "/proc")), "set XDG_CACHE_HOME"),
+        (&[], Some(("TMPDIR", "/proc")), "set TMPDIR"),
+    ] {
+        let mut command = gds_top();
+        command.args(load).current_dir(folder.path());
+        removed.iter().for_each(|name| drop(command.env_remove(name)));
+        command.envs(set);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{set:?}: {said}");
+        assert!(said.contains(advice) && !said.contains("--scale"), "{set:?}: {said}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::outcome::note;
 use crate::core::units::{self, GIB};
-use crate::models::{self, KeptModel, Profile};
+use crate::models::{KeptModel, Profile};
 use crate::trust::{Destination, Owners};
 use std::io::{self, BufRead as _, IsTerminal, Write as _};
 use std::path::Path;
@@ -66,8 +66,12 @@ pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
     if Path::new(model).exists() || !Profile::names().contains(&model) {
         return Ok(());
     }
-    let error = |error: models::WeightsError| error.to_string();
-    let kept = Profile::named(model).and_then(KeptModel::full).map_err(error)?;
+    let kept = match Profile::named(model).and_then(KeptModel::full) {
+        Ok(kept) => kept,
+        // The session reports that there is no place for the model.
+        Err(error) if error.is_of_the_machine() => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
     if kept.written().is_some() {
         return Ok(());
     }

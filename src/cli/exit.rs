@@ -18,7 +18,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
     (FINE, "fine", &[]),
     (
         BAD_ANSWER,
-        "the answer is bad",
+        "a check, a requirement or a comparison failed",
         &[
             "a check blocks the route in use or leaves none",
             "--require or --strict is not met",
@@ -34,6 +34,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
         &[
             "no such GPU",
             "the model does not fit",
+            "there is no directory for its files",
             "an engine is not available",
             "a fix needs root",
             "a fix to undo is not applied",

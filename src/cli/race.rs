@@ -3,7 +3,7 @@
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline, Wanted};
 use super::consent;
-use super::outcome::{BAD_ANSWER, BAD_CALL, FINE, Ran, fail, note};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, Ran, fail, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
@@ -193,12 +193,17 @@ pub(super) fn follow(
     let asked = Asked {
         engines: config.engines.clone().unwrap_or_default(),
         cells: config.grid.as_ref().is_some_and(|grid| !grid.able_only),
+        load: config.race && config.grid.is_none() && config.folder.is_none(),
     };
     let named = config.engines.clone();
     let is_recorded = config.record.is_some();
     let (sender, receiver) = crossbeam_channel::bounded(1);
     config.again = baseline.is_some().then_some(receiver);
-    let feed = live::start(config).map_err(|error| error.to_string())?;
+    let feed = match live::start(config) {
+        Ok(feed) => feed,
+        Err(error) if error.is_of_the_machine() => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
+        Err(error) => return Err(error.to_string()),
+    };
     end_on_signals(&feed);
     let mut unsent = baseline.map(|baseline| (baseline, sender));
     let mut observe = |state: &State| {
@@ -219,7 +224,7 @@ pub(super) fn follow(
     let options = headless::Options { asked, ..headless_options(output, export) };
     let outcome = headless::run_observed(&feed, &options, &mut observe, &mut io::stdout(), &mut io::stderr());
     let pressure = baseline::pressure(&outcome.state);
-    if is_recorded && !output.quiet && is_busy(pressure) {
+    if is_recorded && is_busy(pressure) {
         note(&crate::present::baseline::poor_baseline(pressure));
     }
     // Sessions that were interrupted or could not run are not compared.

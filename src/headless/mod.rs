@@ -110,7 +110,7 @@ pub fn run_observed(
 
 fn say(err: &mut impl Write, text: &str) {
     // If standard error is closed, there is no other place for the message.
-    let _ = writeln!(err, "{}", sanitise_line(text));
+    let _ = writeln!(err, "gds-top: {}", sanitise_line(text));
 }
 
 fn print_result(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
@@ -148,6 +148,7 @@ fn export(state: &State, options: &Options) -> Result<Vec<PathBuf>, ExportError>
 pub fn exit_code_of(state: &State, asked: &Asked) -> u8 {
     match exit_code(state) {
         0 if asked.is_missing(state) => 3,
+        0 | 1 if asked.has_no_model(state) => 3,
         exit => exit,
     }
 }

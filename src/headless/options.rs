@@ -39,9 +39,16 @@ pub struct Asked {
     pub engines: Vec<Engine>,
     /// Whether every cell of a storage grid must succeed.
     pub cells: bool,
+    /// Whether a model must be loaded.
+    pub load: bool,
 }
 
 impl Asked {
+    /// Whether a model should be loaded, but it could not be opened or written, so that no run was planned.
+    pub(super) fn has_no_model(&self, state: &State) -> bool {
+        self.load && state.lanes.is_empty() && state.unavailable.is_empty() && state.earlier.is_empty()
+    }
+
     /// Whether a named engine or target did not complete, or any run process crashed. An engine that was not named
     /// may be unable to run on this machine, but it may not crash.
     pub(super) fn is_missing(&self, state: &State) -> bool {

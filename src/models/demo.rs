@@ -89,7 +89,7 @@ impl KeptModel {
     /// # Errors
     /// Fails if it has too little space, or if the space is unknown.
     pub fn fits(&self) -> Result<(), WeightsError> {
-        room(&self.dir, self.bytes(), 0).map(drop)
+        room(&self.dir, self.bytes(), 0).map(drop).map_err(WeightsError::in_cache)
     }
 
     /// The model, if it was written with the same options and is complete.
@@ -121,15 +121,13 @@ impl KeptModel {
         if !is_link && let Some(held) = ModelFolder::open(&self.dir, Owners::Own)? {
             for name in held.model_files()? {
                 if self.layout.files.iter().any(|f| name == f.file_name.as_str()) && held.mark(&name).is_none() {
-                    held.remove(&name).map_err(|source| WeightsError::Unwritable {
-                        path: held.shown(&name),
-                        doing: "replaced",
-                        source,
+                    held.remove(&name).map_err(|source| {
+                        WeightsError::unwritable(&held.shown(&name), "replaced", source).in_cache()
                     })?;
                 }
             }
         }
-        synthesize_below(&self.profile, &self.dir, Owners::Own, &self.options, progress)
+        synthesize_below(&self.profile, &self.dir, Owners::Own, &self.options, progress).map_err(WeightsError::in_cache)
     }
 }
 

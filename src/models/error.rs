@@ -167,7 +167,7 @@ pub enum WeightsError {
     #[error("writing the synthetic model was stopped, and its files were removed")]
     Stopped,
     /// The model does not fit on the disk.
-    #[error("the model needs {} and {} has {} free; choose a smaller --scale or another disk", crate::core::units::bytes(*needed_bytes), path_text(path), crate::core::units::bytes(*free_bytes))]
+    #[error("the model needs {} and {} has {} free; {advice}", crate::core::units::bytes(*needed_bytes), path_text(path), crate::core::units::bytes(*free_bytes))]
     NoSpace {
         /// Path of the folder.
         path: PathBuf,
@@ -175,6 +175,8 @@ pub enum WeightsError {
         needed_bytes: u64,
         /// Free bytes for this user.
         free_bytes: u64,
+        /// The action.
+        advice: &'static str,
     },
     /// The folder contains a file that gds-top did not write.
     #[error("{} is not a file of gds-top; choose an empty folder", path_text(path))]
@@ -183,7 +185,7 @@ pub enum WeightsError {
         path: PathBuf,
     },
     /// Writing failed.
-    #[error("{} could not be {doing}: {source}; no incomplete file remains", path_text(path))]
+    #[error("{} could not be {doing}: {source}; {advice}", path_text(path))]
     Unwritable {
         /// Path of the file or folder.
         path: PathBuf,
@@ -191,6 +193,8 @@ pub enum WeightsError {
         doing: &'static str,
         /// The error of the operating system.
         source: io::Error,
+        /// The action.
+        advice: &'static str,
     },
     /// Another user could change the cache folder of root.
     #[error(
@@ -208,6 +212,36 @@ pub enum WeightsError {
         "there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one of them, or pass a model"
     )]
     NoCacheFolder,
+}
+
+impl WeightsError {
+    /// Whether the model is known, but there is no place to write it.
+    #[must_use]
+    pub const fn is_of_the_machine(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::Unwritable { .. } | Self::ForeignCache { .. } | Self::NoCacheFolder)
+    }
+
+    /// The operation on a file of the model failed.
+    pub(super) fn unwritable(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        Self::Unwritable { path: path.to_owned(), doing, source, advice: "no incomplete file remains" }
+    }
+
+    /// The error of a model that is written to the cache folder, with the action that fits.
+    pub(super) fn in_cache(self) -> Self {
+        const ADVICE: &str = "set XDG_CACHE_HOME to a directory on another disk, or pass a model";
+        match self {
+            Self::NoSpace { path, needed_bytes, free_bytes, .. } => {
+                Self::NoSpace { path, needed_bytes, free_bytes, advice: ADVICE }
+            }
+            Self::Unwritable { path, doing, source, .. } => Self::Unwritable {
+                path,
+                doing,
+                source,
+                advice: "no incomplete file remains; set XDG_CACHE_HOME to a directory that you can write in, or pass a model",
+            },
+            other => other,
+        }
+    }
 }
 
 /// A path for messages, with control characters escaped.

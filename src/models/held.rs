@@ -38,7 +38,7 @@ impl ModelFolder {
             Owners::Own if source.kind() == io::ErrorKind::PermissionDenied => {
                 WeightsError::ForeignCache { path: path.to_owned(), source }
             }
-            _ => WeightsError::Unwritable { path: path.to_owned(), doing, source },
+            _ => WeightsError::unwritable(path, doing, source),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::error::{WeightsError, name_text, path_text};
 use super::header::{Header, MAX_HEADER_BYTES, read_header_within};
-use super::marker;
 use super::locate::{Located, hub_folders, locate};
+use super::marker;
 use crate::core::{ModelInfo, ShardInfo};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

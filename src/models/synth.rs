@@ -110,7 +110,7 @@ pub(super) fn synthesize_below(
 }
 
 fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
-    WeightsError::Unwritable { path: path.to_owned(), doing, source }
+    WeightsError::unwritable(path, doing, source)
 }
 
 /// The shards and indices in the folder. Fails if gds-top did not write one of them.
@@ -146,7 +146,12 @@ pub(super) fn room(dir: &Path, needed_bytes: u64, earlier_bytes: u64) -> Result<
     } else if free_bytes.saturating_add(earlier_bytes) >= needed_bytes {
         Ok(false)
     } else {
-        Err(WeightsError::NoSpace { path: there.to_owned(), needed_bytes, free_bytes })
+        Err(WeightsError::NoSpace {
+            path: there.to_owned(),
+            needed_bytes,
+            free_bytes,
+            advice: "choose a smaller --scale or another disk",
+        })
     }
 }
 

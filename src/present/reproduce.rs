@@ -38,8 +38,12 @@ pub fn commands(state: &State) -> Option<(&'static str, Vec<String>)> {
         (0, _) => return None,
         (1, true) => "This command repeats the session.",
         (_, true) => "These commands repeat the session.",
-        (1, false) => "The first command repeats this session. The last one writes what the checks read, without names, addresses and serial numbers.",
-        (_, false) => "The first commands repeat this session. The last one writes what the checks read, without names, addresses and serial numbers.",
+        (1, false) => {
+            "The first command repeats this session. The last one writes what the checks read, without names, addresses and serial numbers."
+        }
+        (_, false) => {
+            "The first commands repeat this session. The last one writes what the checks read, without names, addresses and serial numbers."
+        }
     };
     Some((explanation, all))
 }
@@ -156,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_command_is_repeated_in_its_directory_without_its_outputs() {
-        let plan = GridPlan { dir: "/data".into(), target: String::new(), file_bytes: 1, cell_ns: 1, cells: Vec::new() };
+        let plan =
+            GridPlan { dir: "/data".into(), target: String::new(), file_bytes: 1, cell_ns: 1, cells: Vec::new() };
         let state = state(
             "gds-top bench-io . --export rep --format=md --record=x.gdsrec --engine pread",
             vec![EventBody::GridPlanned { plan }],

@@ -236,7 +236,11 @@ pub(crate) fn any_state(seed: u64) -> State {
     let mut at_ns = 0;
     let put = |state: &mut State, at_ns: u64, body| state.reduce(&Event { at_ns, body });
     if d.coin() {
-        put(&mut state, 0, EventBody::SessionStarted { tool: d.text(), unix_ms: d.size(), command: d.text(), directory: d.text() });
+        put(
+            &mut state,
+            0,
+            EventBody::SessionStarted { tool: d.text(), unix_ms: d.size(), command: d.text(), directory: d.text() },
+        );
     }
     if d.coin() {
         let gpus = (0..d.below(3)).map(|i| Gpu {

@@ -174,7 +174,7 @@ fn exit_status_is_what_the_help_promises() {
     });
     assert_eq!(exit_code(&one_failed), 0, "the others went on");
     let failed = one_failed.lanes[4].engine.clone();
-    let asked = |engine: &Engine| Asked { engines: vec![engine.clone()], cells: false };
+    let asked = |engine: &Engine| Asked { engines: vec![engine.clone()], ..Asked::default() };
     assert_eq!(exit_code_of(&one_failed, &asked(&failed)), 3, "it was asked for by name");
     let other = one_failed.lanes.iter().find(|lane| lane.engine != failed).unwrap().engine.clone();
     assert_eq!(exit_code_of(&one_failed, &asked(&other)), 0, "only another was asked for");
@@ -205,6 +205,8 @@ fn exit_status_is_what_the_help_promises() {
     assert_eq!(exit_code(&no_gpu), 0, "without a GPU no route is in use");
     let mut nothing = State::default();
     assert_eq!(exit_code(&nothing), 0);
+    let load = Asked { load: true, ..Asked::default() };
+    assert_eq!(exit_code_of(&nothing, &load), 3, "the model could not be opened");
     let why = "no libcufile".to_owned();
     nothing.reduce(&Event { at_ns: 0, body: EventBody::EngineUnavailable { engine: Engine::GdsSlab, why } });
     assert_eq!(exit_code(&nothing), 3);

@@ -78,8 +78,7 @@ impl Session {
             return Ok(None);
         };
         kept.fits()?;
-        let (size, dir) = (units::bytes(kept.bytes()), kept.dir().display());
-        Ok(Some(format!("writes a synthetic model of {size} to {dir} and keeps it for later runs")))
+        Ok(Some(writes(&kept)))
     }
 
     fn title(&self, kept: &Kept) -> String {
@@ -305,21 +304,30 @@ impl Session {
         match source {
             Source::Opened(model) => Ok(model),
             Source::Demo => {
-                self.bus.say(
-                    LogLevel::Info,
-                    "no model was named, so a small synthetic one is loaded; it is created once and kept",
-                );
-                KeptModel::demo()?.open_or_write(&mut written)
+                let kept = KeptModel::demo()?;
+                self.bus.say(LogLevel::Info, format!("no model was named: {}", loaded(&kept)));
+                kept.open_or_write(&mut written)
             }
             Source::Profile(profile) => {
-                let text = format!(
-                    "a synthetic model in the shape of {} is loaded; it is created once and kept",
-                    profile.name
-                );
-                self.bus.say(LogLevel::Info, text);
-                KeptModel::full(profile)?.open_or_write(&mut written)
+                let kept = KeptModel::full(profile)?;
+                self.bus.say(LogLevel::Info, loaded(&kept));
+                kept.open_or_write(&mut written)
             }
         }
+    }
+}
+
+/// A sentence about the files of a synthetic model that does not exist yet.
+fn writes(kept: &KeptModel) -> String {
+    let (size, dir) = (units::bytes(kept.bytes()), kept.dir().display());
+    format!("writes a synthetic model of {size} to {dir} and keeps it for later runs")
+}
+
+/// A sentence about the synthetic model that is loaded.
+fn loaded(kept: &KeptModel) -> String {
+    match kept.written() {
+        Some(_) => format!("loads the synthetic model in {}", kept.dir().display()),
+        None => writes(kept),
     }
 }
 

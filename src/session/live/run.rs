@@ -46,11 +46,30 @@ pub enum SessionError {
     },
 }
 
-/// The remedy for an error of a temporary folder. The reason of a refused folder includes it.
+/// Whether gds-top refused a temporary folder, because other users can change it. The reason includes the remedy.
+fn is_refusal(source: &std::io::Error) -> bool {
+    source.kind() == std::io::ErrorKind::PermissionDenied && source.raw_os_error().is_none()
+}
+
+/// The remedy for an error of a temporary folder.
 fn remedy(source: &std::io::Error) -> String {
-    match source.kind() {
-        std::io::ErrorKind::PermissionDenied => String::new(),
-        _ => format!("; check free space and limits of {}", std::env::temp_dir().display()),
+    if is_refusal(source) {
+        return String::new();
+    }
+    let folder = std::env::temp_dir();
+    format!("; check free space and limits of {}, or set TMPDIR to a directory that you can write in", folder.display())
+}
+
+impl SessionError {
+    /// Whether the request is valid, but this machine cannot run it now.
+    #[must_use]
+    pub fn is_of_the_machine(&self) -> bool {
+        match self {
+            Self::Thread(_) => true,
+            Self::Folder { source, .. } => !is_refusal(source),
+            Self::Weights(error) => error.is_of_the_machine(),
+            Self::Recording(_) | Self::TooManyRuns { .. } => false,
+        }
     }
 }
 

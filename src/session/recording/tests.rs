@@ -70,7 +70,13 @@ fn mixture_of_experts() -> ModelInfo {
             data_offset: 150_000,
         })
         .collect();
-    ModelInfo { name: "Qwen3-30B-A3B".into(), path: "/data/models/Qwen3-30B-A3B".into(), shards, tensors, synthetic: None }
+    ModelInfo {
+        name: "Qwen3-30B-A3B".into(),
+        path: "/data/models/Qwen3-30B-A3B".into(),
+        shards,
+        tensors,
+        synthetic: None,
+    }
 }
 
 /// The spans of a run that registers, submits, transfers, copies and deregisters each tensor, on four slots with
@@ -112,7 +118,12 @@ fn what_was_written_is_read_back_in_order() {
     let events = vec![
         Event {
             at_ns: 0,
-            body: EventBody::SessionStarted { tool: "gds-top 9".into(), unix_ms: 17, command: String::new(), directory: String::new() },
+            body: EventBody::SessionStarted {
+                tool: "gds-top 9".into(),
+                unix_ms: 17,
+                command: String::new(),
+                directory: String::new(),
+            },
         },
         Event { at_ns: 3, body: EventBody::ModelOpened { model: model.clone() } },
         Event { at_ns: 9, body: EventBody::LaneSpans { lane: LaneId(2), spans: per_tensor_spans(&model, &mut 1) } },
