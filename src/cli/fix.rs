@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::fix_work::{Mode, Order, Work, ask, ended, open};
 use super::guided;
 use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_coloured, print_json};
-use super::terminal::headless_options;
+use super::terminal::{columns, headless_options};
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
@@ -152,7 +152,7 @@ impl Work<'_> {
                 return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));
             }
             let colour = headless_options(output, None).colour;
-            return print_coloured(&fixes::text::list(&plans, &applied, &open, colour), colour);
+            return print_coloured(&fixes::text::list(&plans, &applied, &open, colour, columns().into()), colour);
         }
         if !output.json && !order.stream {
             note_open(&open);
@@ -236,7 +236,7 @@ impl Work<'_> {
     fn one(&self, plan: &FixPlan) -> Result<Ended, u8> {
         let order = self.order;
         if !order.stream {
-            let printed = print(fixes::preview(plan).as_bytes());
+            let printed = print(fixes::preview(plan, columns().into()).as_bytes());
             if printed != FINE {
                 return Err(printed);
             }

@@ -3,6 +3,7 @@
 
 use super::fix_work::{Mode, Work, ask, ask_word, ended, open};
 use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_json};
+use super::terminal::columns;
 use crate::checks::{self, Report};
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
 use crate::fixes::guided::{self, Next};
@@ -32,7 +33,7 @@ pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     if work.output.json {
         return print_json(&serde_json::json!({ "guide": first }));
     }
-    let status = print(guide::text(&first).as_bytes());
+    let status = print(guide::text(&first, columns().into()).as_bytes());
     if status != FINE || work.order.mode == Mode::DryRun {
         return status;
     }
@@ -112,7 +113,7 @@ impl Run<'_> {
         let steps = &now.guide.steps;
         let done = steps.iter().filter(|step| step.state == StepState::Done).count();
         note(&format!("{done} of {} steps are done; next: {}", steps.len(), plan.title));
-        let printed = print(fixes::preview(plan).as_bytes());
+        let printed = print(fixes::preview(plan, columns().into()).as_bytes());
         if printed != FINE {
             return Err(printed);
         }

@@ -8,7 +8,7 @@ use crate::checks::Report;
 use crate::core::check::{Step as Row, place_of};
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
-use crate::text::capitalised;
+use crate::text::{capitalised, paragraph};
 use std::fmt::Write as _;
 
 pub use crate::core::StepState as State;
@@ -112,7 +112,7 @@ fn closed<'r>(report: &'r Report, verdict: Option<&Verdict>) -> Vec<&'r Finding>
 /// The checklist if no direct route is possible: the reason, then the steps until cuFile reads through host memory.
 fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>, closed: &[&Finding]) -> Guide {
     let mut first = Step {
-        title: "What rules out a direct route".to_owned(),
+        title: "Reasons against a direct route".to_owned(),
         state: State::Impossible,
         checks: closed.iter().map(|finding| finding.id).collect(),
         found: closed.iter().map(|finding| format!("{}: {}", finding.id, finding.summary)).collect(),
@@ -218,7 +218,7 @@ fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) 
             (None, None) => false,
         };
         let (open, rest): (Vec<CheckId>, Vec<CheckId>) = checks.into_iter().partition(is_open);
-        let mut row_step = row.is_for(route).then(|| settled(report, row, &rest)).flatten();
+        let mut row_step = row.is_for(route).then(|| settled(report, route, row, &rest)).flatten();
         for id in open {
             // One action is one step, in the place of the first check that needs it.
             if let Some(finding) = report.finding(id)
@@ -289,8 +289,18 @@ fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId) {
     }
 }
 
-/// A step whose checks need nothing. `None` if no check is about it on this machine.
-fn settled(report: &Report, row: Row, checks: &[CheckId]) -> Option<Step> {
+/// Whether a problem leaves a step open. The steps of a direct route have all problems that block it, so this concerns
+/// a machine without a verdict of such a route.
+fn leaves_open(finding: &Finding, route: Route) -> bool {
+    let concerns = match finding.blocks.as_slice() {
+        [] => finding.id.spec().blocks.contains(&route),
+        blocks => blocks.contains(&route),
+    };
+    route == Route::Compat && matches!(finding.status, Status::Warn | Status::Fail) && concerns
+}
+
+/// A step whose checks are not open. `None` if no check is about it on this machine.
+fn settled(report: &Report, route: Route, row: Row, checks: &[CheckId]) -> Option<Step> {
     let mut out = Step {
         title: row.title().to_owned(),
         state: State::Done,
@@ -316,6 +326,7 @@ fn settled(report: &Report, row: Row, checks: &[CheckId]) -> Option<Step> {
         match finding.status {
             Status::Na if is_needed => states.push(State::Unknown),
             Status::Na => {}
+            _ if leaves_open(finding, route) => states.push(State::Open),
             _ => states.push(State::Done),
         }
         out.checks.push(*id);
@@ -326,6 +337,9 @@ fn settled(report: &Report, row: Row, checks: &[CheckId]) -> Option<Step> {
     }
     if states.is_empty() || states.contains(&State::Unknown) {
         out.state = State::Unknown;
+    }
+    if states.contains(&State::Open) {
+        out.state = State::Open;
     }
     (!out.found.is_empty()).then_some(out)
 }
@@ -384,12 +398,15 @@ fn proof(report: &Report, route: Route) -> Step {
     }
 }
 
-/// The checklist as text for the terminal.
+/// The checklist as text for the terminal, wrapped at `width` columns. Diffs and commands are not wrapped.
 #[must_use]
-pub fn text(guide: &Guide) -> String {
+pub fn text(guide: &Guide, width: usize) -> String {
     let mut out = String::new();
-    let [how_far, why] = guide.head();
-    let _ = writeln!(out, "{how_far}\n{why}\n");
+    let row = |out: &mut String, head: &str, text: &str| paragraph(out, head, head.chars().count(), text, width);
+    for line in guide.head() {
+        row(&mut out, "", &line);
+    }
+    out.push('\n');
     for open in &guide.open {
         for line in open.lines() {
             let _ = writeln!(out, "{line}");
@@ -397,22 +414,23 @@ pub fn text(guide: &Guide) -> String {
         out.push('\n');
     }
     for (number, step) in guide.steps.iter().enumerate() {
-        let _ = writeln!(out, "{} {:>2}. {} ({})", step.state.mark(), number + 1, step.title, step.state.word());
+        let head = format!("{} {:>2}. ", step.state.mark(), number + 1);
+        row(&mut out, &head, &format!("{} ({})", step.title, step.state.word()));
         for found in &step.found {
-            let _ = writeln!(out, "       {found}");
+            row(&mut out, "       ", found);
         }
         for plan in &step.plans {
-            let _ = writeln!(out, "     → {} ({}; {})", plan.title, plan.who(), plan.how());
+            row(&mut out, "     → ", &format!("{} ({}; {})", plan.title, plan.who(), plan.how()));
             for line in changes_text(plan).lines() {
                 let _ = writeln!(out, "         {line}");
             }
             if let Some(obstacle) = &plan.obstacle {
-                let _ = writeln!(out, "         but {obstacle}");
+                row(&mut out, "         ", &format!("but {obstacle}"));
             }
-            let _ = writeln!(out, "         verify: {}", plan.verify);
+            row(&mut out, "         ", &format!("verify: {}", plan.verify));
         }
         for advice in &step.advice {
-            let _ = writeln!(out, "     → {advice}");
+            row(&mut out, "     → ", advice);
         }
     }
     out

@@ -1,18 +1,21 @@
 //! Formats the preview of a plan: a diff for files, and command lines.
 
 use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::text::{diff, quoted_line, sanitise};
+use crate::text::{diff, paragraph, quoted_line, sanitise};
 use std::fmt::Write as _;
 
 /// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// The preview of a plan as text.
+/// The preview of a plan as text, wrapped at `width` columns. Diffs and commands are not wrapped.
 #[must_use]
-pub fn preview(plan: &FixPlan) -> String {
+pub fn preview(plan: &FixPlan, width: usize) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "{} ({})\n  {}\n", plan.title, plan.id, plan.why);
+    paragraph(&mut out, "", 2, &format!("{} ({})", plan.title, plan.id), width);
+    paragraph(&mut out, "  ", 2, &plan.why, width);
+    out.push('\n');
     out.push_str(&changes_text(plan));
+    out.push('\n');
     let needs = match plan.needs {
         Needs::User => "nobody special",
         Needs::Root => "root",
@@ -28,17 +31,14 @@ pub fn preview(plan: &FixPlan) -> String {
         FixPolicy::Show => "gds-top only shows this fix; do it by hand",
         FixPolicy::Never => "gds-top never applies this fix; do it by hand, with care",
     };
-    let _ = write!(
-        out,
-        "\nNeeds   {needs}\nRisk    {risk}\nWho     {policy}\nVerify  {}\nUndo    {}\n",
-        plan.verify, plan.undo
-    );
-    for left in &plan.remaining {
-        let _ = writeln!(out, "Then    {left}");
-    }
-    if let Some(obstacle) = &plan.obstacle {
-        let _ = writeln!(out, "But     {obstacle}");
-    }
+    let mut row = |label: &str, text: &str| paragraph(&mut out, &format!("{label:<8}"), 8, text, width);
+    row("Needs", needs);
+    row("Risk", risk);
+    row("Who", policy);
+    row("Verify", &plan.verify);
+    row("Undo", &plan.undo);
+    plan.remaining.iter().for_each(|left| row("Then", left));
+    plan.obstacle.iter().for_each(|obstacle| row("But", obstacle));
     out
 }
 

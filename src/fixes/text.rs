@@ -3,13 +3,14 @@
 use super::journal::{Entry, Stage};
 use super::statement;
 use crate::core::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
-use crate::text::{sanitise, sanitise_line};
+use crate::text::{paragraph, sanitise, sanitise_line, strong};
 use std::fmt::Write as _;
 
-/// The output of `gds-top fix --list`: fixes that can be applied, applied fixes, and fixes that are not verified yet.
+/// The output of `gds-top fix --list`: fixes that can be applied, applied fixes, and fixes that are not verified yet. Text is
+/// wrapped at `width` columns.
 #[must_use]
-pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool) -> String {
-    let strong = |text: &str| if colour { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() };
+pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool, width: usize) -> String {
+    let strong = |text: &str| strong(text, colour);
     let mut out = String::new();
     if plans.is_empty() {
         out.push_str("Nothing to fix.\n");
@@ -29,17 +30,18 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
         };
         let _ = writeln!(
             out,
-            "{}  {}\n    fixes {} ({how}{needs})\n    undo: {}",
+            "{}  {}\n    fixes {} ({how}{needs})",
             strong(plan.id.as_str()),
             sanitise_line(&plan.title),
             plan.check,
-            sanitise_line(&plan.undo)
         );
+        paragraph(&mut out, "    undo: ", 10, &plan.undo, width);
     }
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
         let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
         let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
-        let _ = writeln!(out, "{}  applied\n    undo: {}", strong(entry.id.as_str()), sanitise_line(&undo));
+        let _ = writeln!(out, "{}  applied", strong(entry.id.as_str()));
+        paragraph(&mut out, "    undo: ", 10, &undo, width);
     }
     let waiting: Vec<&OpenPlan> = open.iter().filter(|plan| !plan.verified).collect();
     if !waiting.is_empty() {

@@ -47,14 +47,14 @@ fn the_open_steps_of_the_checklist_are_those_of_the_verdict() {
         // The proof has no check.
         let is_open = |state: StepState| state == StepState::Open;
         let open: Vec<_> = guide.steps.iter().filter(|step| is_open(step.state) && !step.checks.is_empty()).collect();
-        assert_eq!(open.len(), wanted.len(), "{name}: {wanted:?}\n{}", guide::text(&guide));
+        assert_eq!(open.len(), wanted.len(), "{name}: {wanted:?}\n{}", guide::text(&guide, usize::MAX));
         for id in wanted {
             let steps = open.iter().filter(|step| step.checks.contains(&id));
-            assert_eq!(steps.clone().count(), 1, "{name}: {id}\n{}", guide::text(&guide));
+            assert_eq!(steps.clone().count(), 1, "{name}: {id}\n{}", guide::text(&guide, usize::MAX));
             assert!(
                 steps.clone().all(|step| !step.plans.is_empty() || !step.advice.is_empty()),
                 "{name}: {id} says nothing\n{}",
-                guide::text(&guide)
+                guide::text(&guide, usize::MAX)
             );
         }
         let is_direct = report.verdicts.iter().any(|verdict| verdict.possible.is_direct());
@@ -84,7 +84,7 @@ fn every_fix_of_the_checklist_is_the_fix_of_an_open_check() {
                 plan.id != FixId::NvidiaRepository
                     && words(plan).iter().any(|word| ["apt-get", "dnf", "tdnf", "zypper"].contains(&word.as_str()))
             };
-            assert!(plans.iter().any(|plan| from_it(&plan)), "{name}: {}", guide::text(&guide));
+            assert!(plans.iter().any(|plan| from_it(&plan)), "{name}: {}", guide::text(&guide, usize::MAX));
         }
     }
 }
@@ -125,7 +125,12 @@ fn captured_machines_get_only_the_steps_that_they_need() {
         ("mig-no-instance", Route::Nvfs, &[]),
     ] {
         let (_, _, guide) = of(name);
-        assert_eq!((guide.route, fixes(&guide)), (route, wanted.to_vec()), "{name}: {}", guide::text(&guide));
+        assert_eq!(
+            (guide.route, fixes(&guide)),
+            (route, wanted.to_vec()),
+            "{name}: {}",
+            guide::text(&guide, usize::MAX)
+        );
     }
 }
 

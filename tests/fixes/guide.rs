@@ -222,9 +222,9 @@ fn files_of_others_keep_their_lines() {
     let grub = [put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")];
     let plan = plan_of("iommu-on", &grub, "iommu-off");
     assert!(
-        fixes::preview(&plan).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
+        fixes::preview(&plan, usize::MAX).contains("+GRUB_CMDLINE_LINUX_DEFAULT=\"quiet iommu=pt\""),
         "{}",
-        fixes::preview(&plan)
+        fixes::preview(&plan, usize::MAX)
     );
     assert!(!plan_of("grace", &[], "iommu-off").obstacle.unwrap().is_empty(), "Grace wants it on");
 }
@@ -268,7 +268,7 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
             "{name}: {}",
             guided.reason
         );
-        assert!(guided.steps.iter().all(|step| step.plans.is_empty()), "{name}: {}", guide::text(&guided));
+        assert!(guided.steps.iter().all(|step| step.plans.is_empty()), "{name}: {}", guide::text(&guided, usize::MAX));
         assert!(guided.steps.iter().any(|step| step.state == State::Impossible), "{name}");
     }
 }
@@ -298,7 +298,7 @@ fn what_rules_out_a_direct_route_is_first_everywhere() {
         assert_eq!((guided.route, guided.steps[0].state), (Route::Compat, State::Impossible), "{name}");
         assert_eq!(guided.steps[0].checks, closed, "{name}");
         let plans: Vec<&str> = guided.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.id.as_str()).collect();
-        assert_eq!(plans, offered, "{name}: {}", guide::text(&guided));
+        assert_eq!(plans, offered, "{name}: {}", guide::text(&guided, usize::MAX));
     }
 }
 
@@ -418,7 +418,7 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
         let folder = build(name, &[]);
         let (root, report) = look(folder.path());
         let guided = guide::guide(&root, &report);
-        let text = guide::text(&guided);
+        let text = guide::text(&guided, usize::MAX);
         assert!(text.contains(words), "{name}: {text}");
         assert!(guided.steps.iter().all(|step| step.state != State::Impossible), "{name}: {text}");
     }
@@ -527,5 +527,33 @@ fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothin
         let report = checks::run(&root, &[], None, &mut |_| {});
         let plan = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
         assert_eq!(plan.obstacle, None, "{release}");
+    }
+}
+
+#[test]
+fn a_step_whose_check_warns_is_not_done_on_a_machine_without_a_gpu() {
+    let folder = build("no-gpu", &[without("files/run/udev")]);
+    let (root, report) = look(folder.path());
+    let guided = guide::guide(&root, &report);
+    assert_eq!(guided.route, Route::Compat);
+    for id in ["lib-found", "udev-database"] {
+        let finding = report.findings.iter().find(|finding| finding.id == *id).unwrap();
+        assert_eq!(finding.status, gds_top::core::Status::Warn, "{id}: {}", finding.summary);
+        let step = guided.steps.iter().find(|step| step.checks.iter().any(|check| *check == *id)).unwrap();
+        assert_eq!(step.state, State::Open, "{id}: {}", guide::text(&guided, 80));
+    }
+}
+
+#[test]
+fn the_checklist_and_the_preview_fit_the_terminal() {
+    let folder = build("p2pdma-two-steps", &[]);
+    let (root, report) = look(folder.path());
+    let guided = guide::guide(&root, &report);
+    let plan = fixes::plan_by_id(&root, &report, FixId::P2pdmaRegistryKeys).unwrap();
+    let is_command = |line: &str| line.trim_start().starts_with(['$', '+', '-', '@']);
+    for text in [guide::text(&guided, 60), fixes::preview(&plan, 60)] {
+        let prose = text.lines().filter(|line| !is_command(line) && line.contains("  "));
+        let long: Vec<&str> = prose.filter(|line| line.chars().count() > 60 && line.trim().contains(' ')).collect();
+        assert!(long.is_empty(), "{long:#?}\n{text}");
     }
 }

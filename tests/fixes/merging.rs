@@ -62,7 +62,7 @@ fn multipath_is_switched_off_next_to_the_options_of_a_cloud_image() {
     assert_eq!((plan.policy, plan.needs, plan.obstacle.as_ref()), (FixPolicy::Ask, Needs::Reboot, None));
     assert_eq!(commands(&plan), ["sudo update-initramfs -u -k all"]);
     assert_eq!(plan.remaining, ["sudo reboot"]);
-    let preview = fixes::preview(&plan);
+    let preview = fixes::preview(&plan, usize::MAX);
     assert!(!preview.lines().any(|line| line.starts_with("-options nvme poll_queues")), "{preview}");
     let after = applied_and_undone(&machine, &plan, NVME);
     assert_eq!(after, CLOUD.replace("max_retries=10", "max_retries=10 multipath=N"));

@@ -81,7 +81,7 @@ fn a_refused_cufile_json_is_edited_checked_and_taken_back() {
         "{}",
         plan.why
     );
-    let preview = fixes::preview(&plan);
+    let preview = fixes::preview(&plan, usize::MAX);
     assert!(preview.contains("-  },") && preview.contains("+  }"), "{preview}");
     let state = tempfile::tempdir().unwrap();
     let place = Place::below(&machine.path().join("files"), state.path());
@@ -113,7 +113,7 @@ fn a_missing_folder_of_the_log_is_made_after_consent() {
     let (root, report) = look(machine.path());
     let plan = fixes::plan(&root, &report).into_iter().find(|plan| plan.id == "cufile-log").expect("it is offered");
     assert_eq!(plan.policy, Ask);
-    let preview = fixes::preview(&plan);
+    let preview = fixes::preview(&plan, usize::MAX);
     assert!(preview.contains("sudo mkdir -p -m 1777 /"), "{preview}");
     assert!(plan.undo_commands[0].join(" ").starts_with("sudo rmdir /"), "{:?}", plan.undo_commands);
 }

@@ -9,7 +9,7 @@ use gds_top::fixes::{guide, plan_by_id, preview};
 fn advice(name: &str) -> (String, Route) {
     let (root, report) = look(&crate::machine::fixture(name));
     let verdict = &report.verdicts[0];
-    let text = format!("{}\n{}", verdict.advice, guide::text(&guide::guide(&root, &report)));
+    let text = format!("{}\n{}", verdict.advice, guide::text(&guide::guide(&root, &report), usize::MAX));
     (text, verdict.possible)
 }
 

@@ -45,7 +45,7 @@ fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
 
 #[test]
 fn the_preview_is_a_diff() {
-    let text = fixes::preview(&Machine::new("h200-vm-no-udev").plan("udev-record"));
+    let text = fixes::preview(&Machine::new("h200-vm-no-udev").plan("udev-record"), usize::MAX);
     insta::assert_snapshot!(text);
 }
 
@@ -229,7 +229,7 @@ fn plans_that_are_only_shown_are_never_applied() {
     let before = machine.image();
     for plan in shown {
         assert!(matches!(fixes::apply(plan, &machine.place(), &mut |_| true), Err(FixError::OnlyShown { .. })));
-        assert!(!fixes::preview(plan).is_empty());
+        assert!(!fixes::preview(plan, usize::MAX).is_empty());
     }
     assert_eq!(machine.image(), before);
 }
@@ -241,7 +241,7 @@ fn the_list_says_who_does_what() {
     let plans = fixes::plan(&root, &report);
     let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     assert_eq!(ids, ["p2pdma-registry-keys", "cufile-p2pdma-keys"]);
-    insta::assert_snapshot!(fixes::text::list(&plans, &[], &[], false));
+    insta::assert_snapshot!(fixes::text::list(&plans, &[], &[], false, 100));
 }
 
 #[test]

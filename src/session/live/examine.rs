@@ -263,7 +263,7 @@ impl Examiner {
     /// Reports the changes that a fix would make.
     pub(super) fn dry_run(&mut self, id: FixId) {
         let Some(plan) = self.plan(id) else { return };
-        for line in fixes::preview(&plan).lines() {
+        for line in fixes::preview(&plan, usize::MAX).lines() {
             self.news(id, FixStage::Previewed, line);
         }
     }
