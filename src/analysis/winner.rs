@@ -67,6 +67,15 @@ impl RankedEngine {
     }
 }
 
+/// If the medians of two engines differ by more than this factor and their runs overlap, the runs do not show a tie.
+const TIES_DIFFER: f64 = 1.5;
+
+/// Whether the medians of two engines are too different for a tie.
+#[must_use]
+pub fn is_too_noisy_for_a_tie(first: &RankedEngine, next: &RankedEngine) -> bool {
+    next.wall_ns as f64 > first.wall_ns as f64 * TIES_DIFFER
+}
+
 impl ComparisonGroup {
     /// The engines that compete, the fastest first. Engines in doubt and the slower of `auto` and its chosen engine
     /// are left out.

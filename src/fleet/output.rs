@@ -32,6 +32,7 @@ pub fn text(fleet: &Fleet, width: u16, colour: bool) -> String {
 #[must_use]
 pub fn html(fleet: &Fleet) -> String {
     crate::report::page(
+        "",
         &[answer(fleet)],
         &sections(fleet, None),
         concat!("Made by gds-top ", env!("CARGO_PKG_VERSION"), ". Rates in decimal units."),

@@ -109,6 +109,29 @@ pub fn session_facts(state: &State) -> Vec<Fact> {
     all
 }
 
+/// The host, the GPUs, the date and the program on one line. Empty if none of them is known.
+#[must_use]
+pub fn headline(state: &State) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(machine) = &state.machine {
+        parts.push(machine.host.clone());
+        let mut names: Vec<&str> = machine.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+        let count = names.len();
+        names.dedup();
+        parts.push(match (names.as_slice(), count) {
+            ([], _) => "no GPU".to_owned(),
+            ([name], 2..) => format!("{count} × {name}"),
+            (names, _) => names.join(", "),
+        });
+    }
+    if state.started_unix_ms > 0 {
+        parts.push(date(state.started_unix_ms));
+    }
+    parts.push(state.tool.clone());
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
 /// The facts for a ticket that this session does not have. Recordings of earlier versions lack some.
 fn not_recorded(state: &State) -> Option<Fact> {
     let machine = state.machine.as_ref();
@@ -121,7 +144,7 @@ fn not_recorded(state: &State) -> Option<Fact> {
         ("host, driver and GPUs", machine.is_some()),
         ("CPU", has_cpu),
         ("kernel parameters", has_cpu),
-        ("NUMA nodes", has_cpu),
+        ("NUMA nodes", has(has_nodes)),
         ("file system, mount options and disks", has(|machine| !machine.storage.is_empty())),
         (
             "cufile.json in effect",
@@ -130,6 +153,12 @@ fn not_recorded(state: &State) -> Option<Fact> {
     ];
     let missing: Vec<&str> = facts.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect();
     (!missing.is_empty()).then(|| ("Not recorded", missing.join(", ")))
+}
+
+/// Whether the NUMA node of a GPU or disk is known.
+fn has_nodes(machine: &Machine) -> bool {
+    let disks = || machine.storage.iter().flat_map(|storage| &storage.disks);
+    machine.gpus.iter().any(|gpu| gpu.numa_node.is_some()) || disks().any(|disk| disk.numa_node.is_some())
 }
 
 /// The load of the machine during the session: the median time in which tasks waited. `None` without runs.

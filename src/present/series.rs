@@ -15,7 +15,8 @@ const MOST_DOTS: usize = 1500;
 pub const BANDWIDTH_CAPTION: &str =
     "GB/s of bytes that landed on the target, from the spans of the run with the median time.";
 /// The caption of the chart of host memory.
-pub const HOST_MEMORY_CAPTION: &str = "GiB of resident memory of the loading process.";
+pub const HOST_MEMORY_CAPTION: &str =
+    "GiB of resident memory of the loading process. Runs with fewer than two readings are not drawn.";
 
 /// The title of a chart: `Bandwidth, cold cache`.
 #[must_use]
@@ -180,11 +181,14 @@ pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series
             dashed: false,
         });
         let (low, high) = (cost.fit.sizes_bytes.0.max(1) as f64, cost.fit.sizes_bytes.1.max(1) as f64);
+        // The line is that of the formula and the table: without an overhead if none was found.
+        let overhead_ns = if cost.has_overhead() { cost.fit.overhead_ns } else { 0.0 };
+        let time = |bytes: f64| (bytes, overhead_ns + bytes * cost.fit.ns_per_byte());
         let sizes = (0..=60).map(|i| low * (high / low).powf(f64::from(i) / 60.0));
         all.push(Series {
             label: format!("{}: {}", label(analysis, run), formula(cost)),
             engine: Some(run.lane.engine.clone()),
-            points: sizes.map(|bytes| (bytes, cost.fit.tensor_ns(bytes as u64))).collect(),
+            points: sizes.map(time).collect(),
             line: true,
             dashed: false,
         });

@@ -74,6 +74,9 @@ fn parts(run: &RunResult) -> [String; 4] {
 pub fn settings(analysis: &SessionAnalysis<'_>, reasons: bool) -> Option<Table> {
     let runs: Vec<&RunResult> = typical(analysis).into_iter().map(|(_, run)| run).collect();
     let several = runs.iter().any(|run| run.model != runs[0].model);
+    // Recordings of earlier versions have no reasons.
+    let reasons_known = runs.iter().any(|run| run.settings_why.values().any(|why| !why.is_empty()));
+    let reasons = reasons && reasons_known;
     let rows = if reasons { with_reasons(&runs, several) } else { in_a_line(&runs, several) };
     let (heads, note) = if reasons {
         (
@@ -83,7 +86,11 @@ pub fn settings(analysis: &SessionAnalysis<'_>, reasons: bool) -> Option<Table> 
     } else {
         (
             vec![text("engine"), text("cache"), text("settings")],
-            "The values used. The export shows the reason for each value.",
+            if reasons_known {
+                "The values used. The export shows the reason for each value."
+            } else {
+                "The values used."
+            },
         )
     };
     (!rows.is_empty()).then(|| Table { title: "Settings".to_owned(), note: note.to_owned(), heads, rows })

@@ -2,7 +2,7 @@
 
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
-use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine};
+use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine, is_too_noisy_for_a_tie};
 use crate::core::{Access, Engine, Status, TargetName, units};
 
 /// The parts of a group's name that differ between the groups of a session.
@@ -58,6 +58,12 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             let headline = format!("{opening}: too noisy to name a winner.");
             let differ = format!("auto and the engine that it chose differ: {} and {}.", time(first), time(next));
             let conditions = format!("{differ} Run again. {}", measured(group, true));
+            return Some(Answer::new(Status::Warn, headline, conditions));
+        }
+        Outcome::Tie { first, next } if is_too_noisy_for_a_tie(first, next) => {
+            let headline = format!("{opening}: too noisy to compare {} and {}.", ranked(first), ranked(next));
+            let overlap = format!("Their runs overlap, with medians of {} and {}.", time(first), time(next));
+            let conditions = format!("{overlap} Run again on an idle machine. {}", measured(group, true));
             return Some(Answer::new(Status::Warn, headline, conditions));
         }
         Outcome::Tie { first, next } => (
@@ -340,6 +346,11 @@ mod tests {
         assert_eq!(
             said(tie),
             "Cold: O_DIRECT and mmap tie, 625 ms and 625 ms. Their runs overlap. 3 runs, all bytes verified."
+        );
+        let slow = RankedEngine { wall_range_ns: (600_000_000, 3_000_000_000), ..engine_of(Engine::Mmap, 1700, 3) };
+        assert_eq!(
+            said(vec![engine_of(Engine::Odirect, 625, 3), slow]),
+            "Cold: too noisy to compare O_DIRECT and mmap. Their runs overlap, with medians of 625 ms and 1.70 s. Run again on an idle machine. 3 runs, all bytes verified."
         );
         assert_eq!(said(vec![engine_of(Engine::Mmap, 300, 3)]), "Cold: mmap took 300 ms. 3 runs, all bytes verified.");
         let miss = |name: &str| RankedEngine {

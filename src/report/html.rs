@@ -7,7 +7,7 @@ use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
 use super::svg::{chart, layers, legend};
 use crate::core::{Status, heat_colour};
-use crate::present::{Answer, GAP, SessionAnalysis};
+use crate::present::{Answer, GAP, SessionAnalysis, machine};
 use crate::session::State;
 use crate::text::markup;
 use std::fmt::Write;
@@ -16,16 +16,20 @@ use std::fmt::Write;
 #[must_use]
 pub fn html(state: &State) -> String {
     let analysis = SessionAnalysis::new(state);
-    page(&answers(state), &sections(&analysis, Extent::Full), &super::common::footer(state))
+    page(&machine::headline(state), &answers(state), &sections(&analysis, Extent::Full), &super::common::footer(state))
 }
 
-/// Renders a page with answers and sections.
+/// Renders a page with answers and sections. `subtitle` is the line below the title.
 #[must_use]
-pub(crate) fn page(answers: &[Answer], sections: &[Section], footer: &str) -> String {
+pub(crate) fn page(subtitle: &str, answers: &[Answer], sections: &[Section], footer: &str) -> String {
     let mut page = String::with_capacity(64 << 10);
     page.push_str(include_str!("head.html"));
     page.push_str(include_str!("report.css"));
-    page.push_str("</style></head><body>\n<h1>gds-top report</h1>\n<section class=\"answers\">");
+    page.push_str("</style></head><body>\n<h1>gds-top report</h1>\n");
+    if !subtitle.is_empty() {
+        let _ = writeln!(page, "<p class=\"dim\">{}</p>", markup(subtitle));
+    }
+    page.push_str("<section class=\"answers\">");
     for answer in answers {
         let (class, mark) = (class(answer.status), answer.status.mark());
         let _ = write!(page, "<p><span class=\"{class}\">{mark}</span> {}", markup(&answer.headline));

@@ -3,7 +3,7 @@
 use super::contents;
 use super::section::{Block, Cells, Detail, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
-use crate::present::SessionAnalysis;
+use crate::present::{SessionAnalysis, machine};
 use crate::session::State;
 use crate::text::{sanitise_line, width as columns};
 use std::fmt::Write;
@@ -15,6 +15,11 @@ pub fn markdown(state: &State) -> String {
     let mut page = Page(String::with_capacity(8 << 10));
     page.line("# gds-top report");
     page.blank();
+    let subtitle = machine::headline(state);
+    if !subtitle.is_empty() {
+        page.line(&escape(&subtitle));
+        page.blank();
+    }
     for answer in answers(state) {
         let conditions = match answer.conditions.as_str() {
             "" => String::new(),

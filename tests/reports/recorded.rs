@@ -70,6 +70,18 @@ fn a_report_names_the_facts_that_its_recording_does_not_have() {
 }
 
 #[test]
+fn a_report_begins_with_the_machine_the_date_and_the_program() {
+    let state = state("h200-full-qwen3-0.6b");
+    let text = report::markdown(&state);
+    let line = text.lines().nth(2).unwrap();
+    assert!(line.contains("NVIDIA H200 · 2026-") && line.contains(" UTC · gds-top"), "{line}");
+    let parts = line.split(" · ").all(|part| report::html(&state).contains(part));
+    assert!(parts, "{line}");
+    // The recording has no reasons for settings, so there is no empty column.
+    assert!(!text.contains("chosen by"), "{text}");
+}
+
+#[test]
 fn phases_add_up_and_medians_are_medians() {
     for name in SMALL {
         let told = report::json(&state(name));

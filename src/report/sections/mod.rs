@@ -53,8 +53,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
         all.extend(advice::section(analysis));
         return all;
     }
-    // A page begins with the advice. In a terminal it is last, because the end of the output stays visible.
-    all.extend(advice::section(analysis).filter(|_| full));
+    all.extend(advice::section(analysis));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));
     all.extend(ceilings::section(state));
@@ -71,7 +70,6 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     }
     all.extend(setup::sections(analysis, full));
     all.extend(cost::sections(analysis, full));
-    all.extend(advice::section(analysis).filter(|_| !full));
     all.extend(checks::section(state));
     all.extend(gaps::section(state));
     if extent == Extent::Text {
