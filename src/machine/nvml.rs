@@ -155,7 +155,11 @@ pub(super) fn ask_live(limit: Duration) -> NvmlFacts {
 
 fn ask() -> Result<NvmlFacts, NvmlFacts> {
     use nvml_wrapper::{Nvml, error::NvmlError};
-    let refused = |error: NvmlError| NvmlFacts::failed(error.to_string(), Some(u32::from(error)));
+    let refused = |error: NvmlError| {
+        let text = error.to_string();
+        let text = text.strip_prefix("a libloading error occurred: ").unwrap_or(&text);
+        NvmlFacts::failed(text.to_owned(), Some(u32::from(error)))
+    };
     // The versioned file name is used, because only development packages contain the unversioned one.
     let library = std::env::var_os("GDS_TOP_NVML").unwrap_or_else(|| "libnvidia-ml.so.1".into());
     let nvml = Nvml::builder().lib_path(&library).init().map_err(refused)?;

@@ -9,6 +9,7 @@ use crate::device::unfinished_bytes;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -287,23 +288,24 @@ fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
     found
 }
 
-/// The path itself if it is a file. In a folder: the first model shard, or else the first file that is not empty.
-/// Links are resolved.
+/// The path itself if it is a file. In a folder: the first model shard, or else the largest file, because no direct
+/// route reads a file that is smaller than a block. Links are resolved.
 fn file_to_try(path: &Path) -> Option<PathBuf> {
     let meta = std::fs::metadata(path).ok()?;
     if meta.is_file() {
         return Some(path.to_owned());
     }
-    let mut files: Vec<PathBuf> = std::fs::read_dir(path)
+    let bytes = |path: &Path| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len());
+    let mut files: Vec<(Reverse<u64>, PathBuf)> = std::fs::read_dir(path)
         .ok()?
         .filter_map(Result::ok)
         .take(MAX_CANDIDATES)
-        .map(|e| e.path())
-        .filter(|path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0))
+        .filter_map(|entry| Some((bytes(&entry.path()).filter(|bytes| *bytes > 0)?, entry.path())))
+        .map(|(bytes, path)| (Reverse(bytes), path))
         .collect();
     files.sort();
-    let shard = files.iter().find(|f| f.extension().is_some_and(|e| e == "safetensors"));
-    let file = shard.or_else(|| files.first())?;
+    let shards = files.iter().map(|(_, path)| path).filter(|path| path.extension().is_some_and(|e| e == "safetensors"));
+    let file = shards.min().or_else(|| files.first().map(|(_, path)| path))?;
     Some(std::fs::canonicalize(file).unwrap_or_else(|_| file.clone()))
 }
 
@@ -410,6 +412,15 @@ mod tests {
         assert!(facts.filesystem.is_some() && facts.device.is_some());
         assert!(facts.open_direct.is_some());
         assert!(facts.tried_file.unwrap().ends_with("model.safetensors"));
+    }
+
+    #[test]
+    fn a_folder_without_a_model_is_judged_by_its_largest_file() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("a.txt", 83), ("b.bin", 8192), ("c.txt", 100)] {
+            std::fs::write(folder.path().join(name), vec![7_u8; bytes]).unwrap();
+        }
+        assert!(file_to_try(folder.path()).unwrap().ends_with("b.bin"));
     }
 
     #[test]
