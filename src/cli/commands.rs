@@ -23,8 +23,9 @@ pub(super) struct Cli {
     /// A model: its files, a Hugging Face repo id, or a shape (qwen3-0.6b)
     ///
     /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
-    /// profile by name (qwen3-0.6b). Without it nothing is loaded until you press a key; with --headless a synthetic
-    /// model of 150 MB is written on first use.
+    /// profile by name (qwen3-0.6b). Without it the screens examine the directory of synthetic models (~/.cache/gds-top),
+    /// and nothing is loaded until you press a key; with --headless a synthetic model of 150 MB is written there on
+    /// first use.
     #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
     pub(super) model: Option<String>,
     /// Run the checks and the benchmark and print a report
@@ -53,6 +54,8 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Sub {
     /// Show whether GDS works for each PATH, why not, and the fix
+    ///
+    /// Without a GPU no route is in use, so the exit status is 0 also with failures; --require then ends with 1.
     #[command(display_order = 1)]
     Check {
         /// Files or folders of models (default: the working directory)
@@ -136,7 +139,7 @@ pub(super) enum Sub {
     },
     /// Write what the checks read into one redacted archive
     ///
-    /// 'gds-top check --root ARCHIVE' examines it on another machine.
+    /// 'gds-top check --capture ARCHIVE' examines it on another machine.
     #[command(display_order = 16)]
     Capture {
         /// A folder, or an archive whose name ends in .tar.zst

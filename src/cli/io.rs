@@ -28,13 +28,13 @@ pub(super) struct IoArgs {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,4,16", value_parser = clap::value_parser!(u32).range(1..=512))]
     threads: Vec<u32>,
     /// Transfer: gds-registered, gds, cpu-gpu, cpu (default: all that can run on this machine)
-    #[arg(long, value_name = "WAYS", value_delimiter = ',')]
+    #[arg(long, value_name = "TRANSFERS", value_delimiter = ',')]
     transfer: Vec<Transfer>,
-    /// read, write
-    #[arg(long, value_name = "WAYS", value_delimiter = ',', default_value = "read,write")]
+    /// Access: read, write
+    #[arg(long, value_name = "ACCESSES", value_delimiter = ',', default_value = "read,write")]
     access: Vec<Access>,
-    /// sequential, random
-    #[arg(long, value_name = "ORDERS", value_delimiter = ',', default_value = "sequential,random")]
+    /// Access pattern: sequential, random
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', default_value = "sequential,random")]
     pattern: Vec<Pattern>,
     /// Bytes of each of the two files (default: four of the largest operations for each thread, at least 1G)
     #[arg(long, value_name = "SIZE", value_parser = size)]

@@ -1,6 +1,7 @@
 //! Writes the manual pages.
 
 use super::commands::Cli;
+use super::examples;
 use super::exit;
 use super::outcome::{FINE, Ran, print};
 use crate::trust::{Destination, Owners, Scratch};
@@ -14,7 +15,7 @@ use std::path::Path;
 
 /// The commands that have a manual page. Commands that only the program runs have none.
 fn command() -> Command {
-    exit::documented(Cli::command())
+    exit::documented(examples::added(Cli::command()))
         .mut_subcommands(|sub| if sub.get_name().starts_with("__") { sub } else { sub.hide(false) })
 }
 

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod consent;
 mod engine_tables;
+mod examples;
 mod exit;
 mod explain;
 mod exporter;
@@ -48,7 +49,6 @@ mod watch;
 
 use crate::device::endings;
 use crate::engines;
-use crate::text::sanitise;
 use crate::trust;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -67,13 +67,13 @@ pub fn main() -> ExitCode {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match exit::documented(concise(Cli::command()))
+    let call = match exit::documented(examples::added(concise(Cli::command())))
         .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
     {
         Ok(call) => call,
         Err(error) => match misspelt(&error, std::env::args_os().skip(1)) {
             Some(sentence) => return ExitCode::from(fail(BAD_CALL, &sentence)),
-            None => return refuse(&error),
+            None => return refuse(error),
         },
     };
     if let Some(sentence) = Cli::misplaced(&call) {
@@ -81,7 +81,7 @@ pub fn main() -> ExitCode {
     }
     let cli = match Cli::from_arg_matches(&call) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     if matches!(&cli.command, Some(Sub::Internal(internal)) if internal.is_child_of_a_session()) {
         if !engines::end_with_parent() {
@@ -115,12 +115,19 @@ fn concise(command: clap::Command) -> clap::Command {
 }
 
 /// Prints the help, the version, or an error, which can contain any argument.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        error.exit();
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        return ExitCode::from(outcome::written(printed));
     }
-    // If standard error is closed, there is no other place for the message.
-    let _ = std::io::stderr().write_all(sanitise(&error.render().to_string()).as_bytes());
+    // A value after `--` would be another model.
+    if let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested)
+        && tips.iter().any(|tip| tip.to_string().contains("as a value, use"))
+    {
+        error.remove(ContextKind::Suggested);
+    }
+    let text = error.render().to_string();
+    fail(BAD_CALL, text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     ExitCode::from(BAD_CALL)
 }
 

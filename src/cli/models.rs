@@ -29,9 +29,11 @@ pub(super) fn synth(
     let Some((name, dir)) = what else {
         return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
-    let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
-    // The writer rejects scales outside of this range.
-    consent::to_write((bytes as f64 * scale.clamp(0.0, 4.0)) as u64, dir, yes)?;
+    // The writer rejects scales outside of this range, so there is nothing to ask.
+    if scale > 0.0 && scale <= 4.0 {
+        let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
+        consent::to_write((bytes as f64 * scale) as u64, dir, yes)?;
+    }
     let ended = ended_by_signals();
     let started = Instant::now();
     let mut bar = Bar::new(output);

@@ -42,7 +42,12 @@ pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
 
 fn write_out(bytes: &[u8]) -> u8 {
     let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    written(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// The exit status after writing to standard output. A closed pipe is not an error.
+pub(super) fn written(result: io::Result<()>) -> u8 {
+    match result {
         Ok(()) => FINE,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FINE,
         Err(error) => fail(BAD_CALL, &format!("the result could not be written to standard output: {error}")),

@@ -8,13 +8,16 @@ pub fn nearest<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> Opt
         .into_iter()
         .filter_map(|name| {
             let plain = name.replace('-', "_");
-            // A name is similar if few letters differ, or if it has the same first letters.
+            // A name is similar if few letters differ, or if it has the same first letters. A name that begins with the
+            // typed word is the best.
             let slips = strsim::damerau_levenshtein(&typed, &plain);
             let likeness = strsim::jaro_winkler(&typed, &plain);
-            (slips <= plain.len().div_ceil(3) || likeness > 0.8).then_some((slips, likeness, name))
+            let is_begin = typed.len() > 2 && plain.starts_with(&format!("{typed}_"));
+            let is_similar = is_begin || slips <= plain.len().div_ceil(3) || likeness > 0.8;
+            is_similar.then_some((!is_begin, slips, likeness, name))
         })
-        .min_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)))
-        .map(|(_, _, name)| name)
+        .min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)))
+        .map(|(.., name)| name)
 }
 
 /// The text `; did you mean 'theme'?`, or the list of known names if none is similar.
@@ -29,6 +32,11 @@ pub fn hint(typed: &str, known: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_word_of_a_name_finds_it() {
+        assert_eq!(nearest("udev", ["md-udev", "udev-record"]), Some("udev-record"));
+    }
 
     #[test]
     fn a_slip_is_mended_and_a_stranger_gets_the_list() {

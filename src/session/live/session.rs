@@ -153,9 +153,7 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
 /// The reason why cuFile cannot be used for the target, from the result of the probe.
 fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
     if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
-        return Some(format!(
-            "{error}; install libcufile (package nvidia-gds, or the Python package nvidia-cufile), or set GDS_TOP_LIBCUFILE"
-        ));
+        return Some(format!("{error}; 'gds-top check' shows how to install libcufile, or set GDS_TOP_LIBCUFILE"));
     }
     let open = answer.get("open")?;
     if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {

@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Row<Environment>] = &[
         [plain(KeyCode::Enter)],
         "⏎",
         "open",
-        "open or fold a group; on a check, go to its details, and from there to its fix; on a station of the road, open its fix; on a process or a tensor, show only this one",
+        "open or fold a group; on a check, show its details, then its fix; on a step of the path, open its fix",
         opens
     ),
     fix(|ui, state| next_fix(state, ui).is_some()),
