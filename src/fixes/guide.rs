@@ -133,7 +133,8 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
     let offered = wanted(report, verdict).unwrap_or_default();
     let mut steps = rows(root, report, Route::Compat, Some(&offered));
     for step in &mut steps {
-        if step.state != State::Open && step.checks.iter().any(|id| first.checks.contains(id)) {
+        let is_offered = step.checks.iter().any(|id| offered.contains(id));
+        if !is_offered && step.checks.iter().any(|id| first.checks.contains(id)) {
             step.state = State::Impossible;
         }
         step.advice.retain(|advice| !first.advice.contains(advice));
