@@ -537,9 +537,9 @@ fn a_step_whose_check_warns_is_not_done_on_a_machine_without_a_gpu() {
     let guided = guide::guide(&root, &report);
     assert_eq!(guided.route, Route::Compat);
     for id in ["lib-found", "udev-database"] {
-        let finding = report.findings.iter().find(|finding| finding.id == *id).unwrap();
+        let finding = report.findings.iter().find(|finding| finding.id == id).unwrap();
         assert_eq!(finding.status, gds_top::core::Status::Warn, "{id}: {}", finding.summary);
-        let step = guided.steps.iter().find(|step| step.checks.iter().any(|check| *check == *id)).unwrap();
+        let step = guided.steps.iter().find(|step| step.checks.iter().any(|check| *check == id)).unwrap();
         assert_eq!(step.state, State::Open, "{id}: {}", guide::text(&guided, 80));
     }
 }

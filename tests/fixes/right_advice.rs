@@ -145,7 +145,7 @@ fn a_vgpu_guest_gets_no_packages_of_a_driver() {
     let (root, report) = look(&crate::machine::fixture("vgpu-ada-proprietary"));
     for id in [FixId::NvidiaDriverOpen, FixId::NvidiaDriverProprietary] {
         let plan = plan_by_id(&root, &report, id).unwrap();
-        assert!(plan.changes.is_empty(), "{}", preview(&plan));
+        assert!(plan.changes.is_empty(), "{}", preview(&plan, usize::MAX));
         assert!(plan.obstacle.unwrap().contains("this is a vGPU"));
     }
 }
@@ -154,7 +154,7 @@ fn a_vgpu_guest_gets_no_packages_of_a_driver() {
 fn bar1_of_a_workstation_card_is_enlarged_by_its_display_mode() {
     let commands = |name: &str| {
         let (root, report) = look(&crate::machine::fixture(name));
-        preview(&plan_by_id(&root, &report, FixId::Bar1Large).unwrap())
+        preview(&plan_by_id(&root, &report, FixId::Bar1Large).unwrap(), usize::MAX)
     };
     assert!(commands("workstation-bar1").contains("displaymodeselector --gpumode physical_display_disabled"));
     assert!(commands("nvfs-healthy").contains("systemctl reboot --firmware-setup"));
