@@ -114,7 +114,8 @@ mod tests {
         let swapped = [gpu("L40S", "GPU-1", "41", false), gpu("T400", "GPU-2", "21", false)];
         let (pci, fastest) = (Some("PCI_BUS_ID"), Some("FASTEST_FIRST"));
         // (GPUs, value, order, positions; None if the order is not known)
-        let cases: &[(&[NvmlGpu], &str, Option<&str>, Option<&[usize]>)] = &[
+        type Case<'a> = (&'a [NvmlGpu], &'a str, Option<&'a str>, Option<&'a [usize]>);
+        let cases: &[Case<'_>] = &[
             (&same, "", None, Some(&[])),
             (&same, "-1", None, Some(&[])),
             (&same, "NoDevFiles", None, Some(&[])),
