@@ -22,6 +22,7 @@ mod kconfig;
 mod kernel_log;
 mod lenient;
 mod libcufile;
+mod library_owner;
 mod live;
 mod live_options;
 
@@ -68,9 +69,8 @@ pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
-pub use libcufile::{
-    CudaSeen, FoundLibrary, LibcufileFacts, LibraryOwner, OpenFacts, cufile_wheel, library_owner, library_update,
-};
+pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
+pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_update};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{
