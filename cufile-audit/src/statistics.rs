@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 static SET_LEVEL: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static START: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static LEVEL3: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
+static STOP: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 static GET_VERSION: [AtomicUsize; LIBRARIES] = [const { AtomicUsize::new(0) }; LIBRARIES];
 /// The time of the last reading of the statistics. 0 if they are off.
 static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
@@ -32,6 +33,7 @@ pub(crate) unsafe fn remember(library: usize, map: &LinkMap) {
         (c"cuFileSetStatsLevel", &SET_LEVEL),
         (c"cuFileStatsStart", &START),
         (c"cuFileGetStatsL3", &LEVEL3),
+        (c"cuFileStatsStop", &STOP),
         (c"cuFileGetVersion", &GET_VERSION),
     ] {
         // SAFETY: the caller passes the link map of a loaded object.
@@ -74,16 +76,37 @@ pub(crate) fn before_open(library: usize) {
     }
 }
 
-/// Reads the statistics before the process ends. If this thread is inside a call, for example because a signal handler
-/// ends the process, libcufile may hold a lock, so they are not read.
-pub(crate) fn at_end() {
-    if rings::option(options::STATISTICS) && !rings::is_in_call() {
-        (0..LIBRARIES).for_each(|library| read(library, 0));
-    }
+/// The copies whose statistics this process enabled. If there is one, this thread must not be inside a call, in which
+/// libcufile may hold a lock: a signal handler can end the process. Without one, the shared file is not touched, which
+/// the program may have truncated.
+fn counting() -> impl Iterator<Item = usize> {
+    let is_on = |library: &usize| {
+        SWITCHED_ON_BY.get(*library).is_some_and(|by| by.load(Ordering::Relaxed) == system::process())
+            && READ_AT_NS.get(*library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
+    };
+    let may_call = (0..LIBRARIES).any(|library| is_on(&library)) && !rings::is_in_call();
+    (0..LIBRARIES).filter(move |library| may_call && is_on(library))
 }
 
+/// Reads the statistics before the process ends.
+pub(crate) fn at_end() {
+    counting().for_each(|library| read(library, 0));
+}
+
+/// Also stops the counters: libcufile 1.15 sometimes ends a process with SIGSEGV at its exit if the driver is open. With
+/// running counters, this is more frequent.
 extern "C" fn read_at_exit(_: *mut c_void) {
     at_end();
+    for library in counting() {
+        let address = STOP.get(library).map_or(0, |stop| stop.load(Ordering::Relaxed));
+        if address != 0 {
+            // SAFETY: this is the address of `cuFileStatsStop(void)` in this copy.
+            unsafe {
+                let stop: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
+                stop();
+            }
+        }
+    }
 }
 
 /// Whether the program's libc calls [`read_at_exit`] when it exits.
