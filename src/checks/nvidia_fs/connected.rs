@@ -91,11 +91,6 @@ fn client(filesystem: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Whether the server is named after VAST, which has a separate client.
-fn is_vast_server(facts: &machine::PathFacts) -> bool {
-    facts.source.as_deref().is_some_and(|source| source.to_ascii_lowercase().contains("vast"))
-}
-
 /// Whether VAST's NFS client is loaded.
 fn is_vast(ctx: &Context<'_>) -> bool {
     ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
@@ -223,7 +218,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     None => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
                         .found("/proc/kallsyms", format!("no {symbol}"))
                         .missing(Cost::System, NVFS)
-                        .fixes((name == "rpcrdma" && !is_vast_server(facts)).then_some(FixId::NfsRdmaClient))
+                        .fixes((name == "rpcrdma").then_some(FixId::NfsRdmaClient))
                         .advice(client_for_gds(ctx, filesystem)),
                 },
                 Err(why) => {
