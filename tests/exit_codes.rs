@@ -539,7 +539,9 @@ fn a_task_without_a_directory_for_its_files_could_not_run() {
     ] {
         let mut command = gds_top();
         command.args(load).current_dir(folder.path());
-        removed.iter().for_each(|name| drop(command.env_remove(name)));
+        for name in removed {
+            command.env_remove(name);
+        }
         command.envs(set);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
