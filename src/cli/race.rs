@@ -224,7 +224,7 @@ pub(super) fn follow(
     let options = headless::Options { asked, ..headless_options(output, export) };
     let outcome = headless::run_observed(&feed, &options, &mut observe, &mut io::stdout(), &mut io::stderr());
     let pressure = baseline::pressure(&outcome.state);
-    if is_recorded && is_busy(pressure) {
+    if is_recorded && !output.quiet && is_busy(pressure) {
         note(&crate::present::baseline::poor_baseline(pressure));
     }
     // Sessions that were interrupted or could not run are not compared.
