@@ -138,11 +138,12 @@ fn the_calls_and_the_files_of_a_busy_process_have_the_same_reads() {
     let mut running = program.spawn().unwrap();
     for _ in 0..3 {
         let Some(seen) = attached(running.id(), "1").and_then(report_of) else { break };
-        let (reads, lost) = (seen.count("cuFileRead"), &seen.report["watch"]["lost_events"]);
+        let reads = seen.count("cuFileRead");
         // The first session can attach before the program has registered its file.
         let files = seen.report["program"]["transfers"].as_array().unwrap().iter();
         let in_files: u64 = files.map(|file| file["reads"]["count"].as_u64().unwrap()).sum();
-        assert!(reads > 100 && *lost == 0, "{reads} {lost}");
+        // The kernel can lose probes of such a program. A lost one is in neither number.
+        assert!(reads > 100, "{reads}");
         assert_eq!(reads, in_files);
     }
     running.kill().unwrap();
