@@ -388,7 +388,7 @@ fn inherit(file: *mut u64, index: usize, [process, thread, namespace]: [u64; 3])
     let is_his = load(ring::PID) == process && load(ring::TID) == former && load(ring::OPEN) == 0;
     if has_room && is_his {
         let called = load(ring::OPEN_SINCE) != 0;
-        word(file, first + ring::EARLIER).store(load(ring::EARLIER) + u64::from(called), Ordering::Relaxed);
+        word(file, first + ring::EARLIER).store(load(ring::EARLIER).wrapping_add(u64::from(called)), Ordering::Relaxed);
         word(file, first + ring::OPEN_SINCE).store(0, Ordering::Relaxed);
         word(file, first + ring::TID).store(thread, Ordering::Relaxed);
         let now = system::now_ns();

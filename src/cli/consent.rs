@@ -68,7 +68,7 @@ pub(super) fn to_make(model: &str, yes: bool) -> Result<(), String> {
     }
     let kept = match Profile::named(model).and_then(KeptModel::full) {
         Ok(kept) => kept,
-        // The session reports that there is no place for the model.
+        // The session reports the missing place for the model.
         Err(error) if error.is_of_the_machine() => return Ok(()),
         Err(error) => return Err(error.to_string()),
     };

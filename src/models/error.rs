@@ -215,7 +215,7 @@ pub enum WeightsError {
 }
 
 impl WeightsError {
-    /// Whether the model is known, but there is no place to write it.
+    /// Whether the model is known, but cannot be written anywhere.
     #[must_use]
     pub const fn is_of_the_machine(&self) -> bool {
         matches!(self, Self::NoSpace { .. } | Self::Unwritable { .. } | Self::ForeignCache { .. } | Self::NoCacheFolder)

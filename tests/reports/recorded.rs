@@ -77,7 +77,7 @@ fn a_report_begins_with_the_machine_the_date_and_the_program() {
     assert!(line.contains("NVIDIA H200 · 2026-") && line.contains(" UTC · gds-top"), "{line}");
     let parts = line.split(" · ").all(|part| report::html(&state).contains(part));
     assert!(parts, "{line}");
-    // The recording has no reasons for settings, so there is no empty column.
+    // The recording has no reasons for settings, so the column is left out.
     assert!(!text.contains("chosen by"), "{text}");
 }
 

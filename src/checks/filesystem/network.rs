@@ -46,7 +46,7 @@ pub(crate) fn has_rdma(ctx: &Context<'_>) -> Option<bool> {
     Some(cards.iter().any(is_card))
 }
 
-/// The evidence that there is no such card.
+/// The evidence that the machine has no such card.
 pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
     match classes::undocumented(ctx) {
         Some(cloud) => ("/sys/class/dmi/id/sys_vendor", format!("{cloud} has no RDMA network for this file system")),
