@@ -46,10 +46,11 @@ pub(crate) fn has_rdma(ctx: &Context<'_>) -> Option<bool> {
     Some(cards.iter().any(is_card))
 }
 
-/// The evidence that the machine has no such card.
+/// The evidence that the machine has no such card: in a cloud, its vendor.
 pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
+    const VENDOR: &str = "/sys/class/dmi/id/sys_vendor";
     match classes::undocumented(ctx) {
-        Some(cloud) => ("/sys/class/dmi/id/sys_vendor", format!("{cloud} has no RDMA network for this file system")),
+        Some(cloud) => (VENDOR, ctx.root.read_text(VENDOR).map_or(cloud.to_owned(), |text| text.trim().to_owned())),
         None => (DEVICES, "no InfiniBand or RoCE device".to_owned()),
     }
 }
