@@ -56,7 +56,7 @@ pub use driver::{Driver, ENV_LOGFILE, OpenOptions, set_log_file};
 pub use error::{CuFileError, Error};
 pub use handle::{Direction, FileHandle};
 pub use library::Library;
-pub use located::{Located, locate};
+pub use located::{Located, locate, version_of_file};
 pub use memory::{BufferRegistration, HostMemory, IoMemory};
 pub use params::{SLAB_CLASSES, Slab};
 pub use search::{ENV_LIBCUFILE, SONAME, Search, Tried, cached_libraries, children, python_folders};

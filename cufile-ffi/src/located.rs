@@ -59,6 +59,16 @@ fn located(search: &Search, named: &[PathBuf], cached: &[PathBuf], last: &[PathB
     Located::Nowhere(tried)
 }
 
+/// The version of a libcufile according to the name of its file or the package that contains it. `None` if only the
+/// library itself reports it.
+#[must_use]
+pub fn version_of_file(file: &Path) -> Option<Version> {
+    match known(file)? {
+        Located::Found { version, .. } => Some(version),
+        Located::Nowhere(_) | Located::Unknown => None,
+    }
+}
+
 /// The real file and its version: that of its name (`libcufile.so.1.16.1`), or of the wheel that contains it
 /// (`nvidia_cufile-1.16.1.26.dist-info` next to the folder `nvidia`).
 fn known(file: &Path) -> Option<Located> {

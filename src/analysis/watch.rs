@@ -297,6 +297,16 @@ pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
     report.open_calls.iter().filter(|call| is_over || call.age_ns >= LONG_CALL_NS).collect()
 }
 
+/// Whether nothing is known: the process that was attached could not be examined, or no program that was started
+/// loaded the recording library.
+#[must_use]
+pub fn is_not_recorded(report: &WatchReport) -> bool {
+    match &report.attached {
+        Some(process) => !process.recorded && !process.readable,
+        None => report.ended.is_some() && report.programs == 0,
+    }
+}
+
 /// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {

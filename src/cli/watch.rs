@@ -3,7 +3,7 @@
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
 use super::{race, settings, terminal};
-use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched};
+use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
@@ -80,6 +80,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         None => WatchTarget::Launch(Launch {
             command: args.command,
             statistics: args.statistics || args.require.is_some(),
+            requires_direct: args.require.is_some(),
             output: match (args.screens, output.json) {
                 (true, _) => Output::Dropped,
                 // The result alone is on standard output.
@@ -110,15 +111,6 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         _ => FINE,
     };
     Ok(outcome.exit.max(if unmet.is_none() { FINE } else { BAD_ANSWER }).max(worse).max(could_run))
-}
-
-/// Whether nothing is known: the process that was attached could not be examined, or no program that was started
-/// loaded the recording library.
-fn is_not_recorded(report: &WatchReport) -> bool {
-    match &report.attached {
-        Some(process) => !process.recorded && !process.readable,
-        None => report.ended.is_some() && report.programs == 0,
-    }
 }
 
 fn name(path: &Path) -> String {

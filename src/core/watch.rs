@@ -63,6 +63,8 @@ pub struct WatchReport {
     /// Whether the level-3 statistics were requested.
     #[serde(default)]
     pub wants_statistics: bool,
+    /// Whether a proven direct route was required for every transfer.
+    pub requires_direct: bool,
     /// The level-3 statistics of libcufile for all processes, if they were on and could be read.
     pub statistics: Option<RouteStatistics>,
     /// The running process that was attached.
@@ -194,8 +196,17 @@ pub struct WatchedLibrary {
     pub path: String,
     /// The number of processes that loaded it.
     pub processes: u64,
-    /// The result of cuFileGetVersion, for example 1200. `None` if the program did not call it.
+    /// The result of cuFileGetVersion, for example 1200. If the program did not call it, the version in the name of the
+    /// file or of its package. `None` if neither has one.
     pub version: Option<u64>,
+}
+
+impl WatchedLibrary {
+    /// The version as text, `1.15`.
+    #[must_use]
+    pub fn version_text(&self) -> Option<String> {
+        self.version.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
 }
 
 /// All calls of a function.

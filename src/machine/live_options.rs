@@ -8,6 +8,8 @@ pub struct LiveOptions {
     /// The command that opens libcufile in a child process and prints its facts as JSON. `None`: libcufile is not
     /// probed.
     pub cufile_probe: Option<Vec<String>>,
+    /// The facts of a libcufile that is known to be used. Then none is searched for.
+    pub known_cufile: Option<super::LibcufileFacts>,
     /// Finds the facts of libcufile without loading it, for a view that does not open it; the child is asked only if this
     /// finds none.
     pub locate_cufile: Option<fn() -> Option<super::LibcufileFacts>>,
@@ -30,6 +32,7 @@ impl Default for LiveOptions {
         let own = std::env::current_exe().ok().and_then(|exe| exe.to_str().map(str::to_owned));
         Self {
             cufile_probe: own.map(|exe| vec![exe, "__probe-cufile".to_owned()]),
+            known_cufile: None,
             locate_cufile: None,
             open_cufile: true,
             probe_limit: Duration::from_secs(10),

@@ -427,7 +427,8 @@ impl Root {
     pub fn libcufile(&self) -> &LibcufileFacts {
         self.libcufile.get_or_init(|| match &self.view {
             View::Live(options) => {
-                let located = options.locate_cufile.and_then(|locate| self.timed("libcufile", locate));
+                let located = || options.locate_cufile.and_then(|locate| self.timed("libcufile", locate));
+                let located = options.known_cufile.clone().or_else(located);
                 match located {
                     Some(facts) => LibcufileFacts { left_closed: true, ..facts },
                     None => self.timed("libcufile, in a child", || {

@@ -219,7 +219,10 @@ pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
         return None;
     }
     let library = match &machine.libcufile {
-        Some(library) => format!("libcufile {}", library.version.as_deref().unwrap_or("of unknown version")),
+        Some(library) => match &library.version {
+            Some(version) => format!("libcufile {version}"),
+            None => "libcufile 1.20, because the version of the one above is unknown".to_owned(),
+        },
         None => "libcufile 1.20, because none was found here".to_owned(),
     };
     let note = if set.is_empty() {

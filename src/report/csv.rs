@@ -9,7 +9,7 @@ use crate::text::CsvRows;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-fn cell<T: ToString>(value: Option<T>) -> String {
+pub(super) fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or(String::new(), |v| v.to_string())
 }
 

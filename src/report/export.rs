@@ -3,7 +3,7 @@
 
 use super::replace::{PAGE_MARK, may_replace, may_replace_marked};
 use super::sections::folder_name;
-use super::{csv, html, json, junit, markdown, prom, trace};
+use super::{csv, csv_watch, html, json, junit, markdown, prom, trace};
 use crate::session::State;
 use crate::trust::{Destination, Owners};
 use std::ffi::OsStr;
@@ -22,7 +22,8 @@ pub enum Format {
     /// `report.html`, one self-contained file.
     Html,
     /// `runs.csv`, `tensors.csv`, `samples.csv` and `results.csv`; for a workload also `workloads.csv` and
-    /// `layers.csv`, and for a storage measurement `grid.csv`.
+    /// `layers.csv`, and for a storage measurement `grid.csv`. For a watched program `calls.csv`, `files.csv`,
+    /// `file_tensors.csv` and `timeline.csv` instead.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -57,9 +58,19 @@ impl Format {
             Self::Json => &["report.json", "report.schema.json"],
             Self::Markdown => &["report.md"],
             Self::Html => &["report.html"],
-            Self::Csv => {
-                &["runs.csv", "tensors.csv", "samples.csv", "results.csv", "workloads.csv", "layers.csv", "grid.csv"]
-            }
+            Self::Csv => &[
+                "runs.csv",
+                "tensors.csv",
+                "samples.csv",
+                "results.csv",
+                "workloads.csv",
+                "layers.csv",
+                "grid.csv",
+                "calls.csv",
+                "files.csv",
+                "file_tensors.csv",
+                "timeline.csv",
+            ],
             Self::Trace => &["trace.json"],
             Self::Prom => &["gds-top.prom"],
             Self::Junit => &["junit.xml"],
@@ -201,6 +212,13 @@ fn write_files(
             Format::Markdown => put("report.md", &|out| out.write_all(markdown::markdown(state).as_bytes()))?,
             Format::Html => put("report.html", &|out| out.write_all(html::html(state).as_bytes()))?,
             Format::Csv => {
+                if let Some(report) = state.watch.as_deref() {
+                    put("calls.csv", &|out| csv_watch::calls(report, out))?;
+                    put("files.csv", &|out| csv_watch::files(report, out))?;
+                    put("file_tensors.csv", &|out| csv_watch::tensors(report, out))?;
+                    put("timeline.csv", &|out| csv_watch::timeline(state, out))?;
+                    continue;
+                }
                 put("runs.csv", &|out| csv::runs(state, out))?;
                 put("tensors.csv", &|out| csv::tensors(state, out))?;
                 put("samples.csv", &|out| csv::samples(state, out))?;

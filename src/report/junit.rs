@@ -1,8 +1,9 @@
-//! Checks and runs as JUnit XML for CI systems. A failed check or run is a failure.
+//! Checks and runs, or a watched program, as JUnit XML for CI systems. A failed check, run or requirement is a failure.
 
-use crate::core::{Failure, Status};
+use crate::analysis::is_not_recorded;
+use crate::core::{Failure, Status, WatchReport};
 use crate::present::finding::FindingView;
-use crate::present::{labels, progress};
+use crate::present::{labels, progress, watch};
 use crate::session::{LaneStatus, State};
 use crate::text::markup;
 use std::io::{self, Write};
@@ -20,12 +21,16 @@ enum Outcome {
     Failed { message: String, details: String },
 }
 
-/// Writes one test suite for the checks and one for the runs.
+/// Writes one test suite for the checks and one for the runs, or one for a watched program.
 pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<testsuites name=\"gds-top\">")?;
-    suite(out, "checks", &checks(state))?;
-    suite(out, "runs", &runs(state))?;
+    if let Some(report) = state.watch.as_deref() {
+        suite(out, "watch", &program(report))?;
+    } else {
+        suite(out, "checks", &checks(state))?;
+        suite(out, "runs", &runs(state))?;
+    }
     writeln!(out, "</testsuites>")
 }
 
@@ -81,6 +86,31 @@ fn runs(state: &State) -> Vec<Case> {
         outcome: Outcome::Skipped(why.clone()),
     });
     lanes.chain(unavailable).collect()
+}
+
+/// The end of the program, its requirement, the answer about the route, and each file of cuFile.
+fn program(report: &WatchReport) -> Vec<Case> {
+    let seconds = report.wall_ns as f64 / 1e9;
+    let case = |name: &str, failure: Option<(String, String)>| {
+        let failed = |(message, details)| Outcome::Failed { message, details };
+        Case { name: name.to_owned(), seconds, outcome: failure.map_or(Outcome::Passed, failed) }
+    };
+    let mut cases = Vec::new();
+    if report.attached.is_none() {
+        cases.push(case("exit status", watch::end(report).map(|answer| (answer.headline, answer.conditions))));
+    }
+    let answer = watch::answer(report);
+    let is_failure = answer.status == Status::Fail || is_not_recorded(report);
+    cases.push(case("route", is_failure.then_some((answer.headline, answer.conditions))));
+    if report.requires_direct {
+        let unmet = watch::unmet(Some(report));
+        cases.push(case("--require direct", unmet.map(|sentence| (sentence.to_owned(), String::new()))));
+    }
+    for file in report.files.iter().filter(|file| watch::is_of_cufile(file)) {
+        let failure = watch::file_failure(file, report.requires_direct);
+        cases.push(case(&file.path, failure.map(|sentence| (sentence, watch::proof(file.proof).to_owned()))));
+    }
+    cases
 }
 
 fn suite(out: &mut dyn Write, name: &str, cases: &[Case]) -> io::Result<()> {

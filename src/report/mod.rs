@@ -5,6 +5,7 @@ mod bars;
 mod common;
 mod contents;
 mod csv;
+mod csv_watch;
 mod export;
 mod findings;
 mod html;

@@ -3,7 +3,7 @@
 
 use super::common::tool;
 use crate::analysis::median;
-use crate::core::{Finding, Histogram, Route, RunResult, Status, Target};
+use crate::core::{Finding, Histogram, ProgramEnd, Route, RunResult, Status, Target, WatchReport};
 use crate::present::{SessionAnalysis, ceilings};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
@@ -99,10 +99,54 @@ const KV_SAVED: Family = gauge(
     "Time saved against computing all tokens, calculated with the setting recompute_us. Negative if reading takes longer.",
 );
 
+/// The label names of transfers of a watched program.
+const TRANSFERS: &[&str] = &["route", "proven", "direction"];
+const CALLS: Family = gauge("gds_top_watch_calls", &["function"], "Calls of a function by the watched program.");
+const CALL_ERRORS: Family = gauge("gds_top_watch_call_errors", &["function"], "Calls of a function that failed.");
+const CALL_BYTES: Family = gauge("gds_top_watch_call_bytes", &["function"], "Bytes that the calls transferred.");
+const CALL_SECONDS: Family =
+    gauge("gds_top_watch_call_seconds", &["function"], "Time inside the calls of all threads.");
+const MOVED: Family =
+    gauge("gds_top_watch_transfers", TRANSFERS, "Transfers of cuFile by route, with entries of batches.");
+const MOVED_BYTES: Family = gauge("gds_top_watch_transferred_bytes", TRANSFERS, "Bytes of the transfers by route.");
+const MOVED_ERRORS: Family = gauge("gds_top_watch_transfer_errors", TRANSFERS, "Transfers that failed by route.");
+const LOST: Family = gauge("gds_top_watch_lost_calls", &[], "Calls whose details were not recorded.");
+const WATCHED: Family = gauge("gds_top_watch_seconds", &[], "Time from the start of the watched program to its end.");
+const STATUS: Family =
+    gauge("gds_top_watch_exit_status", &[], "Exit status of the watched program; 128 and its number for a signal.");
+
 /// All families, in the order of the output.
-pub const FAMILIES: [Family; 20] = [
-    INFO, TIMESTAMP, ROUTE, PROVEN, CHECKS, SEVERITY, WALL, SETUP, RATE, RUNS, TO_FASTEST, OF_CEILING, VERIFIED,
-    OVERHEAD, KV_LATENCY, KV_RATE, KV_HITS, KV_HIDDEN, KV_BUSY, KV_SAVED,
+pub const FAMILIES: [Family; 30] = [
+    INFO,
+    TIMESTAMP,
+    ROUTE,
+    PROVEN,
+    CHECKS,
+    SEVERITY,
+    WALL,
+    SETUP,
+    RATE,
+    RUNS,
+    TO_FASTEST,
+    OF_CEILING,
+    VERIFIED,
+    OVERHEAD,
+    KV_LATENCY,
+    KV_RATE,
+    KV_HITS,
+    KV_HIDDEN,
+    KV_BUSY,
+    KV_SAVED,
+    CALLS,
+    CALL_ERRORS,
+    CALL_BYTES,
+    CALL_SECONDS,
+    MOVED,
+    MOVED_BYTES,
+    MOVED_ERRORS,
+    LOST,
+    WATCHED,
+    STATUS,
 ];
 
 /// The series of each family.
@@ -166,6 +210,9 @@ pub fn write(state: &State, out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
     loads(&analysis, &mut series);
     workloads(state, &mut series);
+    if let Some(report) = state.watch.as_deref() {
+        program(report, &mut series);
+    }
     series.write(out)
 }
 
@@ -288,6 +335,43 @@ fn workloads(state: &State, series: &mut Series) {
         series.put(&KV_BUSY, &labels, workload.busy_fraction);
         series.put(&KV_SAVED, &labels, workload.recompute.map(|of| of.saved_s()));
     }
+}
+
+/// Adds the calls of a watched program by function, and its transfers by route. Paths are not labels, because a cache can
+/// have many files.
+fn program(report: &WatchReport, series: &mut Series) {
+    for call in report.calls.iter().chain(&report.other_calls) {
+        let labels = [call.function.as_str()];
+        series.put(&CALLS, &labels, call.count as f64);
+        series.put(&CALL_ERRORS, &labels, call.errors as f64);
+        series.put(&CALL_BYTES, &labels, call.bytes as f64);
+        series.put(&CALL_SECONDS, &labels, call.total_ns as f64 / 1e9);
+    }
+    let mut routes: BTreeMap<(&str, bool, &str), [u64; 3]> = BTreeMap::new();
+    for file in &report.files {
+        for (direction, of) in
+            [("read", &file.reads), ("write", &file.writes)].into_iter().filter(|(_, of)| of.count > 0)
+        {
+            let sums = routes.entry((file.route.as_str(), file.proven, direction)).or_default();
+            for (sum, more) in sums.iter_mut().zip([of.count, of.bytes, of.errors]) {
+                *sum = sum.saturating_add(more);
+            }
+        }
+    }
+    for ((route, proven, direction), sums) in routes {
+        let labels = [route, if proven { "true" } else { "false" }, direction];
+        for (family, sum) in [&MOVED, &MOVED_BYTES, &MOVED_ERRORS].into_iter().zip(sums) {
+            series.put(family, &labels, sum as f64);
+        }
+    }
+    series.put::<&str>(&LOST, &[], report.lost_events as f64);
+    series.put::<&str>(&WATCHED, &[], report.wall_ns as f64 / 1e9);
+    let status = match report.ended {
+        Some(ProgramEnd::Status(status)) => Some(status),
+        Some(ProgramEnd::Signal(signal)) => Some(128_i32.saturating_add(signal)),
+        Some(ProgramEnd::Unknown) | None => None,
+    };
+    series.put::<&str>(&STATUS, &[], status.map(f64::from));
 }
 
 /// Adds a histogram: cumulative counts by upper bounds in seconds, the sum and the count.

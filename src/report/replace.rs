@@ -12,7 +12,7 @@ pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 const HEAD_BYTES: u64 = 4 << 10;
 
 /// For each file name: the text that must be near the beginning of the file.
-const MARKS: [(&str, &str); 15] = [
+const MARKS: [(&str, &str); 19] = [
     ("report.json", "{\"schema_version\":2,\"tool\":\""),
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
     ("report.schema.json", "\"urn:gds-top:report"),
@@ -25,6 +25,10 @@ const MARKS: [(&str, &str); 15] = [
     ("workloads.csv", "lane,cache,repeat,"),
     ("layers.csv", "lane,cache,repeat,"),
     ("grid.csv", "transfer,access,pattern,block_bytes,"),
+    ("calls.csv", "function,calls,"),
+    ("files.csv", "path,route,route_proven,"),
+    ("file_tensors.csv", "path,tensor,bytes,"),
+    ("timeline.csv", "function,process,thread,"),
     ("trace.json", "\"tool\":\"gds-top"),
     ("gds-top.prom", "gds_top_"),
     ("junit.xml", "<testsuites name=\"gds-top\">"),

@@ -40,6 +40,8 @@ pub struct Launch {
     pub command: Vec<OsString>,
     /// Whether to enable libcufile's level-3 statistics in the program.
     pub statistics: bool,
+    /// Whether a proven direct route is required for every transfer.
+    pub requires_direct: bool,
     /// The destination of the program's output.
     pub output: Output,
 }
@@ -79,6 +81,7 @@ pub struct Watched {
     next_search: Instant,
     still_running: u64,
     ended: Option<ProgramEnd>,
+    requires_direct: bool,
     not_loaded: Option<NotLoaded>,
     nvfs_reads_before: Option<u64>,
 }
@@ -130,6 +133,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         next_search: Instant::now(),
         still_running: 0,
         ended: None,
+        requires_direct: launch.requires_direct,
         not_loaded: None,
         nvfs_reads_before,
     })
@@ -255,6 +259,7 @@ impl Watched {
                 command: self.command.clone(),
                 ended: self.ended,
                 wall_ns,
+                requires_direct: self.requires_direct,
                 not_loaded: Some(NotLoaded::Overwritten),
                 process_io: self.outside.io(),
                 ..WatchReport::default()
@@ -270,6 +275,7 @@ impl Watched {
             open_calls: self.reader.open_calls(words, now_ns()),
             uncounted,
             paused: self.paused,
+            requires_direct: self.requires_direct,
             wants_statistics: self.library.words.load(header::OPTIONS) & options::STATISTICS != 0,
             lost_events: totals.lost + uncounted,
             libraries_left_out: words.load(header::LIBRARIES_LEFT_OUT),

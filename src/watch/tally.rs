@@ -9,7 +9,7 @@ use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::paces::Paces;
 use super::recent::{Details, Recent};
-use super::settings::{AllSettings, Settings};
+use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{
@@ -17,6 +17,7 @@ use cufile_audit::layout::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// Number of duration classes. The classes are powers of four from 1 µs. The last one contains all longer reads.
 const DURATIONS: usize = 12;
@@ -103,6 +104,16 @@ fn function_of(record: &Record) -> Option<Function> {
     Function::ALL.get(usize::from(record.kind())).copied()
 }
 
+/// The version of a libcufile according to its name, as cuFileGetVersion reports it. A path of a process with other
+/// mounts names another file here.
+fn version_in_name(process: u32, path: &str) -> Option<u64> {
+    let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    // The mounts of a process that has ended are unknown.
+    let is_elsewhere = mounts(&process.to_string()).is_some_and(|of| Some(of) != mounts("self"));
+    let known = Some(path).filter(|_| !is_elsewhere).map(|path| inside(process, Path::new(path)));
+    known.and_then(|path| cufile_ffi::version_of_file(&path)).and_then(|version| u64::try_from(version.0).ok())
+}
+
 impl Tally {
     /// Sets the time at which the program started or was attached, in nanoseconds.
     pub(super) const fn began_at(&mut self, at_ns: u64) {
@@ -142,7 +153,8 @@ impl Tally {
     fn library(&mut self, group: &Group) {
         let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
-            self.libraries.push((WatchedLibrary { path, ..WatchedLibrary::default() }, HashSet::new()));
+            let version = version_in_name(group.process, &path);
+            self.libraries.push((WatchedLibrary { path, version, processes: 0 }, HashSet::new()));
             self.libraries.len() - 1
         });
         self.libraries[at].1.insert(group.process);

@@ -126,3 +126,69 @@ fn top_shows_a_process_that_has_libcufile_mapped() {
     assert!(metrics.contains("# TYPE gds_top_process_page_cache_bytes gauge"), "{metrics}");
     assert!(text.contains(&pid.to_string()), "{text}");
 }
+
+#[test]
+fn the_exports_have_the_calls_the_files_and_the_requirement() {
+    let Some(place) = Place::new() else { return };
+    // The version of the file that the program loads is known without a call.
+    let library = place.file("libcufile.so.1.16.1");
+    std::fs::copy(&place.built.cufile, &library).unwrap();
+    let link = place.file("libcufile.so.0");
+    std::os::unix::fs::symlink(&library, &link).unwrap();
+    let data = place.data().canonicalize().unwrap().to_string_lossy().into_owned();
+    for (given, route, failing) in [("p2p", "p2pdma", vec![]), ("posix", "compat", vec!["--require direct", &data])] {
+        let folder = place.file(given);
+        let mut command = place.watch(&["--require", "direct", "--export", folder.to_str().unwrap()]);
+        command.env("STANDIN_CUFILE_ROUTE", given).env("LIBRARY", &link);
+        let output = command.arg(place.file("loaded")).arg(&data).args(["read", "5"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(!failing.is_empty())), "{output:?}");
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+
+        let junit = read("junit.xml");
+        let cases = junit.lines().filter(|line| line.contains("<testcase "));
+        let named = |line: &str| line.split("name=\"").nth(2).unwrap().split('"').next().unwrap().to_owned();
+        let failed: Vec<String> = cases.clone().filter(|line| line.contains("<failure ")).map(named).collect();
+        assert_eq!(failed, failing, "{junit}");
+        assert_eq!(cases.map(named).collect::<Vec<_>>(), ["exit status", "route", "--require direct", &data]);
+        assert!(junit.contains(&format!("tests=\"4\" failures=\"{}\"", failing.len())), "{junit}");
+
+        let rows = |name: &str| -> Vec<std::collections::HashMap<String, String>> {
+            let text = read(name);
+            let mut lines = csv::Reader::from_reader(text.as_bytes());
+            lines.deserialize().map(Result::unwrap).collect()
+        };
+        let calls = rows("calls.csv");
+        let call = calls.iter().find(|row| row["function"] == "cuFileRead").unwrap();
+        assert_eq!((call["calls"].as_str(), call["errors"].as_str(), call["bytes"].as_str()), ("5", "0", "20480"));
+        let files = rows("files.csv");
+        let file = files.iter().find(|row| row["path"] == data).unwrap();
+        let wanted = [("reads", "5"), ("read_bytes", "20480"), ("route", route), ("route_proven", "true")];
+        assert!(wanted.iter().all(|(name, value)| file[*name] == *value), "{file:?}");
+        let timeline = rows("timeline.csv");
+        let reads: Vec<_> = timeline.iter().filter(|row| row["function"] == "cuFileRead").collect();
+        assert!(reads.len() == 5 && reads.iter().all(|row| row["path"] == data && row["result"] == "4096"));
+        assert!(rows("file_tensors.csv").is_empty() && !folder.join("runs.csv").exists());
+
+        let metrics = read("gds-top.prom");
+        let labels = format!("route=\"{route}\",proven=\"true\",direction=\"read\"");
+        for line in [
+            "gds_top_watch_calls{function=\"cuFileRead\"} 5".to_owned(),
+            "gds_top_watch_call_bytes{function=\"cuFileRead\"} 20480".to_owned(),
+            format!("gds_top_watch_transfers{{{labels}}} 5"),
+            format!("gds_top_watch_transferred_bytes{{{labels}}} 20480"),
+            format!("gds_top_watch_transfer_errors{{{labels}}} 0"),
+            "gds_top_watch_exit_status 0".to_owned(),
+        ] {
+            assert!(metrics.lines().any(|known| known == line), "{line} is not in\n{metrics}");
+        }
+        assert!(metrics.contains("libcufile=\"1.16\""), "{metrics}");
+
+        let report: Value = serde_json::from_str(&read("report.json")).unwrap();
+        let used = &report["program"]["libraries"][0];
+        assert_eq!((&used["path"], &used["version"]), (&link.to_str().unwrap().into(), &1160.into()));
+        assert_eq!(report["machine"]["libcufile"]["path"], used["path"]);
+        let text = read("report.md");
+        let is_missing = |line: &str| line.contains("libcufile") && line.contains("not found");
+        assert!(text.contains("defaults of libcufile 1.16.") && !text.lines().any(is_missing), "{text}");
+    }
+}

@@ -245,7 +245,7 @@ pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
         format!("{} called cuFile, {} read with it", count(report.threads), count(report.reading_threads)),
     ));
     for library in &report.libraries {
-        let version = library.version.map_or_else(String::new, |v| format!(", version {}.{}", v / 1000, v % 1000 / 10));
+        let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
         let processes = plural_es(library.processes, "process");
         facts.push(("libcufile", format!("{}{version}, loaded by {processes}", library.path)));
     }

@@ -1,5 +1,6 @@
 //! The texts about a watched file: its name, its route and the evidence for the route.
 
+use crate::core::units::plural;
 use crate::core::{Route, RouteProof, WatchedFile};
 use crate::present::view::GAP;
 
@@ -45,6 +46,19 @@ pub(super) fn route_text(route: Route, proven: bool) -> String {
         (Route::None, _) => GAP.to_owned(),
         (route, true) => route.to_string(),
         (route, false) => format!("{route}?"),
+    }
+}
+
+/// The reason why a test of the file fails: failed calls, or a missing proof of a direct route if one is required.
+#[must_use]
+pub fn file_failure(file: &WatchedFile, requires_direct: bool) -> Option<String> {
+    let failed = [file.reads.errors, file.writes.errors, file.failed_registrations];
+    match failed.into_iter().fold(0, u64::saturating_add) {
+        0 if requires_direct && file.moved() > 0 && !(file.proven && file.route.is_direct()) => {
+            Some("A direct route is not proven.".to_owned())
+        }
+        0 => None,
+        failed => Some(format!("{} failed.", plural(failed, "call"))),
     }
 }
 

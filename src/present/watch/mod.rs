@@ -7,6 +7,6 @@ mod tables;
 
 pub use advice::advice;
 pub use answer::{answer, end, facts, unmet};
+pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
-pub use file::{is_of_cufile, proof};
 pub use tables::{TENSOR_HEADS, tables, tensor_count, tensor_rows, tensor_summary};

@@ -8,7 +8,7 @@ use crate::core::{
     Target, Verdict,
 };
 use crate::fixes::{self, FixError, Place, guide};
-use crate::machine::{self, LiveOptions, Root};
+use crate::machine::{self, LibcufileFacts, LiveOptions, Root};
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
 
@@ -45,10 +45,10 @@ pub(super) fn view(folder: Option<&Path>) -> Result<Root, String> {
     folder.map_or_else(|| Ok(Root::live()), Root::stand_in)
 }
 
-/// Opens a view of this machine for a session without checks. A child reads the version of libcufile, because the
-/// defaults of cufile.json depend on it. It does not open CUDA.
-pub(super) fn root_without_cuda() -> Root {
-    Root::live_with(LiveOptions { open_cufile: false, ..LiveOptions::default() })
+/// Opens a view of this machine for a session without checks. The defaults of cufile.json depend on the version of
+/// libcufile. If the session does not know the libcufile, a child reads its version. It does not open CUDA.
+pub(super) fn root_without_cuda(known_cufile: Option<LibcufileFacts>) -> Root {
+    Root::live_with(LiveOptions { open_cufile: false, known_cufile, ..LiveOptions::default() })
 }
 
 impl Examiner {
@@ -82,7 +82,7 @@ impl Examiner {
     pub(super) fn machine_in_detail(&self) {
         let root = match self.folder.as_deref() {
             Some(_) => self.look(),
-            None => Some(root_without_cuda()),
+            None => Some(root_without_cuda(None)),
         };
         let Some(root) = root else { return };
         let facts: Vec<_> = root.path_facts(&self.path).into_iter().collect();

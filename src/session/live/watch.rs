@@ -8,7 +8,7 @@ use super::started::started;
 use crate::checks;
 use crate::checks::log_signatures::explain_cufile;
 use crate::core::{EventBody, LogLevel, Machine, Status, WatchReport, WatchedConfiguration};
-use crate::machine::PathFacts;
+use crate::machine::{FoundLibrary, LibcufileFacts, PathFacts};
 use crate::session::{Command, Feed};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
@@ -136,7 +136,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
 /// directory is described, which a started program inherits. `has_mounts`: the paths of the program have the same
 /// meaning here.
 fn machine(report: &WatchReport, has_mounts: bool) -> Machine {
-    let root = root_without_cuda();
+    let root = root_without_cuda(used_library(report));
     let mut storage: Vec<PathFacts> = Vec::new();
     let files = report.files.iter().map(|file| PathBuf::from(&file.path));
     let here = std::env::current_dir().ok().filter(|_| report.files.is_empty() && report.attached.is_none());
@@ -155,6 +155,15 @@ fn machine(report: &WatchReport, has_mounts: bool) -> Machine {
     }
     // The section about the program names the file that it read.
     Machine { cufile_settings: Vec::new(), cufile_defaults: Vec::new(), ..machine }
+}
+
+/// The first libcufile of the program. `None` if it loaded none, or if this is unknown.
+fn used_library(report: &WatchReport) -> Option<LibcufileFacts> {
+    let mapped = || report.attached.as_ref().and_then(|process| process.libcufile.clone());
+    let loaded = report.libraries.first().map(|library| (library.path.clone(), library.version_text()));
+    let (path, version) = loaded.or_else(|| Some((mapped()?, None)))?;
+    let found = vec![FoundLibrary { path: path.clone(), version }];
+    Some(LibcufileFacts { chosen: Some(path), found, left_closed: true, ..LibcufileFacts::default() })
 }
 
 /// Whether a process sees the same file systems as this one.
