@@ -200,6 +200,11 @@ impl Tolerance {
         if moderate { self.threshold + self.explained().min(self.threshold) } else { self.threshold }
     }
 
+    /// The slowdown beyond which a busy machine is not the reason. `allowed`: the permitted slowdown with all noise.
+    pub(super) fn far(self, allowed: f64) -> f64 {
+        allowed + FAR * self.explained()
+    }
+
     /// The slowdown that the pressure explains. If the engine is the task that waits in a share `p` of the time, it
     /// takes 1 / (1 − `p`) times as long.
     fn explained(self) -> f64 {
@@ -278,7 +283,7 @@ pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) ->
         let wrong = now.iter().any(|r| r.is_like(run) && r.verified == Some(false));
         let noise = before.noise() + side.map_or(0.0, |side| side.noise());
         let allowed = tolerance.allowed() + noise;
-        let far = allowed + FAR * tolerance.explained();
+        let far = tolerance.far(allowed);
         let is_hidden = noise > MOST_NOISE || tolerance.is_busy();
         let certain = if is_hidden { tolerance.allowed() } else { allowed };
         let change = match side {

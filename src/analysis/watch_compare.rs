@@ -1,5 +1,6 @@
 //! Compares two recordings of a watched program.
 
+use super::against::Tolerance;
 use crate::core::{CallPace, CallTotal, WatchReport};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -49,7 +50,8 @@ pub enum PaceResult {
     Slower,
     /// The calls are faster in most parts of the time.
     Faster,
-    /// The means differ by more than the threshold, but the recordings are too short or vary too much.
+    /// The means differ by more than the threshold, but the recordings are too short or vary too much, or the machine was
+    /// too busy.
     Unclear,
 }
 
@@ -105,12 +107,24 @@ pub struct WatchComparison {
     pub paces: Vec<PaceChange>,
     /// The results that are worse.
     pub regressions: Vec<WatchRegression>,
+    /// The share of the time in which tasks waited for a CPU, 0 to 1: the higher one of both recordings.
+    pub cpu_pressure: f64,
+    /// The share by which calls may be slower.
+    pub allowed: f64,
+    /// The share by which calls may be slower on an idle machine.
+    pub threshold: f64,
 }
 
-/// Compares `now` with `before`. `threshold` is the share by which calls may be slower.
+/// Compares `now` with `before`.
 #[must_use]
-pub fn compare_watched(before: &WatchReport, now: &WatchReport, threshold: f64) -> WatchComparison {
-    let mut comparison = WatchComparison { paces: paces(before, now, threshold), ..WatchComparison::default() };
+pub fn compare_watched(before: &WatchReport, now: &WatchReport, tolerance: Tolerance) -> WatchComparison {
+    let mut comparison = WatchComparison {
+        paces: paces(before, now, tolerance),
+        cpu_pressure: tolerance.pressure,
+        allowed: tolerance.allowed(),
+        threshold: tolerance.threshold,
+        ..WatchComparison::default()
+    };
     let slower = comparison.paces.iter().filter(|pace| pace.result == PaceResult::Slower);
     comparison.regressions = slower
         .map(|pace| WatchRegression::Slower {
@@ -149,7 +163,7 @@ pub fn compare_watched(before: &WatchReport, now: &WatchReport, threshold: f64) 
 }
 
 /// The durations in both recordings by function and size.
-fn paces(before: &WatchReport, now: &WatchReport, threshold: f64) -> Vec<PaceChange> {
+fn paces(before: &WatchReport, now: &WatchReport, tolerance: Tolerance) -> Vec<PaceChange> {
     let mut kinds: Vec<(&str, u64)> =
         before.paces.iter().chain(&now.paces).map(|pace| (pace.function.as_str(), pace.up_to_bytes)).collect();
     let mut seen = HashSet::new();
@@ -165,7 +179,7 @@ fn paces(before: &WatchReport, now: &WatchReport, threshold: f64) -> Vec<PaceCha
             up_to_bytes: kind.1,
             before: side(&old, before.wall_ns),
             now: side(&new, now.wall_ns),
-            result: result(&old, &new, threshold),
+            result: result(&old, &new, tolerance),
         }
     };
     let mut paces: Vec<PaceChange> = kinds.into_iter().map(change).collect();
@@ -195,18 +209,23 @@ fn means(pace: &CallPace) -> Vec<f64> {
     pace.parts.iter().filter(|part| part.0 > 0).map(|part| part.1 as f64 / part.0 as f64).collect()
 }
 
-fn result(before: &CallPace, now: &CallPace, threshold: f64) -> PaceResult {
+fn result(before: &CallPace, now: &CallPace, tolerance: Tolerance) -> PaceResult {
     let (old, new) = (means(before), means(now));
     if old.is_empty() || new.is_empty() {
         return PaceResult::OnlyOnce;
     }
     let (before_ns, now_ns) = (side(before, 0).mean_ns as f64, side(now, 0).mean_ns as f64);
-    let slower = now_ns > before_ns * (1.0 + threshold);
-    if !slower && before_ns <= now_ns * (1.0 + threshold) {
+    let allowed = tolerance.allowed();
+    let slower = now_ns > before_ns * (1.0 + allowed);
+    if !slower && before_ns <= now_ns * (1.0 + allowed) {
         return PaceResult::Same;
     }
     let clear = deviation(&old, &new);
     match (slower, old.len().min(new.len()) >= LEAST_PARTS) {
+        // Other programs can be the reason, unless the pressure explains only a small part of the difference.
+        (true, true) if tolerance.is_busy() && now_ns <= before_ns * (1.0 + tolerance.far(allowed)) => {
+            PaceResult::Unclear
+        }
         (true, true) if clear > CLEAR => PaceResult::Slower,
         (false, true) if clear < -CLEAR => PaceResult::Faster,
         _ => PaceResult::Unclear,
@@ -235,8 +254,14 @@ mod tests {
         WatchReport { paces: vec![pace], wall_ns: 1_000_000_000, ..WatchReport::default() }
     }
 
+    const QUIET: Tolerance = Tolerance { threshold: WATCH_THRESHOLD, pressure: 0.0 };
+
     fn compared(before: &[u64], now: &[u64]) -> PaceResult {
-        let comparison = compare_watched(&paced(before), &paced(now), WATCH_THRESHOLD);
+        compared_with(before, now, QUIET)
+    }
+
+    fn compared_with(before: &[u64], now: &[u64], tolerance: Tolerance) -> PaceResult {
+        let comparison = compare_watched(&paced(before), &paced(now), tolerance);
         let [pace] = comparison.paces.as_slice() else { unreachable!("one kind of calls") };
         assert_eq!(comparison.regressions.len(), usize::from(pace.result == PaceResult::Slower));
         pace.result
@@ -257,9 +282,24 @@ mod tests {
         assert_eq!(compared(&steady[..4], &slower[..4]), PaceResult::Unclear);
         assert_eq!(compared(&[1000], &[9000]), PaceResult::Unclear);
         assert_eq!(compared(&steady, &[]), PaceResult::OnlyOnce);
-        let sides = &compare_watched(&paced(&steady), &paced(&slower), WATCH_THRESHOLD).paces[0];
+        let sides = &compare_watched(&paced(&steady), &paced(&slower), QUIET).paces[0];
         assert_eq!((sides.before.count, sides.before.mean_ns, sides.now.mean_ns), (800, 1000, 1299));
         assert!((sides.now.calls_per_s - 800.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_busy_machine_decides_only_what_its_pressure_does_not_explain() {
+        let steady = [1000, 1010, 990, 1005, 995, 1000, 1002, 998];
+        let result = |percent: u64, pressure| {
+            let now = steady.map(|mean| mean * percent / 100);
+            compared_with(&steady, &now, Tolerance { pressure, ..QUIET })
+        };
+        assert_eq!(result(130, 0.0), PaceResult::Slower);
+        // Tasks wait in 10 percent of the time, so calls may be 11 percent slower than on an idle machine.
+        assert_eq!((result(130, 0.1), result(135, 0.1)), (PaceResult::Same, PaceResult::Slower));
+        assert_eq!((result(135, 0.6), result(250, 0.6)), (PaceResult::Unclear, PaceResult::Unclear));
+        assert_eq!((result(600, 0.6), result(600, 0.9)), (PaceResult::Slower, PaceResult::Unclear));
+        assert_eq!((result(110, 0.9), result(50, 0.9)), (PaceResult::Same, PaceResult::Faster));
     }
 
     #[test]
@@ -275,7 +315,7 @@ mod tests {
             pace("cuFileRead", &[(10, 50_000), (10, 50_000)]),
         ];
         let report = WatchReport { paces, ..WatchReport::default() };
-        let compared = compare_watched(&report, &report, WATCH_THRESHOLD).paces;
+        let compared = compare_watched(&report, &report, QUIET).paces;
         let names: Vec<&str> = compared.iter().map(|pace| pace.function.as_str()).collect();
         assert_eq!(names, ["cuFileRead", "cuFileBufRegister", "cuFileDriverOpen"]);
     }
@@ -286,11 +326,11 @@ mod tests {
             let call = CallTotal { function: "cuFileRead".to_owned(), count: 100, errors, bytes: 1, total_ns: 100_000 };
             WatchReport { calls: vec![call], ..WatchReport::default() }
         };
-        let worse = |errors| compare_watched(&report(1), &report(errors), WATCH_THRESHOLD).regressions;
+        let worse = |errors| compare_watched(&report(1), &report(errors), QUIET).regressions;
         assert_eq!(worse(1), []);
         let errors = WatchRegression::MoreErrors { function: "cuFileRead".to_owned(), before: 1, now: 2 };
         assert_eq!(worse(2), [errors]);
-        let gone = compare_watched(&report(1), &WatchReport::default(), WATCH_THRESHOLD);
+        let gone = compare_watched(&report(1), &WatchReport::default(), QUIET);
         assert_eq!((gone.calls.len(), gone.calls[0].now.count, gone.regressions.len()), (1, 0, 0));
     }
 }

@@ -79,8 +79,13 @@ struct Report {
 }
 
 #[derive(Deserialize)]
-struct Sampled {
+pub(super) struct Sampled {
     values: Meters,
+}
+
+/// The CPU pressure in the samples of a report, or 0 without samples.
+pub(super) fn pressure_of(samples: &[Sampled]) -> f64 {
+    median_share(samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent)).unwrap_or(0.0)
 }
 
 #[derive(Deserialize)]
@@ -143,8 +148,7 @@ pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, Stri
         }
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
-        let percents = report.samples.iter().filter_map(|sample| sample.values.cpu_pressure_percent);
-        let pressure = median_share(percents).unwrap_or(0.0);
+        let pressure = pressure_of(&report.samples);
         (report.measured(), pressure)
     } else {
         let mut state = State::default();

@@ -6,7 +6,7 @@ use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
 use super::settings;
 use super::terminal::{columns, headless_options};
-use crate::analysis::{LEAST_NOISE, WATCH_THRESHOLD, against, compare_watched};
+use crate::analysis::{LEAST_NOISE, Tolerance, WATCH_THRESHOLD, against, compare_watched};
 use crate::core::WatchReport;
 use crate::headless;
 use crate::present::baseline as present;
@@ -115,11 +115,11 @@ pub(super) fn report(
 /// Shows several recordings side by side, and compares each with the first one if it has the same loads.
 fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
-    let calls: Vec<_> = watched
-        .iter()
-        .skip(1)
-        .map(|now| Some(compare_watched(watched.first()?.as_deref()?, now.as_deref()?, WATCH_THRESHOLD)))
-        .collect();
+    let compared_calls = |(now, other): (&Option<Arc<WatchReport>>, &Baseline)| {
+        let tolerance = Tolerance { threshold: WATCH_THRESHOLD, ..first.tolerance(other.pressure) };
+        Some(compare_watched(watched.first()?.as_deref()?, now.as_deref()?, tolerance))
+    };
+    let calls: Vec<_> = watched.iter().skip(1).zip(others).map(compared_calls).collect();
     let compared: Vec<_> =
         others.iter().map(|o| (o, against(&first.runs, &o.runs, first.tolerance(o.pressure)))).collect();
     if output.json {

@@ -1,9 +1,10 @@
 //! The command `watch`: records how any program uses GDS.
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
+use super::baseline::{self, Sampled};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
 use super::{race, settings, terminal};
-use crate::analysis::{WATCH_THRESHOLD, WatchComparison, compare_watched, is_not_recorded};
+use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
@@ -74,7 +75,8 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     if args.seconds.is_some() && args.pid.is_none() {
         return Err("--seconds needs --pid; a command is recorded until it ends".to_owned());
     }
-    let baseline = args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
+    let earlier_program =
+        args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
         None => WatchTarget::Launch(Launch {
@@ -103,10 +105,11 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         note(unmet);
     }
     let could_run = if seen.is_some_and(is_not_recorded) { COULD_NOT_RUN } else { FINE };
-    let worse = match (&baseline, outcome.state.watch.as_deref()) {
-        (Some((name, before)), Some(now)) => {
+    let worse = match (&earlier_program, outcome.state.watch.as_deref()) {
+        (Some((name, (before, pressure))), Some(now)) => {
             let threshold = args.threshold.map_or(WATCH_THRESHOLD, |percent| percent / 100.0);
-            compared(name, &compare_watched(before, now, threshold), &output)
+            let pressure = pressure.max(baseline::pressure(&outcome.state));
+            compared(name, &compare_watched(before, now, Tolerance { threshold, pressure }), &output)
         }
         _ => FINE,
     };
@@ -134,15 +137,15 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
     }
 }
 
-/// The watched program in a recording or a report.json.
-fn earlier(path: &Path) -> Result<WatchReport, String> {
+/// The watched program in a recording or a report.json, and the CPU pressure of its session.
+fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
     let none = || format!("{} has no watched program to compare with", path.display());
     if path.extension().is_none_or(|ending| ending != "json") {
         let mut state = State::default();
         for event in recording::read(path).map_err(|error| error.to_string())? {
             state.reduce(&event.map_err(|error| error.to_string())?);
         }
-        return state.watch.as_deref().cloned().ok_or_else(none);
+        return state.watch.as_deref().map(|seen| (seen.clone(), baseline::pressure(&state))).ok_or_else(none);
     }
     const MOST_BYTES: u64 = 1 << 30;
     let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
@@ -156,16 +159,18 @@ fn earlier(path: &Path) -> Result<WatchReport, String> {
     let files = report["program"]["transfers"].take();
     let other_calls = report["program"]["other_calls"].take();
     let paces = report["program"]["paces"].take();
+    let samples = Option::<Vec<Sampled>>::deserialize(report["samples"].take()).map_err(wrong)?.unwrap_or_default();
     let wall_ns = report["program"]["wall_ns"].as_u64().unwrap_or(0);
     if calls.is_null() || files.is_null() {
         return Err(none());
     }
-    Ok(WatchReport {
+    let seen = WatchReport {
         calls: serde_json::from_value(calls).map_err(wrong)?,
         files: serde_json::from_value(files).map_err(wrong)?,
         other_calls: Option::<_>::deserialize(other_calls).map_err(wrong)?.unwrap_or_default(),
         paces: Option::<_>::deserialize(paces).map_err(wrong)?.unwrap_or_default(),
         wall_ns,
         ..WatchReport::default()
-    })
+    };
+    Ok((seen, baseline::pressure_of(&samples)))
 }

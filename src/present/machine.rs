@@ -161,9 +161,12 @@ fn has_nodes(machine: &Machine) -> bool {
     machine.gpus.iter().any(|gpu| gpu.numa_node.is_some()) || disks().any(|disk| disk.numa_node.is_some())
 }
 
-/// The load of the machine during the session: the median time in which tasks waited. `None` without runs.
+/// The load of the machine during the session: the median time in which tasks waited. `None` without runs and without
+/// samples.
 fn load(state: &State) -> Option<Fact> {
-    if state.lanes.is_empty() && state.grid.is_none() {
+    let is_measured = !state.lanes.is_empty() || state.grid.is_some();
+    // Earlier recordings of programs have no samples.
+    if !is_measured && state.pressure(Metric::CpuPressurePercent).is_none() {
         return None;
     }
     let waited = [

@@ -1,8 +1,8 @@
 //! Compares a watched program with an earlier recording, as sentences and as tables.
 
 use super::view::{Answer, GAP, Table, number, text};
-use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression};
-use crate::core::units::{bytes, count, duration, plural};
+use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression, is_busy};
+use crate::core::units::{bytes, count, duration, percent, plural};
 use crate::core::{BATCH_ENTRY, Status};
 
 /// The answer: the values that are worse, that no value is worse, or that this cannot be decided.
@@ -17,22 +17,27 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
             sentences.join(" "),
         );
     }
-    let not_proven = |conditions: String| {
-        Answer::new(Status::Info, format!("No regression is proven against {baseline}."), conditions)
-    };
+    let not_decided =
+        |conditions: String| Answer::new(Status::Warn, format!("Not decided against {baseline}."), conditions);
+    let waited =
+        || format!("Tasks of this machine waited for a CPU in {} of the time", percent(comparison.cpu_pressure));
     let slower_or_unclear =
         |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
     // A few calls show little, so only the table has their functions.
     let (enough, few): (Vec<&PaceChange>, _) =
         comparison.paces.iter().filter(|pace| pace.result != PaceResult::OnlyOnce).partition(|pace| has_enough(pace));
     if enough.is_empty() && few.is_empty() && !comparison.paces.is_empty() {
-        return not_proven("No function was called in both recordings.".to_owned());
+        return not_decided("No function was called in both recordings.".to_owned());
     }
     let unclear: Vec<&PaceChange> = enough.iter().copied().filter(slower_or_unclear).collect();
     if unclear.is_empty() {
+        let tolerated = match comparison.allowed > comparison.threshold {
+            true => format!("{}, so calls may be {} slower.", waited(), percent(comparison.allowed)),
+            false => String::new(),
+        };
         return match enough.is_empty() && few.iter().any(slower_or_unclear) {
-            true => not_proven(format!("No function has {ENOUGH_CALLS} calls or more in both recordings.")),
-            false => Answer::new(Status::Pass, format!("No regression against {baseline}."), ""),
+            true => not_decided(format!("No function has {ENOUGH_CALLS} calls or more in both recordings.")),
+            false => Answer::new(Status::Pass, format!("No regression against {baseline}."), tolerated),
         };
     }
     let mut sentences: Vec<String> = (unclear.iter().take(NAMED))
@@ -41,8 +46,11 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     if let Some(more) = unclear.len().checked_sub(NAMED).filter(|more| *more > 0) {
         sentences.push(format!("{} more in the table.", plural(more as u64, "difference")));
     }
-    sentences.push("The recordings are too short or vary too much to decide.".to_owned());
-    not_proven(sentences.join(" "))
+    sentences.push(match is_busy(comparison.cpu_pressure) {
+        true => format!("{}. Run again on an idle machine.", waited()),
+        false => "The recordings are too short or vary too much to decide.".to_owned(),
+    });
+    not_decided(sentences.join(" "))
 }
 
 /// Whether both recordings have enough calls for a sentence about them.
@@ -178,8 +186,8 @@ mod tests {
         let new = pace("cuFileWrite", [0, 900], [0, 1500], OnlyOnce);
         for (paces, status, named) in [
             (vec![read(Same), open.clone()], Status::Pass, ""),
-            (vec![open.clone(), register.clone(), read(Unclear)], Status::Info, "cuFileRead"),
-            (vec![open.clone(), new], Status::Info, "No function"),
+            (vec![open.clone(), register.clone(), read(Unclear)], Status::Warn, "cuFileRead"),
+            (vec![open.clone(), new], Status::Warn, "No function"),
             (vec![pace("cuFileRead", [3, 3], [1000, 1000], Same)], Status::Pass, ""),
         ] {
             let comparison = WatchComparison { paces, ..WatchComparison::default() };
@@ -189,5 +197,15 @@ mod tests {
             let is_named = |function: &str| answer.conditions.contains(function);
             assert!(!is_named("cuFileDriverOpen") && !is_named("cuFileBufRegister"), "{answer:?}");
         }
+    }
+
+    #[test]
+    fn a_busy_machine_is_the_reason_why_nothing_is_decided() {
+        let paces = vec![pace("cuFileRead", [800, 900], [1000, 1500], PaceResult::Unclear)];
+        let answer =
+            |cpu_pressure| answer(&WatchComparison { paces: paces.clone(), cpu_pressure, ..Default::default() }, "a");
+        let (busy, idle) = (answer(0.6), answer(0.1));
+        assert!(busy.headline.starts_with("Not decided") && busy.conditions.contains("for a CPU in 60 %"), "{busy:?}");
+        assert!(idle.headline.starts_with("Not decided") && idle.conditions.contains("too short"), "{idle:?}");
     }
 }

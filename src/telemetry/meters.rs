@@ -128,6 +128,13 @@ impl MachineMeters {
     }
 }
 
+/// The share of the last ten seconds in which tasks waited for a CPU, in percent. `None` without pressure stall
+/// information (PSI).
+#[must_use]
+pub fn cpu_pressure_percent() -> Option<f64> {
+    pressure(&text(rustix::fs::CWD, "/proc/pressure/cpu")?)
+}
+
 /// The first number in a line `some avg10=1.23 avg60=...`.
 fn pressure(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;

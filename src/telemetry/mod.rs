@@ -12,7 +12,7 @@ mod system;
 pub mod tree;
 
 pub use gpu_processes::GpuProcesses;
-pub use meters::device_of;
+pub use meters::{cpu_pressure_percent, device_of};
 pub use nvml::GpuRef;
 pub use sampler::{Cost, Sampler, SamplerConfig};
 pub use system::SystemWatch;

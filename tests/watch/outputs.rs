@@ -65,6 +65,26 @@ fn a_baseline_finds_calls_that_fail_more_often() {
 }
 
 #[test]
+fn slower_calls_on_a_busy_machine_are_not_decided() {
+    let Some(place) = Place::new() else { return };
+    let mut earlier = place.seen("linked", &[], &["read", "2000"]).report;
+    let report = place.file("report.json");
+    // The earlier calls took a tenth of the time, on a machine on which tasks always waited for a CPU.
+    for pace in earlier["program"]["paces"].as_array_mut().unwrap() {
+        for part in pace["parts"].as_array_mut().unwrap() {
+            part[1] = (part[1].as_u64().unwrap() / 10).into();
+        }
+    }
+    earlier["samples"] = serde_json::json!([{"values": {"cpu_pressure_percent": 99.0}}]);
+    std::fs::write(&report, earlier.to_string()).unwrap();
+    let mut command = place.watch(&["--baseline", report.to_str().unwrap()]);
+    let output = command.arg(place.file("linked")).arg(place.data()).args(["read", "2000"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("Not decided against report.json.") && text.contains("waited for a CPU in 99 %"), "{text}");
+}
+
+#[test]
 fn a_report_of_two_recordings_compares_calls_by_function_and_size() {
     let Some(place) = Place::new() else { return };
     let [before, now] = [200, 300].map(|reads| {

@@ -7,9 +7,10 @@ use super::session::Watcher;
 use super::started::started;
 use crate::checks;
 use crate::checks::log_signatures::explain_cufile;
-use crate::core::{EventBody, LogLevel, Machine, Status, WatchReport, WatchedConfiguration};
+use crate::core::{EventBody, LogLevel, Machine, Metric, Sample, Status, WatchReport, WatchedConfiguration};
 use crate::machine::{FoundLibrary, LibcufileFacts, PathFacts};
 use crate::session::{Command, Feed};
+use crate::telemetry::cpu_pressure_percent;
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
@@ -184,4 +185,9 @@ fn seen(bus: &Bus, watched: &mut Source) {
         log.causes = causes.take(MOST_CAUSES).map(|cause| cause.sentence()).collect();
     }
     bus.emit(EventBody::ProgramSeen { report: Box::new(report) });
+    // A busy machine makes calls slower, so a comparison needs it.
+    if let Some(percent) = cpu_pressure_percent() {
+        let values = [(Metric::CpuPressurePercent, percent)].into();
+        bus.emit(EventBody::Sampled { sample: Sample { lane: None, values } });
+    }
 }
