@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let environment =
-        gds_top::trust::leave_out_foreign_paths(|line| eprintln!("gds-top: {}", gds_top::text::sanitise_line(line)));
+    let environment = gds_top::trust::leave_out_foreign_paths(
+        |line| eprintln!("gds-top: {}", gds_top::text::sanitise_line(line)),
+        gds_top::device::signals::keep_ignored,
+    );
     if let Err(error) = environment.and_then(|()| gds_top::trust::examine_named_libraries()) {
         eprintln!("gds-top: {}", gds_top::text::sanitise_line(&error));
         return ExitCode::from(2);

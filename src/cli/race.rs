@@ -13,12 +13,15 @@ use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
+use crossbeam_channel::Sender;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Origin;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The time limit for a session that must end. It ends its run immediately, and an idle machine completes a recording
 /// of several hours within a second. A session that takes longer is stuck, and its recording is incomplete.
@@ -245,16 +248,52 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
 /// Follows a feed without screens.
 pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     end_on_signals(feed);
+    print_feed(feed, output, export)
+}
+
+/// Like [`follow_feed`], for a watched program. It ends at signals if it decides so.
+pub(super) fn follow_watched(
+    feed: &Feed,
+    signals: &SignalsFor,
+    output: &OutputArgs,
+    export: Option<Export>,
+) -> headless::Outcome {
+    let _ = signals.0.send(feed.commands.clone());
+    print_feed(feed, output, export)
+}
+
+fn print_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     let options = headless_options(output, export);
     // Unlocked handles are used, because a lock would block libraries that print for minutes.
     headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
 }
+
+type Signals = SignalsInfo<WithOrigin>;
 
 /// At INT and TERM, ends the session regularly: it ends the active run and reports the interruption. A second signal
 /// ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
     on_signals(move || commands.send(Command::Quit).is_ok());
+}
+
+/// Takes the session to which signals are passed on.
+pub(super) struct SignalsFor(Sender<Sender<Command>>);
+
+/// Keeps INT, TERM and HUP for the session of a program that starts next. If the session does not take them, because the
+/// program has ended and the rest takes long, they end the process.
+pub(super) fn keep_signals() -> SignalsFor {
+    const NOT_TAKEN: usize = 2;
+    let (give, given) = crossbeam_channel::bounded::<Sender<Command>>(1);
+    let session = OnceLock::new();
+    on_each_signal(move |_, origin| {
+        // Without a session, the program could not be started, and this process ends.
+        let none = || crossbeam_channel::bounded(0).0;
+        let commands = session.get_or_init(|| given.recv().unwrap_or_else(|_| none()));
+        let is_taken = commands.len() < NOT_TAKEN;
+        is_taken && commands.send(Command::Signal(origin.signal, origin.process.is_some())).is_ok()
+    });
+    SignalsFor(give)
 }
 
 /// A flag that INT, TERM and HUP set, for work that polls it. A second signal ends the process.
@@ -271,11 +310,17 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
 /// Calls `end` at INT, TERM or HUP on a separate thread. A second signal ends the process. It also ends if `end`
 /// returns false.
 pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
+    on_each_signal(move |earlier, _| earlier == 0 && end());
+}
+
+/// Calls `handle` at each INT, TERM or HUP on a separate thread, with the number of earlier ones. If it returns false, the
+/// process ends.
+fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
     let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
     let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let Ok(mut signals) = taken.recv() else { return };
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 || !end() {
+        for (count, origin) in signals.forever().enumerate() {
+            if !handle(count, &origin) {
                 std::process::exit(130);
             }
         }

@@ -91,14 +91,16 @@ pub(super) fn run(args: WatchArgs) -> Ran {
             },
         }),
     };
+    // The program can be running before the screens or the printing begin.
+    let signals = (!args.screens).then(race::keep_signals);
     let feed = match live::watch(&target, args.record.as_deref(), args.screens) {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
-    if args.screens {
+    let Some(signals) = signals else {
         return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, args.export.plan());
-    }
-    let outcome = race::follow_feed(&feed, &output, args.export.plan());
+    };
+    let outcome = race::follow_watched(&feed, &signals, &output, args.export.plan());
     let seen = outcome.state.watch.as_deref();
     let unmet = args.require.and_then(|Require::Direct| watch::unmet(seen));
     if let Some(unmet) = unmet {

@@ -17,6 +17,7 @@ mod perf;
 mod perf_keeper;
 mod scatter;
 mod shared;
+pub mod signals;
 mod staging;
 mod stream;
 mod target;

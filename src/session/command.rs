@@ -34,6 +34,9 @@ pub enum Command {
     /// Start or stop sampling the processes that use GPUs and storage. Sampling has an overhead, so it only runs
     /// while its screen is shown.
     WatchSystem(bool),
+    /// This signal reached gds-top. The value is whether another process sent it, so that it did not reach a watched
+    /// program: a terminal sends signals to all processes in the foreground. A session without a program ends.
+    Signal(i32, bool),
     /// End the session.
     Quit,
 }

@@ -54,11 +54,12 @@ const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// Starts the program again without such files and folders, if root runs it and a variable names any. The dynamic linker
 /// reads its variable only at the start of a process. Returns if there is nothing to leave out. `say` is called with a
-/// sentence for each of them, which can contain text of other users.
+/// sentence for each of them, which can contain text of other users, and `prepare` with the command that starts the
+/// program again.
 ///
 /// # Errors
 /// Returns a sentence if the program cannot be started again.
-pub fn leave_out_foreign_paths(say: fn(&str)) -> Result<(), String> {
+pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -90,6 +91,7 @@ pub fn leave_out_foreign_paths(say: fn(&str)) -> Result<(), String> {
             command.env(name, value);
         }
     }
+    prepare(&mut command);
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
 }
 

@@ -93,6 +93,12 @@ impl Scratch {
         self.0.as_ref().map_or(Ok(()), PrivateFolder::let_others_enter)
     }
 
+    /// Leaves the folder to other processes that use it. A later process of this user removes it when none does, see
+    /// [`is_used`].
+    pub fn leave(&mut self) {
+        self.0 = None;
+    }
+
     /// Removes the folder and its content.
     ///
     /// # Errors
@@ -204,9 +210,21 @@ fn sweep(above: &Path) {
 
 /// Removes the scratch folders in `above` of these processes.
 fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
-    for folder in PrivateFolder::left_in(above, is_left) {
+    for folder in PrivateFolder::left_in(above, is_left).into_iter().filter(|folder| !is_used(folder.path())) {
         let _ = folder.remove();
     }
+}
+
+/// Whether the dynamic linker of a running process loads libraries from the folder, so that programs that it starts need
+/// it.
+fn is_used(folder: &Path) -> bool {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let names = |variable: &[u8]| {
+        variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
+    environments.any(|variables| variables.split(|byte| *byte == 0).any(names))
 }
 
 #[cfg(test)]
@@ -343,6 +361,30 @@ mod tests {
         drop(locked);
         sweep(dir.path());
         assert!(!dir.path().join(format!("{dead}03")).exists());
+    }
+
+    #[test]
+    fn a_folder_from_which_a_process_loads_libraries_is_not_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("gds-top-watch-4194305-7-1");
+        fs::create_dir(&left).unwrap();
+        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        // The linker of the shell cannot load this library, and the shell runs without it.
+        let mut user = std::process::Command::new("sh")
+            .args(["-c", "echo; exec sleep 100"])
+            .env("LD_AUDIT", left.join("library.so"))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut begun = [0];
+        std::io::Read::read_exact(user.stdout.as_mut().unwrap(), &mut begun).unwrap();
+        sweep(dir.path());
+        assert!(left.exists());
+        user.kill().unwrap();
+        user.wait().unwrap();
+        sweep(dir.path());
+        assert!(!left.exists());
     }
 
     #[test]

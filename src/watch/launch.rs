@@ -11,6 +11,7 @@ use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::units::plural;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
+use crate::device::signals;
 use crate::trust::with_original_variables;
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
@@ -106,6 +107,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     }
     let mut command = Command::new(program);
     with_original_variables(&mut command).args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, &library.shared);
+    signals::keep_ignored(&mut command);
     match launch.output {
         Output::Inherited => {}
         Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
@@ -161,6 +163,7 @@ impl Watched {
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
             });
             self.still_running = self.reader.running(&self.library.words, &self.library.shared, self.child.id());
+            self.library.is_used = self.still_running > 0;
             self.finish();
             return if self.library.words.is_cut() { Err(WatchError::Cut) } else { Ok(false) };
         }

@@ -1,4 +1,6 @@
-//! Installs the recording library and the shared file in private folders, which are removed at the end.
+//! Installs the recording library and the shared file in private folders, which are removed at the end. If processes that
+//! load the library still run then, its folder stays: the linker prints an error in each program that they start without
+//! it.
 //!
 //! Programs of root can change their user. Root lets other users read the library, so that such a program starts
 //! without an error of the dynamic linker. It cannot open the shared file, so it is not recorded: all recorded processes
@@ -34,6 +36,8 @@ pub(super) struct Library {
     pub(super) shared: PathBuf,
     /// The mapped shared file.
     pub(super) words: SharedWords,
+    /// Whether processes that load the library run after the session.
+    pub(super) is_used: bool,
     /// The devices and inodes of the library and the shared file.
     identities: [Option<(u64, u64)>; 2],
 }
@@ -69,7 +73,7 @@ impl Library {
             code.let_others_enter().map_err(failed(code.path()))?;
         }
         let identities = [&path, &shared].map(|path| identity(path));
-        Ok(Self { code, _memory: memory, shared, words, identities })
+        Ok(Self { code, _memory: memory, shared, words, is_used: false, identities })
     }
 
     /// Whether the library or the shared file was removed or replaced, so that programs that start now are not recorded.
@@ -80,6 +84,16 @@ impl Library {
     /// The path of the library.
     pub(super) fn path(&self) -> PathBuf {
         self.code.path().join(NAME)
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if self.is_used {
+            // The calls of later programs are not read. The file is in the folder that stays if there is no other memory.
+            let _ = std::fs::remove_file(&self.shared);
+            self.code.leave();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::harness::{Place, Seen, UNDER_TEST};
 use crate::program::gds_top;
 use crate::standins;
+use rustix::process::{Pid, Signal};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -218,4 +219,66 @@ fn a_folder_of_another_user_with_the_name_of_the_own_one_is_named() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains(&format!("{}: it belongs to another user (uid 0)", folder.display())), "{said}");
     assert!(!said.contains("cannot be written"), "{said}");
+}
+
+#[test]
+fn a_signal_to_gds_top_alone_reaches_the_program_as_the_same_signal() {
+    let Some(place) = Place::new() else { return };
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let ready = place.file(&format!("ready-{}", signal.as_raw()));
+        let mut command = place.watch(&["--json"]);
+        command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "signals"]).arg(&ready);
+        let watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while !ready.exists() {
+            assert!(started.elapsed() < Duration::from_secs(120), "the program does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let output = watch.wait_with_output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let ended = serde_json::json!({"status": 100 + signal.as_raw()});
+        assert_eq!((&report["program"]["ended"], output.status.code()), (&ended, Some(130)), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_program_ignores_sigpipe_only_if_gds_top_was_started_so() {
+    let Some(place) = Place::new() else { return };
+    for (action, status) in
+        [("trap '' PIPE; ", serde_json::json!({"status": 7})), ("", serde_json::json!({"signal": 13}))]
+    {
+        let mut command = std::process::Command::new("sh");
+        place.prepare(&mut command);
+        let program = ["watch", "--json", "--", "sh", "-c", "kill -PIPE $$; exit 7"];
+        command.args(["-c", &format!("{action}exec \"$@\""), "sh"]).arg(UNDER_TEST).args(program);
+        let seen = Seen::of(command);
+        assert_eq!(seen.report["program"]["ended"], status, "{action}");
+    }
+}
+
+#[test]
+fn programs_that_a_daemon_starts_after_the_session_print_no_error() {
+    let Some(place) = Place::new() else { return };
+    let (go, done) = (place.file("go"), place.file("done"));
+    let daemon =
+        "(while [ ! -e go ]; do sleep 0.02; done; ls /nowhere; ls -d .; echo \"$LD_AUDIT\") > part 2>&1; mv part done";
+    let script = format!("setsid sh -c '{daemon}' > /dev/null 2>&1 &");
+    let output = place.watch(&["-q"]).args(["sh", "-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    std::fs::write(&go, "").unwrap();
+    let started = Instant::now();
+    while !done.exists() {
+        assert!(started.elapsed() < Duration::from_secs(120), "the daemon does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let text = std::fs::read_to_string(&done).unwrap();
+    let library = std::path::PathBuf::from(text.lines().last().unwrap());
+    assert!(library.is_file() && !text.contains("cannot be loaded") && text.contains("/nowhere"), "{text}");
+    // The daemon ends now, so a later session removes the library.
+    while library.exists() {
+        assert!(started.elapsed() < Duration::from_secs(120), "{} stays", library.display());
+        assert!(place.watch(&["-q"]).arg("true").status().unwrap().success());
+    }
 }

@@ -273,7 +273,12 @@ impl Session {
                 }
                 Command::Quit => return After::GoOn,
                 Command::WatchSystem(on) => self.watcher.set(on),
-                Command::CancelRace | Command::Pause(_) | Command::Speed(_) | Command::Seek(_) | Command::Loop(_) => {}
+                Command::CancelRace
+                | Command::Pause(_)
+                | Command::Speed(_)
+                | Command::Seek(_)
+                | Command::Loop(_)
+                | Command::Signal(..) => {}
             }
         }
         After::GoOn

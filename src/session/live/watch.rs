@@ -28,8 +28,10 @@ const MOST_CAUSES: usize = 6;
 const MOST_FILE_SYSTEMS: usize = 8;
 /// Maximum number of files whose file systems are read.
 const MOST_FILES: usize = 64;
-/// Time that the program has to end after Ctrl-C, which it also receives. Then it is terminated.
+/// Time that the program has to end after the front end has ended. Then it is terminated.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// A program that ends within this time after a signal was interrupted by it.
+const AFTER_SIGNAL: Duration = Duration::from_secs(3);
 
 /// The reason why a watching session could not start.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +83,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
     let mut next = Duration::ZERO;
     let mut quit_at: Option<Instant> = None;
     let mut asked = false;
+    let mut signal_at: Option<Instant> = None;
     loop {
         match watched.step() {
             Ok(true) => {}
@@ -92,6 +95,14 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         }
         match commands.try_recv() {
             Ok(Command::WatchSystem(on)) => system.set(on),
+            Ok(Command::Signal(signal, is_sent)) => {
+                signal_at = Some(Instant::now());
+                match watched.launched() {
+                    Some(pid) if is_sent => send(pid, Signal::from_named_raw(signal)),
+                    Some(_) => {}
+                    None => quit_at = signal_at,
+                }
+            }
             Ok(Command::Quit) | Err(TryRecvError::Disconnected) if quit_at.is_none() => quit_at = Some(Instant::now()),
             _ => {}
         }
@@ -101,11 +112,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         }
         if !asked && quit_at.is_some_and(|at| at.elapsed() > PATIENCE) {
             asked = true;
-            let pid = watched.launched().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-            if let Some(pid) = pid {
-                // The process may have ended at this moment, so the error is ignored.
-                let _ = kill_process(pid, Signal::TERM);
-            }
+            watched.launched().into_iter().for_each(|pid| send(pid, Some(Signal::TERM)));
         }
         let elapsed = started.elapsed();
         if elapsed >= next {
@@ -116,8 +123,9 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
     seen(bus, &mut watched);
     // The facts are read after the program, so that reading them does not slow it down.
     bus.emit(EventBody::MachineSeen { machine: machine(&watched.report(), has_mounts) });
-    // Ctrl-C is the normal end of watching a process that continues to run.
-    let interrupted = quit_at.is_some() && watched.launched().is_some();
+    // Ctrl-C is the normal end of watching a process that continues to run. A program can also handle a signal and go on.
+    let ended_by_signal = signal_at.is_some_and(|at| at.elapsed() < AFTER_SIGNAL);
+    let interrupted = (quit_at.is_some() || ended_by_signal) && watched.launched().is_some();
     drop(watched);
     bus.emit(EventBody::SessionEnded { interrupted });
     bus.finish();
@@ -125,12 +133,20 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         loop {
             match commands.recv() {
                 Ok(Command::WatchSystem(on)) => system.set(on),
-                Ok(Command::Quit) | Err(_) => break,
+                Ok(Command::Quit | Command::Signal(..)) | Err(_) => break,
                 Ok(_) => {}
             }
         }
     }
     system.set(false);
+}
+
+fn send(pid: u32, signal: Option<Signal>) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some((pid, signal)) = pid.zip(signal) {
+        // The process may have ended at this moment, so the error is ignored.
+        let _ = kill_process(pid, signal);
+    }
 }
 
 /// The machine, with the storage below the files of the program. If it used no files, the storage below the working
