@@ -4,7 +4,7 @@
 use super::view::{Answer, GAP};
 use super::watch::{self, moved};
 use crate::core::units::{self, bytes, count, duration, plural};
-use crate::core::{WatchReport, WatchedFile};
+use crate::core::{WatchReport, WatchedCall, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
 
@@ -17,24 +17,40 @@ pub struct Rate {
     pub points: Vec<(f64, f64)>,
 }
 
+/// The start of the first call that moved bytes by one of the methods in [`rates`]. `None` if the recording has not all
+/// calls.
+fn first_ns(state: &State, method: &str) -> Option<u64> {
+    let method_of = |call: &WatchedCall| match call.function.as_str() {
+        function if function.starts_with("cuMem") => "CUDA copies",
+        function if function.starts_with("cuFile") || call.is_submitted() => "cuFile",
+        _ => "read calls",
+    };
+    let of_method = state.calls.iter().filter(|call| call.bytes > 0 && method_of(call) == method);
+    of_method.map(|call| call.start_ns).min().filter(|_| state.calls_left_out == 0)
+}
+
 /// The rates of cuFile, of reads by libc and of copies to the GPU. A rate that is always 0 is left out.
 #[must_use]
 pub fn rates(state: &State) -> Vec<Rate> {
     type Reading = fn(&crate::session::CallCount) -> u64;
     let kinds: [(&str, Reading); 3] =
         [("cuFile", |c| c.cufile_bytes), ("read calls", |c| c.plain_bytes), ("CUDA copies", |c| c.copied_bytes)];
-    let rate = |reading: Reading| -> Vec<(f64, f64)> {
+    let rate = |name: &str, reading: Reading| -> Vec<(f64, f64)> {
         let start = crate::session::CallCount::default();
         let from = std::iter::once(&start).chain(&state.call_rates);
-        let steps = from.zip(&state.call_rates).filter(|(before, now)| now.at_ns > before.at_ns);
-        steps
-            .map(|(before, now)| {
-                let seconds = (now.at_ns - before.at_ns) as f64 / 1e9;
-                (now.at_ns as f64 / 1e9, reading(now).saturating_sub(reading(before)) as f64 / seconds)
-            })
-            .collect()
+        let mut points = Vec::new();
+        for (before, now) in from.zip(&state.call_rates).filter(|(before, now)| now.at_ns > before.at_ns) {
+            let moved = reading(now).saturating_sub(reading(before));
+            // In a short run, the time before the first call is a large part of the first step.
+            let first = if reading(before) == 0 && moved > 0 { first_ns(state, name) } else { None };
+            let first = first.filter(|first| (before.at_ns + 1..now.at_ns).contains(first));
+            let rate = moved as f64 * 1e9 / (now.at_ns - first.unwrap_or(before.at_ns)) as f64;
+            points.extend(first.into_iter().flat_map(|first| [(first as f64 / 1e9, 0.0), (first as f64 / 1e9, rate)]));
+            points.push((now.at_ns as f64 / 1e9, rate));
+        }
+        points
     };
-    let all = kinds.into_iter().map(|(name, reading)| Rate { name, points: rate(reading) });
+    let all = kinds.into_iter().map(|(name, reading)| Rate { name, points: rate(name, reading) });
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
 }
 
@@ -172,7 +188,7 @@ pub fn answers(report: &WatchReport) -> Vec<Answer> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Event, EventBody, LatencyClass, PlainReads, WatchedCall};
+    use crate::core::{Event, EventBody, LatencyClass, PlainReads};
 
     fn call(thread: u32, start_ns: u64, duration_ns: u64) -> WatchedCall {
         WatchedCall { process: 1, thread, start_ns, duration_ns, ..WatchedCall::default() }
@@ -217,6 +233,28 @@ mod tests {
         assert_eq!(grid.durations.len(), 2);
         assert_eq!(grid.rows[0].1, [3, 1]);
         assert_eq!(grid.rows[1].1, [2, 0]);
+    }
+
+    #[test]
+    fn the_rate_of_a_short_run_begins_at_the_first_call() {
+        let mut state = State::default();
+        let read = |start_ns| WatchedCall { function: "pread".to_owned(), bytes: 50, ..call(5, start_ns, 10_000_000) };
+        let calls = vec![read(300_000_000), read(280_000_000)];
+        state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 0 } });
+        for (wall_ns, bytes) in [(1000, 0), (330_000_000, 100)] {
+            let plain = PlainReads { bytes, ..PlainReads::default() };
+            let file = WatchedFile { plain, ..watch::answer::tests::file_without_route() };
+            let report = WatchReport { wall_ns, files: vec![file], ..WatchReport::default() };
+            state.reduce(&Event { at_ns: 2, body: EventBody::ProgramSeen { report: Box::new(report) } });
+        }
+        let points = |state: &State| {
+            let all = rates(state);
+            all.iter().find(|rate| rate.name == "read calls").unwrap().points.clone()
+        };
+        assert_eq!(points(&state), [(1e-6, 0.0), (0.28, 0.0), (0.28, 2000.0), (0.33, 2000.0)]);
+        // The first call may be one that was left out.
+        state.calls_left_out = 1;
+        assert_eq!(points(&state).len(), 2);
     }
 
     #[test]
