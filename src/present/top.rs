@@ -1,7 +1,7 @@
 //! The processes that use cuFile and GPUs now, as an answer and as tables.
 
 use super::view::{Answer, GAP, Table, number, or_gap, text};
-use crate::core::units::{bytes, plural_es, rate};
+use crate::core::units::{bytes, plural_es, rate, verb};
 use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
 
 /// Reads below this rate, in bytes per second, are not mentioned.
@@ -18,10 +18,14 @@ pub fn answer(sample: &SystemSample) -> Answer {
             format!("{} of other users cannot be examined. Run as root to see them.", plural_es(n, "process"))
         }
     };
-    let headline = match found {
-        0 => "No process has libcufile mapped.".to_owned(),
-        1 => "1 process has libcufile mapped.".to_owned(),
-        n => format!("{n} processes have libcufile mapped."),
+    let is_known = sample.hidden_processes == 0;
+    let headline = match (found, is_known) {
+        (0, true) => "No process has libcufile mapped.".to_owned(),
+        (0, false) => "No process that could be examined has libcufile mapped.".to_owned(),
+        (n, _) => {
+            let least = if is_known { "" } else { "At least " };
+            format!("{least}{} {} libcufile mapped.", plural_es(n, "process"), verb(n, "has", "have"))
+        }
     };
     Answer::new(Status::Info, headline, hidden)
 }
@@ -212,7 +216,12 @@ mod tests {
         assert_eq!((tables.len(), tables[1].rows.len()), (2, 1));
         assert_eq!(tables[0].rows[0][0], "2");
         assert_eq!(tables[0].rows[1][4..], [GAP; 5]);
-        assert_eq!(answer(&sample).headline, "1 process has libcufile mapped.");
+        assert_eq!(answer(&sample).headline, "At least 1 process has libcufile mapped.");
+        let all_seen = SystemSample { hidden_processes: 0, ..sample.clone() };
+        assert_eq!(answer(&all_seen).headline, "1 process has libcufile mapped.");
+        let none = |hidden_processes| SystemSample { hidden_processes, ..SystemSample::default() };
+        assert_eq!(answer(&none(0)).headline, "No process has libcufile mapped.");
+        assert_eq!(answer(&none(3)).headline, "No process that could be examined has libcufile mapped.");
         assert_eq!(
             answer(&sample).conditions,
             "3 processes of other users cannot be examined. Run as root to see them."

@@ -282,10 +282,12 @@ impl Attached {
             unfinished: 0,
             ..self.tally.report(&totals)
         };
+        let machine = self.machine();
         if let Some(seen) = &mut report.attached {
             seen.processes = processes;
+            (seen.route, seen.route_proof) = machine.route(true);
         }
-        routes::decide(&mut report, self.tally.requested_bytes(), self.machine());
+        routes::decide(&mut report, self.tally.requested_bytes(), machine);
         report
     }
 }

@@ -18,7 +18,7 @@ pub enum WatchError {
     #[error("cannot create a folder for the recording library: {0}")]
     Folder(std::io::Error),
     /// The program could not be started.
-    #[error("cannot start {}: {}", .0.to_string_lossy(), .1)]
+    #[error("cannot start {}: {}", if .0.is_empty() { "a program without a name".into() } else { .0.to_string_lossy() }, .1)]
     Start(OsString, std::io::Error),
     /// The shared file lost a part.
     #[error(

@@ -53,6 +53,9 @@ fn a_command_that_does_not_exist_could_not_run() {
     let output = place.watch(&[]).arg("/no/such/program").output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{UNDER_TEST}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such/program"));
+    let output = place.watch(&[]).arg("").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot start a program without a name"), "{output:?}");
     assert_eq!(place.watch(&[]).output().unwrap().status.code(), Some(2));
 }
 

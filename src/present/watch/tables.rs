@@ -77,7 +77,8 @@ fn calls_note(report: &WatchReport) -> String {
         ),
         None if report.uncounted > 0 => {
             let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
-            format!("{calls} {are} not counted: no memory was left for the thread.")
+            let why = "no memory was left for the thread, or a signal handler made the call inside another one";
+            format!("{calls} {are} not counted: {why}.")
         }
         None if report.paused => "The program paused the recording, so not every call is counted.".to_owned(),
         None if is_incomplete(report) => {
