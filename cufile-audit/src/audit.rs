@@ -5,7 +5,7 @@ use crate::layout::{LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::names::{function, is_cuda, plain_function};
 use crate::rings::{self, Writer};
-use crate::{calls, children, mappings, relocations, statistics, system};
+use crate::{calls, children, mappings, relocations, statistics, system, uring};
 use core::ffi::{CStr, c_char, c_long, c_uint};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -102,6 +102,7 @@ pub(crate) unsafe extern "C" fn la_objclose(cookie: *const usize) -> c_uint {
     // The main program is closed when the process ends.
     if cookie == PROGRAM {
         mappings::end();
+        uring::end();
     }
     let library = cookie.checked_sub(1);
     if let Some(is_loaded) = library.and_then(|library| IS_LOADED.get(library)) {

@@ -4,7 +4,7 @@
 use crate::capture;
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
 use crate::originals::{REAL, call, real};
-use crate::{children, lists, mappings, names, plain, rings, statistics, system};
+use crate::{children, lists, mappings, names, plain, rings, statistics, system, uring};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
@@ -223,6 +223,7 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     } else if is(Function::LibcExit) {
         statistics::at_end();
         mappings::end();
+        uring::end();
     }
     // Other calls do not touch the shared file: if the program truncated it, they must not end the program.
     let is_recorded = may_be_large && !rings::is_paused();

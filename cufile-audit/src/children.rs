@@ -5,6 +5,7 @@
 
 use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, header, kind};
 use crate::linker::{self, LinkMap};
+use crate::mappings;
 use crate::originals::call;
 use crate::rings::{self, Writer};
 use crate::system;
@@ -115,6 +116,9 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
         // SAFETY: the second argument of `posix_spawn` and the first one of the other functions is a path.
         unsafe { name_if_lost((if is_spawn { b } else { a }) as *const c_char, variables) };
     }
+    if !uses_shell && !is_spawn {
+        mappings::before_program();
+    }
     // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
     unsafe {
         match variables.filter(|variables| is_missing(*variables)) {
@@ -179,6 +183,7 @@ pub(crate) unsafe fn start_list<const F: usize>(real: usize, argument: impl Fn(u
     let Some(end) = (1..VARIABLES).find(|number| argument(*number) == 0) else { return real };
     let has_environment = F == Function::LibcExecle as usize;
     let variables = if has_environment { Some(argument(end + 1) as Variables) } else { environ() };
+    mappings::before_program();
     // SAFETY: the first argument is a path.
     unsafe { name_if_lost(argument(0) as *const c_char, variables) };
     // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.

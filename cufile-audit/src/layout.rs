@@ -320,8 +320,11 @@ pub mod kind {
     pub const SETTINGS: u16 = 1009;
     /// Another thread, whose id is the object, has taken the ring. The next records are its own.
     pub const THREAD: u16 = 1010;
+    /// A ring of io_uring before the process ends. The object is its descriptor, the offset its inode or 0, and the size
+    /// the number of completed requests.
+    pub const URING: u16 = 1011;
     /// The highest kind.
-    pub const LAST: u16 = THREAD;
+    pub const LAST: u16 = URING;
 }
 
 /// The environment variable with the path of libcufile's configuration.

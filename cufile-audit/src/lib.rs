@@ -41,10 +41,12 @@ mod rings;
 mod statistics;
 #[cfg(any(audit_library, test))]
 mod system;
+#[cfg(any(audit_library, test))]
+mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 16] = [
+pub const SOURCES: [(&str, &str); 17] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -61,6 +63,7 @@ pub const SOURCES: [(&str, &str); 16] = [
     ("rings.rs", include_str!("rings.rs")),
     ("statistics.rs", include_str!("statistics.rs")),
     ("system.rs", include_str!("system.rs")),
+    ("uring.rs", include_str!("uring.rs")),
 ];
 
 /// The library never panics, but the compiler requires this function.

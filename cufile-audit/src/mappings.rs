@@ -2,8 +2,8 @@
 //! the page tables too, but too seldom for a mapping that exists for a few milliseconds.
 
 use crate::layout::{Record, kind};
-use crate::rings::Writer;
-use crate::system;
+use crate::rings::{self, Writer};
+use crate::{system, uring};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The maximum number of mappings of a process that are observed.
@@ -81,6 +81,15 @@ pub(crate) fn end() {
         if first > 1 {
             record(mapping, first, first, first.saturating_add(mapping.length.load(Ordering::Relaxed)));
         }
+    }
+}
+
+/// Like [`end`], before the process starts another program in its place. The child of a fork has the mappings and rings of
+/// its parent, so it does nothing.
+pub(crate) fn before_program() {
+    if rings::is_first_process() {
+        end();
+        uring::end();
     }
 }
 

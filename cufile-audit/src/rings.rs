@@ -13,6 +13,8 @@ static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 /// A page whose first word is the process id. The word is 0 in the child of a fork. It is null if the kernel does not
 /// support such pages.
 static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+/// The process in which the program began. The child of a fork is another one.
+static BEGAN_IN: AtomicU64 = AtomicU64::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
 
@@ -139,9 +141,15 @@ pub(crate) fn open() -> bool {
     if let Some(page) = system::page_wiped_on_fork() {
         PROCESS_PAGE.store(page, Ordering::Relaxed);
     }
+    BEGAN_IN.store(system::process(), Ordering::Relaxed);
     FILE.store(file, Ordering::Release);
     word(file, header::PROGRAMS).fetch_add(1, Ordering::Relaxed);
     true
+}
+
+/// Whether this is the process in which the program began, and not the child of a fork.
+pub(crate) fn is_first_process() -> bool {
+    BEGAN_IN.load(Ordering::Relaxed) == system::process()
 }
 
 /// Increments a word of the header.

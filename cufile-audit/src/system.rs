@@ -37,6 +37,7 @@ const SET_GROUP: u32 = 0o2010;
 const NOT_MAPPED: u32 = 65_534;
 /// The inode of the user namespace in which no number is changed (`PROC_USER_INIT_INO` of linux/proc_ns.h).
 const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
+const SYS_GETDENTS64: c_long = if cfg!(target_arch = "x86_64") { 217 } else { 61 };
 const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
 /// The error of the kernel for a thread that does not exist.
 const ESRCH: c_int = 3;
@@ -247,9 +248,12 @@ pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
     usize::try_from(length).unwrap_or(0).min(out.len())
 }
 
-/// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
-pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
-    let mut name = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
+/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes.
+fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
+    let mut name = [0; 32];
+    for (slot, byte) in name.iter_mut().zip(folder) {
+        *slot = *byte;
+    }
     let mut digits = [0_u8; 10];
     let mut rest = fd.unsigned_abs();
     let mut count = 0;
@@ -261,12 +265,48 @@ pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
             break;
         }
     }
-    let prefix = b"/proc/self/fd/".len();
-    for (slot, digit) in name[prefix..].iter_mut().zip(digits.iter().take(count).rev()) {
+    for (slot, digit) in name.iter_mut().skip(folder.len()).zip(digits.iter().take(count).rev()) {
         *slot = *digit;
     }
-    // SAFETY: the name ends with a zero byte, because at most 10 digits follow the prefix and there is space for 12.
+    name
+}
+
+/// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
+pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
+    let name = descriptor_in(b"/proc/self/fd/", fd);
+    // SAFETY: the name ends with a zero byte, because at most 10 digits follow the folder.
     unsafe { link_target(name.as_ptr().cast(), out) }
+}
+
+/// Copies the facts of the kernel about a descriptor of this process to `out`. Returns their length.
+pub(crate) fn facts_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
+    let name = descriptor_in(b"/proc/self/fdinfo/", fd);
+    // SAFETY: the name ends with a zero byte, as above. The descriptor is used only here, and `out` has the given length.
+    unsafe {
+        let file = open(name.as_ptr().cast(), O_CLOEXEC);
+        let read = pread(file, out.as_mut_ptr().cast(), out.len(), 0);
+        if file >= 0 {
+            close(file);
+        }
+        usize::try_from(read).unwrap_or(0).min(out.len())
+    }
+}
+
+/// A descriptor for the list of this process's descriptors. It is negative if it cannot be opened.
+pub(crate) fn own_descriptors() -> c_int {
+    // SAFETY: the argument is a C string literal.
+    unsafe { open(c"/proc/self/fd".as_ptr(), O_CLOEXEC) }
+}
+
+/// Memory for entries of a folder, which begin with a number of 8 bytes.
+#[repr(C, align(8))]
+pub(crate) struct Entries(pub(crate) [u8; 2048]);
+
+/// Reads the next entries of a folder. Returns the number of bytes, or 0 at the end.
+pub(crate) fn read_entries(folder: c_int, out: &mut Entries) -> usize {
+    // SAFETY: `out` has space for its length.
+    let read = unsafe { syscall(SYS_GETDENTS64, c_long::from(folder), out.0.as_mut_ptr(), out.0.len()) };
+    usize::try_from(read).unwrap_or(0).min(out.0.len())
 }
 
 /// The inode of the pid namespace of this process. It is 0 if it is unknown.

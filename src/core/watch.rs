@@ -283,7 +283,7 @@ pub struct WatchedFile {
     pub o_direct: Option<bool>,
     /// The tensors that were read, for a safetensors file.
     pub tensors: Vec<WatchedTensor>,
-    /// The number of tensors in the file. 0 if it is not a safetensors file.
+    /// The number of tensors with bytes in the file. 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
     /// The content of a file of a KV-cache system, according to its name.
     #[serde(default)]
@@ -341,6 +341,10 @@ pub struct WatchedTensor {
     pub reads: u64,
     /// The bytes of the tensor that were read. A byte that was read twice counts twice.
     pub bytes: u64,
+    /// The bytes of the tensor in touched pages of a mapping. They are an upper bound, because the kernel maps pages
+    /// together. 0 in earlier recordings.
+    #[serde(default)]
+    pub touched_bytes: u64,
 }
 
 /// The reads in one size class.

@@ -66,10 +66,11 @@ pub(super) fn files(report: &WatchReport, out: impl Write) -> io::Result<()> {
 /// Writes one row per tensor that was read.
 pub(super) fn tensors(report: &WatchReport, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
-    rows.put(&["path", "tensor", "bytes", "reads", "read_bytes"])?;
+    rows.put(&["path", "tensor", "bytes", "reads", "read_bytes", "touched_bytes"])?;
     for file in &report.files {
         for tensor in &file.tensors {
-            let numbers = [tensor.size, tensor.reads, tensor.bytes].map(|number| number.to_string());
+            let numbers =
+                [tensor.size, tensor.reads, tensor.bytes, tensor.touched_bytes].map(|number| number.to_string());
             let names = [file.path.clone(), tensor.name.clone()];
             rows.put(&names.into_iter().chain(numbers).collect::<Vec<_>>())?;
         }

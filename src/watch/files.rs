@@ -244,9 +244,11 @@ impl File {
                     size: tensor.bytes,
                     reads: *reads,
                     bytes: (*bytes).max(touched),
+                    touched_bytes: touched,
                 })
                 .collect(),
-            tensors_of_file: self.tensors.len() as u64,
+            // No read can move bytes of a tensor without bytes.
+            tensors_of_file: self.tensors.iter().filter(|tensor| tensor.bytes > 0).count() as u64,
             kv: kv_names::of(&self.path),
             plain: self.plain,
             cached_fraction: self.cached_fraction,
@@ -333,14 +335,17 @@ mod tests {
             file_offset,
             bytes,
         };
-        file.tensors = vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10)];
-        file.read = vec![(0, 0); 3];
+        file.tensors =
+            vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10), tensor("d", 90_010, 0)];
+        file.read = vec![(0, 0); 4];
         file.map(100_000);
         file.touch(&[(0, 4096), (8192, 12288)]);
         file.touch(&[(4096, 8192)]);
         let seen = file.seen();
         let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
         assert_eq!(tensors, [("a", 0, 5000), ("b", 0, 100)]);
+        assert!(seen.tensors.iter().all(|tensor| tensor.touched_bytes == tensor.bytes));
+        assert_eq!(seen.tensors_of_file, 3, "a tensor without bytes is not counted");
         assert_eq!((seen.plain.mapped_bytes, seen.plain.touched_bytes, seen.plain.mappings), (100_000, 12_288, 1));
     }
 

@@ -213,7 +213,15 @@ impl Watched {
         }
         let ended = self.tally.streams.look();
         self.tally.end_streams(&ended);
+        self.take_completions();
         self.outside.look(&mut self.tally);
+    }
+
+    /// Notes the requests of io_uring that the library counted.
+    fn take_completions(&mut self) {
+        for (descriptor, inode, completed) in self.tally.completed.drain(..) {
+            self.outside.complete(descriptor, inode, completed);
+        }
     }
 
     /// The calls since the last report for timelines, and the number of further calls.
@@ -242,6 +250,7 @@ impl Watched {
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
+        self.take_completions();
         self.tally.put_unfinished(now_ns());
         self.tally.files.iter_mut().take(MOST_CACHE_LOOKS).for_each(File::look_at_cache);
         self.reader.check(&self.library.words, self.started_ns);

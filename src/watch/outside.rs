@@ -18,6 +18,8 @@ const SHARE: u32 = 100;
 /// Maximum number of processes of a program that are read in one sample. A program can start processes faster than
 /// they are read.
 const MOST_PROCESSES: usize = 4096;
+/// Maximum number of rings of io_uring. The program can write any number of them into the shared file.
+const MOST_RINGS: usize = 65_536;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
 const PRESENT: u64 = 1 << 63;
 
@@ -27,6 +29,7 @@ pub(super) struct Outside {
     root: u32,
     next: Instant,
     io: Input,
+    /// The completed requests of each ring of io_uring, by process and descriptor, or by 0 and inode.
     rings: HashMap<(u32, u64), u64>,
     /// For each process without the recording library: how often it was seen like that, and its program.
     without: HashMap<u32, (u32, String)>,
@@ -127,9 +130,18 @@ impl Outside {
             let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
             let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
             if let Some(completed) = completed(&info) {
-                let known = self.rings.entry((pid, fd)).or_default();
-                *known = completed.max(*known);
+                self.complete((pid, fd), number(&info, "ino:").unwrap_or(0), completed);
             }
+        }
+    }
+
+    /// Notes the number of requests that a ring completed. The child of a fork has the ring of its parent, with the same
+    /// inode. Before Linux 5.14 the inode is unknown (0).
+    pub(super) fn complete(&mut self, descriptor: (u32, u64), inode: u64, completed: u64) {
+        let ring = if inode == 0 { descriptor } else { (0, inode) };
+        if self.rings.len() < MOST_RINGS || self.rings.contains_key(&ring) {
+            let known = self.rings.entry(ring).or_default();
+            *known = completed.max(*known);
         }
     }
 
@@ -247,7 +259,12 @@ fn tree(mut left: Vec<u32>) -> Vec<Process> {
 
 /// The number of completions of a ring, from its fdinfo.
 fn completed(info: &str) -> Option<u64> {
-    info.lines().find_map(|line| line.strip_prefix("CqTail:"))?.trim().parse().ok()
+    number(info, "CqTail:")
+}
+
+/// The number in a line of fdinfo.
+fn number(info: &str, name: &str) -> Option<u64> {
+    info.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 /// Records which pages of recorded files a process has in its page tables.

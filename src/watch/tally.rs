@@ -69,6 +69,8 @@ pub(super) struct Tally {
     properties: Option<DriverProperties>,
     /// Files that libc reads or maps, by process, device and inode.
     pub(super) inodes: HashMap<(u32, u64, u64), usize>,
+    /// The rings of io_uring since they were taken last: process and descriptor, inode or 0, and completed requests.
+    pub(super) completed: Vec<((u32, u64), u64, u64)>,
     /// Whether the process was already running when it was attached, so that it may have registered memory before.
     pub(super) began_late: bool,
     /// Calls that wait for the path of their file.
@@ -129,6 +131,9 @@ impl Tally {
             Some(function) => self.plain(function, group),
             None if record.kind() == kind::FILE => self.plain_file(group),
             None if record.kind() == kind::TOUCHED => self.touched(group),
+            None if record.kind() == kind::URING && self.completed.len() < MOST_REGISTERED => {
+                self.completed.push(((group.process, record.object), record.offset, record.size));
+            }
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
             None if record.kind() == kind::PROCESS => self.end_counters(group.process),

@@ -42,7 +42,14 @@ fn touched_parts_of_a_mapping_are_seen_by_tensor() {
     std::fs::write(&path, &bytes).unwrap();
     let size = (8 << 20).to_string();
     // A mapping that exists for a while, one that is unmapped at once, and those of programs that end.
-    for words in [["map", &size].as_slice(), &["glance", &size], &["touch", &size], &["touch", &size, "leave", "0"]] {
+    let all: [&[&str]; 5] = [
+        &["map", &size],
+        &["touch", &size],
+        &["glance", &size],
+        &["touch", &size, "leave", "0"],
+        &["touch", &size, "become"],
+    ];
+    for words in all {
         touched_half(&place, &path, words);
     }
 }
@@ -165,4 +172,20 @@ fn the_reads_of_a_program_without_plt_are_recorded() {
     let read = |file: &Value| file["plain"]["bytes"].as_u64().unwrap();
     let model = files.iter().filter(|file| file["path"].as_str().unwrap().ends_with(".safetensors"));
     assert!(model.map(read).sum::<u64>() >= 16 << 20, "{files:?}");
+}
+
+#[test]
+fn requests_of_io_uring_are_counted_in_a_program_that_ends_at_once() {
+    let Some(place) = Place::new() else { return };
+    for words in [["uring", "300"].as_slice(), &["uring", "300", "leave", "0"], &["uring", "300", "become"]] {
+        let seen = place.seen("linked", &[], words);
+        if seen.status() == Some(1) && seen.report["program"]["ended"]["status"] == 77 {
+            standins::skipped("the kernel does not allow io_uring");
+            return;
+        }
+        assert_eq!(seen.report["program"]["process_io"]["io_uring_requests"], 300, "{words:?}");
+    }
+    // The child of a fork has the ring too.
+    let seen = place.seen("linked", &[], &["uring", "300", "fork", "1"]);
+    assert_eq!(seen.report["program"]["process_io"]["io_uring_requests"], 300);
 }

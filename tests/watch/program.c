@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -449,6 +451,32 @@ static void unrecorded(int count, char **names)
     }
 }
 
+/* Completes requests that do nothing, and leaves the ring open. */
+static void uring(unsigned count)
+{
+    struct io_uring_params setup;
+    memset(&setup, 0, sizeof setup);
+    int ring = (int)syscall(SYS_io_uring_setup, 8, &setup);
+    if (ring < 0)
+        exit(77);
+    char *submissions = mmap(NULL, setup.sq_off.array + setup.sq_entries * sizeof(unsigned), PROT_READ | PROT_WRITE,
+                             MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    char *completions = mmap(NULL, setup.cq_off.cqes + setup.cq_entries * sizeof(struct io_uring_cqe),
+                             PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_CQ_RING);
+    struct io_uring_sqe *entries =
+        mmap(NULL, setup.sq_entries * sizeof *entries, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+    for (unsigned request = 0; request < count; request++) {
+        unsigned at = request % setup.sq_entries;
+        memset(&entries[at], 0, sizeof *entries);
+        entries[at].opcode = IORING_OP_NOP;
+        ((unsigned *)(submissions + setup.sq_off.array))[at] = at;
+        __atomic_store_n((unsigned *)(submissions + setup.sq_off.tail), request + 1, __ATOMIC_RELEASE);
+        if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
+            exit(78);
+        __atomic_store_n((unsigned *)(completions + setup.cq_off.head), request + 1, __ATOMIC_RELEASE);
+    }
+}
+
 static void leave_at(int signal)
 {
     _exit(100 + signal);
@@ -607,6 +635,11 @@ int main(int count, char **words)
             void *handle = open_file(&(int){0});
             for (long read = 0; read < number; read++)
                 cuFileRead(handle, memory, BLOCK, 0, 0);
+        } else if (!strcmp(words[i], "become")) {
+            execlp("true", "true", NULL);
+            exit(58);
+        } else if (!strcmp(words[i], "uring")) {
+            uring((unsigned)number);
         } else if (!strcmp(words[i], "signals")) {
             /* The status shows the signal that arrived. */
             signal(SIGINT, leave_at);

@@ -2,7 +2,7 @@
 
 use super::file::{is_large, is_of_cufile, name, proof, route};
 use crate::core::units::{self, bytes, count, duration, plural, verb};
-use crate::core::{AttachedFile, AttachedProcess, WatchReport};
+use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
@@ -202,7 +202,8 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
     if all == 0 {
         return None;
     }
-    let note = format!("{} {}", tensor_summary(report), left_out(all, most, "tensor"));
+    let bound = if is_upper_bound(report) { format!(" {TOUCHED}") } else { String::new() };
+    let note = format!("{}{bound} {}", tensor_summary(report), left_out(all, most, "tensor"));
     let [name, others @ ..] = TENSOR_HEADS;
     let heads = std::iter::once(text(name)).chain(others.map(number)).collect();
     let rows = tensor_rows(report, 0, most).map(Vec::from).collect();
@@ -218,6 +219,19 @@ pub fn tensor_count(report: &WatchReport) -> usize {
     report.files.iter().map(|file| file.tensors.len()).sum()
 }
 
+/// The meaning of `≤`.
+const TOUCHED: &str = "Bytes with ≤ are touched pages: the kernel maps up to 2 MiB of a file at once.";
+
+/// Whether a tensor counts as read only because its pages are in a page table.
+fn is_upper_bound(report: &WatchReport) -> bool {
+    report.files.iter().flat_map(|file| &file.tensors).any(is_touched)
+}
+
+/// Whether the bytes of a tensor are those in touched pages of a mapping.
+const fn is_touched(tensor: &WatchedTensor) -> bool {
+    tensor.touched_bytes > 0 && tensor.touched_bytes >= tensor.bytes
+}
+
 /// How many tensors were read.
 #[must_use]
 pub fn tensor_summary(report: &WatchReport) -> String {
@@ -228,7 +242,9 @@ pub fn tensor_summary(report: &WatchReport) -> String {
         (0, 0) => "The program used no safetensors file.".to_owned(),
         (read, of) => {
             let were = verb(read, "was", "were");
-            format!("{} of {} {were} read, {} of them completely.", count(read), plural(of, "tensor"), count(complete))
+            let [first, second] = if is_upper_bound(report) { ["At most ", "at most "] } else { [""; 2] };
+            let (read, of, complete) = (count(read), plural(of, "tensor"), count(complete));
+            format!("{first}{read} of {of} {were} read, {second}{complete} of them completely.")
         }
     }
 }
@@ -236,20 +252,23 @@ pub fn tensor_summary(report: &WatchReport) -> String {
 /// Some of the tensors that were read, in the order of files and offsets.
 pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iterator<Item = [String; 4]> {
     let all = report.files.iter().flat_map(|file| &file.tensors).skip(first).take(most);
-    all.map(|tensor| [tensor.name.clone(), bytes(tensor.size), count(tensor.reads), bytes(tensor.bytes)])
+    all.map(|tensor| {
+        let bound = if is_touched(tensor) { "≤ " } else { "" };
+        [tensor.name.clone(), bytes(tensor.size), count(tensor.reads), format!("{bound}{}", bytes(tensor.bytes))]
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{OpenCall, ProgramEnd, WatchedLibrary, WatchedTensor};
+    use crate::core::{OpenCall, ProgramEnd, WatchedLibrary};
     use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
 
     /// All sentences about a program in which everything happened `many` times.
     fn sentences(many: u64) -> Vec<String> {
         let some = |name: &str| vec![name.to_owned(); many as usize];
         let mut file = file_without_route();
-        let tensor = WatchedTensor { name: "a".to_owned(), size: 2, reads: many, bytes: 2 };
+        let tensor = WatchedTensor { name: "a".to_owned(), size: 2, reads: many, bytes: 2, touched_bytes: 0 };
         (file.tensors, file.tensors_of_file) = (vec![tensor; many as usize], many);
         let open = OpenCall { function: "cuFileRead".to_owned(), ..OpenCall::default() };
         let call = |function: &str| crate::core::CallTotal { function: function.to_owned(), ..Default::default() };
@@ -297,6 +316,26 @@ mod tests {
         model.reads.bytes = 1 << 20;
         assert_eq!(titles(vec![model.clone(), module.clone()], false), ["Files"]);
         assert_eq!(titles(vec![model, module], true), ["Files", "Files without cuFile"]);
+    }
+
+    #[test]
+    fn touched_pages_of_a_tensor_are_an_upper_bound() {
+        let tensor =
+            |reads, touched_bytes| WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes };
+        let table = |tensor| {
+            let file = crate::core::WatchedFile { tensors: vec![tensor], tensors_of_file: 2, ..file_without_route() };
+            let report = WatchReport { files: vec![file], ..WatchReport::default() };
+            tables(&report, true).into_iter().find(|table| table.title == "Tensors")
+        };
+        let rows = |tensor| table(tensor).map(|table| (table.rows[0][3].clone(), table.note));
+        let (read, note) = rows(tensor(1, 0)).unwrap_or_default();
+        assert_eq!((read.as_str(), note.trim()), ("8 B", "1 of 2 tensors was read, 1 of them completely."));
+        let (read, note) = rows(tensor(0, 8)).unwrap_or_default();
+        assert_eq!(read, "≤ 8 B");
+        assert!(
+            note.starts_with("At most 1 of 2 tensors was read, at most 1 of them completely. Bytes with ≤"),
+            "{note}"
+        );
     }
 
     #[test]

@@ -63,7 +63,13 @@ fn watched() -> State {
 fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
     let mut state = watched();
     let mut report = state.watch.as_deref().cloned().unwrap_or_default();
-    let tensor = |n: u64| WatchedTensor { name: format!("layer.{n}.weight"), size: 1 << 20, reads: n, bytes: 1 << 20 };
+    let tensor = |n: u64| WatchedTensor {
+        name: format!("layer.{n}.weight"),
+        size: 1 << 20,
+        reads: n,
+        bytes: 1 << 20,
+        touched_bytes: 0,
+    };
     report.files[0].tensors = (0..200).map(tensor).collect();
     report.files[0].tensors_of_file = 201;
     state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
