@@ -88,7 +88,7 @@ pub fn cuda_packages(root: &Root) -> (u32, u32) {
 }
 
 /// The version of the NVIDIA driver: of the loaded driver, or else of the driver that is installed for the running
-/// kernel.
+/// kernel or came from NVIDIA's installer.
 #[must_use]
 pub fn nvidia_driver(root: &Root) -> Option<String> {
     let is_version = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
@@ -101,7 +101,15 @@ pub fn nvidia_driver(root: &Root) -> Option<String> {
         let output = root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
         output.stdout.lines().find_map(|line| line.strip_prefix("version:")).map(str::to_owned)
     };
-    loaded.or_else(installed).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    // NVIDIA's installer without DKMS builds modules for one kernel only, and its log remains.
+    let logged = || {
+        let log = root
+            .read_text("/var/log/nvidia-installer.log")
+            .ok()
+            .filter(|_| root.exists("/usr/bin/nvidia-uninstall"))?;
+        log.lines().find_map(|line| line.strip_prefix("installer version:")).map(str::to_owned)
+    };
+    loaded.or_else(installed).or_else(logged).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

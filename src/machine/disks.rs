@@ -49,6 +49,27 @@ pub fn nvme_transports(root: &Root, facts: &PathFacts) -> Vec<String> {
         .collect()
 }
 
+/// The identifier of a map of device mapper. That of a partition has a prefix: `part1-mpath-…`.
+#[must_use]
+pub fn map_id(uuid: &str) -> &str {
+    match uuid.strip_prefix("part").and_then(|rest| rest.split_once('-')) {
+        Some((number, map)) if number.bytes().all(|byte| byte.is_ascii_digit()) => map,
+        _ => uuid,
+    }
+}
+
+/// The local NVMe disk below a map of multipathd, and its identifier (WWID). The disk has only one path, so the map can
+/// be removed. `None` for other layers.
+#[must_use]
+pub fn local_multipath<'a>(root: &Root, facts: &'a PathFacts) -> Option<(&'a BlockDevice, &'a str)> {
+    let maps = facts.block_device.iter().filter(|device| device.kind == BlockKind::Dm);
+    let ids: Option<Vec<&str>> = maps.map(|map| map_id(map.uuid.as_deref()?).strip_prefix("mpath-")).collect();
+    match disks(facts).as_slice() {
+        [disk] if nvme_transports(root, facts) == ["pcie"] => Some((disk, ids?.pop()?)),
+        _ => None,
+    }
+}
+
 /// The path of the udev record of a device `major:minor`.
 #[must_use]
 pub fn udev_record_path(device: &str) -> String {

@@ -6,7 +6,7 @@ use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::module_info;
 use super::packages::id;
 use super::root::Root;
-use super::summary::{kernel_release, nvidia_version_line};
+use super::summary::kernel_release;
 
 /// The origin of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,9 @@ impl DriverOrigin {
 /// The origin of the installed driver. `None` if no driver is installed or its origin is not known.
 #[must_use]
 pub fn driver_origin(root: &Root) -> Option<DriverOrigin> {
-    of_deb(root).or_else(|| of_module(root)).or_else(|| {
-        let is_there = nvidia_version_line(root).is_some() || module_info(root, "nvidia").is_some();
-        (is_there && root.exists("/usr/bin/nvidia-uninstall")).then_some(DriverOrigin::Installer)
-    })
+    // The installer leaves this program, also if the running kernel has no modules of its driver.
+    let by_installer = || root.exists("/usr/bin/nvidia-uninstall").then_some(DriverOrigin::Installer);
+    of_deb(root).or_else(|| of_module(root)).or_else(by_installer)
 }
 
 /// The origin according to the packages of dpkg.
@@ -131,6 +130,27 @@ pub fn nvidia_fs_of_ubuntu(root: &Root) -> Option<String> {
     let kernel = kernel_release(root).filter(|kernel| kernel.contains("-nvidia"))?;
     let is_prebuilt = matches!(driver_origin(root), Some(DriverOrigin::Ubuntu(driver)) if driver.is_prebuilt);
     is_prebuilt.then(|| format!("linux-modules-nvidia-fs-{kernel}"))
+}
+
+/// The end of the names of Ubuntu's meta packages that follow this kernel, such as `generic-hwe-24.04`. With
+/// `linux-modules-nvidia-580-generic-hwe-24.04` each update of the kernel brings the modules of the driver.
+#[must_use]
+pub fn following_kernel(root: &Root, release: &str) -> Option<String> {
+    let flavour = release.splitn(3, '-').nth(2).filter(|flavour| !flavour.is_empty())?;
+    let part = |name: &str| {
+        if let Some(rest) = name.strip_prefix("linux-modules-nvidia-") {
+            let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+            let rest = rest.strip_prefix("-server").unwrap_or(rest);
+            return Some(rest.strip_prefix("-open").unwrap_or(rest).trim_start_matches('-').to_owned());
+        }
+        let rest = name.strip_prefix("linux-")?;
+        Some(rest.strip_prefix("image-").unwrap_or(rest).to_owned())
+    };
+    let is_meta =
+        |part: &String| part.strip_prefix(flavour).is_some_and(|rest| rest.is_empty() || rest.starts_with("-hwe-"));
+    // The package for the HWE kernels has a longer name, and a machine can have both.
+    let parts = deb_packages(root).into_iter().filter_map(|package| part(&package.name)).filter(is_meta);
+    parts.max_by_key(String::len)
 }
 
 /// Ubuntu keeps the modules that it built in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.

@@ -16,6 +16,7 @@ mod driver;
 mod driver_origin;
 mod excluded;
 mod folder;
+mod grub;
 mod hardware;
 mod image;
 mod kconfig;
@@ -57,14 +58,17 @@ pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
-pub use container::Container;
+pub use container::{Container, assigned_gpus, pod_namespace};
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
 pub use deb::{DebPackage, deb_packages};
-pub use disks::{VendorDriver, disks, nvme_controller, nvme_transports, udev_record_path, vendor_driver};
+pub use disks::{
+    VendorDriver, disks, local_multipath, map_id, nvme_controller, nvme_transports, udev_record_path, vendor_driver,
+};
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
-pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, nvidia_fs_of_ubuntu};
+pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
 pub use excluded::{Excluded, excluded};
+pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
@@ -77,7 +81,8 @@ pub use nvidia_fs::{
     modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded, refused_mappings,
 };
 pub use nvme::{
-    NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, nvme_hidden_path, nvme_multipath, nvme_subsystems,
+    NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, multipathd_takes_nvme, nvme_hidden_path,
+    nvme_multipath, nvme_subsystems,
 };
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};

@@ -64,3 +64,17 @@ pub fn nvme_hidden_path(root: &Root, disk: &str) -> Option<String> {
         rest.and_then(|rest| rest.split_once('n')).is_some_and(|(_, other)| other == namespace)
     })
 }
+
+/// Whether multipathd creates a map for local NVMe disks too, as soon as native multipath is off. It then creates maps for
+/// disks with one path, and no file excludes NVMe (multipath.conf(5)).
+#[must_use]
+pub fn multipathd_takes_nvme(root: &Root) -> bool {
+    const FOLDER: &str = "/etc/multipath/conf.d";
+    let names = root.entries(FOLDER).unwrap_or_default();
+    let paths =
+        ["/etc/multipath.conf".to_owned()].into_iter().chain(names.iter().map(|name| format!("{FOLDER}/{name}")));
+    let text: String = paths.filter_map(|path| root.read_text(path).ok()).collect();
+    let values = text.lines().filter_map(|line| line.trim().strip_prefix("find_multipaths"));
+    let value = values.last().map(|value| value.trim().trim_matches('"').to_owned());
+    value.is_some_and(|value| ["no", "off", "greedy"].contains(&value.as_str())) && !text.contains("nvme")
+}

@@ -144,6 +144,20 @@ fn arch_headers(root: &Root, kernel: &str) -> Option<String> {
     })
 }
 
+/// The command that writes the initramfs again.
+#[must_use]
+pub fn initramfs(root: &Root, family: Family) -> &'static str {
+    match family {
+        // Ubuntu 25.10 and later use dracut and may not have update-initramfs.
+        Family::Debian if root.exists("/usr/bin/dracut") && !root.exists("/usr/sbin/update-initramfs") => {
+            "sudo dracut -f --regenerate-all"
+        }
+        Family::Debian => "sudo update-initramfs -u -k all",
+        Family::RedHat => "sudo dracut -f --regenerate-all",
+        Family::Suse => "sudo dracut -f",
+    }
+}
+
 /// The package manager of RHEL and its relatives. Azure Linux has tdnf.
 #[must_use]
 pub fn dnf(root: &Root) -> &'static str {
