@@ -2,11 +2,12 @@
 
 use super::parts::{Family, family, line_in, run, words};
 use crate::core::Change;
-use crate::machine::{BootLoader, Root, boot_loader, kernel_release, os_release};
+use crate::machine::{
+    BootLoader, GRUB, GrubArgument, Root, boot_loader, grub_files, grub_lines, kernel_release, os_release,
+};
 use std::ops::Range;
 use std::path::PathBuf;
 
-const GRUB: &str = "/etc/default/grub";
 const CMDLINE: &str = "/etc/kernel/cmdline";
 
 /// The tool that regenerates the menu of GRUB.
@@ -68,8 +69,11 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
     // The commands for the change and for its undo.
     let (lines, back) = match (loader(root), menu(root)) {
         (BootLoader::RpmOstree, _) => {
-            let deleted: String = replaced.iter().map(|other| format!("--delete-if-present={other} ")).collect();
-            let added: String = replaced.iter().map(|other| format!(" --append-if-missing={other}")).collect();
+            let merged = in_quotes(merged);
+            let deleted: String =
+                replaced.iter().map(|other| format!("--delete-if-present={} ", in_quotes(other))).collect();
+            let added: String =
+                replaced.iter().map(|other| format!(" --append-if-missing={}", in_quotes(other))).collect();
             (
                 vec![format!("sudo rpm-ostree kargs {deleted}--append-if-missing={merged}")],
                 vec![format!("sudo rpm-ostree kargs --delete-if-present={merged}{added}")],
@@ -82,6 +86,10 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
                 .concat(),
         ),
         (BootLoader::Extlinux, _) => (vec!["sudoedit /boot/extlinux/extlinux.conf".to_owned()], Vec::new()),
+        // Whether pbl keeps quotes is not known, so a person edits the file.
+        (BootLoader::Grub, Menu::Pbl) if merged.contains(';') => {
+            (vec![format!("sudoedit {GRUB}"), "sudo pbl --config".to_owned()], Vec::new())
+        }
         // On SUSE, pbl also writes the entries of systemd-boot.
         (BootLoader::SystemdBoot | BootLoader::Grub, Menu::Pbl) => {
             let config = vec!["sudo pbl --config".to_owned()];
@@ -92,8 +100,9 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
         }
         (BootLoader::Grub, Menu::Grubby) => {
             let mut back = vec![format!("sudo grubby --update-kernel=ALL --remove-args={key}")];
-            back.extend(each("sudo grubby --update-kernel=ALL --args=", &replaced));
-            (vec![format!("sudo grubby --update-kernel=ALL --args={merged}")], back)
+            let add = |word: &str| format!("sudo grubby --update-kernel=ALL --args={}", in_quotes(word));
+            back.extend(replaced.iter().map(|word| add(word)));
+            (vec![add(merged)], back)
         }
         (BootLoader::SystemdBoot, _) => {
             let (edit, renew) = kernel_install(root, word);
@@ -113,6 +122,100 @@ pub(super) fn arguments(root: &Root, word: &str) -> (Vec<Change>, Vec<Vec<String
     // The undo does not remove an argument that existed before.
     let is_new = started.split_whitespace().all(|other| other != merged);
     (changes, back.iter().filter(|_| is_new).map(|line| words(line)).collect())
+}
+
+/// How an argument is removed from the kernel command line.
+pub(super) struct Removed {
+    /// Its value in the file of the boot loader, or of the running kernel.
+    pub(super) value: String,
+    /// The changes that remove it.
+    pub(super) changes: Vec<Change>,
+    /// The commands that add it again after the files are restored.
+    pub(super) undo: Vec<Vec<String>>,
+}
+
+/// How the argument with this key is removed. `None` if the kernel has no such argument, or if it is not known where it
+/// is set.
+pub(super) fn without(root: &Root, key: &str) -> Option<Removed> {
+    let started = root.read_text("/proc/cmdline").unwrap_or_default();
+    let word = place_of(started.trim_end(), key).map(|place| started[place].to_owned());
+    let value = |word: &str| word.split_once('=').map_or_else(String::new, |(_, value)| value.to_owned());
+    let by = |lines: Vec<String>, back: Vec<String>, word: &str| Removed {
+        value: value(word),
+        changes: lines.iter().map(|line| run(line)).collect(),
+        undo: back.iter().map(|line| words(line)).collect(),
+    };
+    match (loader(root), menu(root)) {
+        (BootLoader::Extlinux, _) => None,
+        (BootLoader::RpmOstree, _) => word.map(|word| {
+            let back = format!("sudo rpm-ostree kargs --append-if-missing={}", in_quotes(&word));
+            by(vec![format!("sudo rpm-ostree kargs --delete-if-present={word}")], vec![back], &word)
+        }),
+        (BootLoader::Kernelstub, _) => word.map(|word| {
+            let back = format!("sudo kernelstub --add-options {word}");
+            by(vec![format!("sudo kernelstub --delete-options {word}")], vec![back], &word)
+        }),
+        (BootLoader::Grub | BootLoader::SystemdBoot, Menu::Pbl) => word.map(|word| {
+            let each = |option: &str| vec![format!("sudo pbl {option} {word}"), "sudo pbl --config".to_owned()];
+            by(each("--del-option"), each("--add-option"), &word)
+        }),
+        (BootLoader::Grub, Menu::Grubby) => word.map(|word| {
+            let back = format!("sudo grubby --update-kernel=ALL --args={}", in_quotes(&word));
+            by(vec![format!("sudo grubby --update-kernel=ALL --remove-args={key}")], vec![back], &word)
+        }),
+        (BootLoader::SystemdBoot, _) => {
+            let before = root.read_text(CMDLINE).ok()?;
+            let place = place_of(before.trim_end(), key)?;
+            let word = before[place.clone()].to_owned();
+            let after = format!("{}{}", before[..place.start].trim_end(), &before[place.end..]);
+            let (_, renew) = kernel_install(root, &word);
+            let edit = Change::WriteFile { path: PathBuf::from(CMDLINE), before: Some(before), after, mode: 0o644 };
+            Some(Removed { value: value(&word), changes: vec![edit, run(&renew)], undo: vec![words(&renew)] })
+        }
+        (BootLoader::Grub, menu) => {
+            let make = match menu {
+                Menu::MakeConfig => "sudo grub2-mkconfig -o /boot/grub2/grub.cfg",
+                _ => "sudo update-grub",
+            };
+            let (found, edits) = from_grub(root, key);
+            let word = found.or(word).filter(|_| root.exists(GRUB))?;
+            let changes = edits.into_iter().chain([run(make)]).collect();
+            Some(Removed { value: value(&word), changes, undo: vec![words(make)] })
+        }
+    }
+}
+
+/// The edits that remove an argument from GRUB's settings, and the argument that was there.
+fn from_grub(root: &Root, key: &str) -> (Option<String>, Vec<Change>) {
+    let mut found = None;
+    let mut changes = Vec::new();
+    for (path, before) in grub_files(root) {
+        let lines = grub_lines(&before);
+        let ours: Vec<&GrubArgument> =
+            lines.iter().flat_map(|line| &line.arguments).filter(|word| self::key(&word.text) == key).collect();
+        let mut after = before.clone();
+        for word in ours.iter().rev() {
+            // The blank before the argument is removed too, or the one after the first argument.
+            let (mut start, mut end) = (word.place.start, word.place.end);
+            if after[..start].ends_with(' ') {
+                start -= 1;
+            } else if after[end..].starts_with(' ') {
+                end += 1;
+            }
+            after.replace_range(start..end, "");
+        }
+        if let Some(word) = ours.last() {
+            found = Some(word.text.clone());
+            changes.push(Change::WriteFile { path: PathBuf::from(path), before: Some(before), after, mode: 0o644 });
+        }
+    }
+    (found, changes)
+}
+
+/// An argument as GRUB reads it in a boot entry. Its command blscfg makes a script of the entry, in which a semicolon
+/// without quotes ends the command (rhboot/grub2, `create_entry`).
+fn in_quotes(word: &str) -> String {
+    if word.contains(';') && !word.contains('"') { format!("\"{word}\"") } else { word.to_owned() }
 }
 
 /// The part of an argument before the first `=`.
@@ -280,6 +383,7 @@ fn with_argument(grub: &str, word: &str) -> Argument {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -305,6 +409,29 @@ mod tests {
         }
         let semicolon = with_argument(&grub("GRUB_CMDLINE_LINUX_DEFAULT=\"\""), "pci=disable_acs_redir=a;b");
         assert_eq!(semicolon, Argument::Unusual);
+    }
+
+    #[test]
+    fn an_argument_leaves_the_files_of_grub_and_nothing_else_moves() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("etc/default");
+        std::fs::create_dir_all(&path).unwrap();
+        for (before, after, value) in [
+            ("\"quiet a.b=c=1;d=1 x\"", "\"quiet x\"", Some("a.b=c=1;d=1")),
+            ("\"a.b=\\\"c=1;d=1\\\" x\"", "\"x\"", Some("a.b=c=1;d=1")),
+            ("'a.b=\"c=1\"'", "''", Some("a.b=c=1")),
+            ("\"a.bc=1\"", "\"a.bc=1\"", None),
+        ] {
+            let text = |value: &str| format!("GRUB_TIMEOUT=1\nGRUB_CMDLINE_LINUX_DEFAULT={value}\n# a.b=1\n");
+            std::fs::write(path.join("grub"), text(before)).unwrap();
+            let (found, changes) = from_grub(&Root::tree(folder.path()).unwrap(), "a.b");
+            assert_eq!(found.as_deref(), value, "{before}");
+            let written = changes.first().map(|change| match change {
+                Change::WriteFile { after, .. } => after.clone(),
+                Change::Run { .. } => String::new(),
+            });
+            assert_eq!(written.unwrap_or_else(|| text(before)), text(after), "{before}");
+        }
     }
 
     #[test]

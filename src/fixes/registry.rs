@@ -1,5 +1,6 @@
 //! Adds the registry keys of the NVIDIA driver that P2PDMA needs to the existing keys.
 
+use super::command_line;
 use super::modprobe::{self, Setting};
 use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -11,22 +12,60 @@ use std::path::PathBuf;
 /// The file for the keys, if no other file sets any.
 const OWN: &str = "nvidia-p2pdma.conf";
 const PARAMETER: &str = "NVreg_RegistryDwords";
+/// The parameter as an argument of the kernel.
+const ARGUMENT: &str = "nvidia.NVreg_RegistryDwords";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
-    let keys = p2pdma_keys(root);
+    let needed = p2pdma_keys(root);
     let rebuild = initramfs(root, family(root));
-    let (change, obstacle) = change(root, &keys);
+    // The driver reads only one list, and that of the kernel command line overrides modprobe.d. So its keys move there.
+    let removed = command_line::without(root, ARGUMENT);
+    let mut keys: Vec<(String, String)> = removed.iter().flat_map(|removed| pairs(&removed.value)).collect();
+    for (key, value) in needed {
+        match keys.iter_mut().find(|(known, _)| known == key) {
+            Some(known) => value.clone_into(&mut known.1),
+            None => keys.push((key.to_owned(), value.to_owned())),
+        }
+    }
+    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let is_started_with = in_force(root, "nvidia", PARAMETER).is_some_and(|set| set.source == COMMAND_LINE);
+    let (change, obstacle) = match &removed {
+        None if is_started_with => {
+            let why = format!(
+                "the kernel command line sets nvidia.{PARAMETER}, which overrides modprobe.d: remove it in the boot loader's configuration first"
+            );
+            (None, Some(why))
+        }
+        _ => change(root, &keys),
+    };
+    let moved = removed.as_ref().filter(|_| obstacle.is_none());
+    let (before, undo_before) = moved.map(|moved| (moved.changes.clone(), moved.undo.clone())).unwrap_or_default();
     FixPlan {
-        why: "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs also need ForceP2P=0. Keys that are set already stay in the list, because the driver reads only one. After the reboot the change affects all programs that use the GPU."
-            .to_owned(),
-        changes: change.into_iter().chain([run(rebuild)]).collect(),
+        why: format!(
+            "P2PDMA on x86 needs these registry keys of the NVIDIA driver (NVIDIA's P2PDMA guide); Ampere and Ada GPUs also need ForceP2P=0. Keys that are set already stay in the list, because the driver reads only one.{} After the reboot the change affects all programs that use the GPU.",
+            if moved.is_some() {
+                " Those of the kernel command line move to modprobe.d, because they override it, and GRUB cuts a value at a semicolon without quotes."
+            } else {
+                ""
+            }
+        ),
+        changes: before.into_iter().chain(change).chain([run(rebuild)]).collect(),
         verify: "after the reboot, /proc/driver/nvidia/params has the keys; gds-top check: gpu-static-bar1".to_owned(),
-        undo_commands: vec![words(rebuild)],
+        undo_commands: undo_before.into_iter().chain([words(rebuild)]).collect(),
         remaining: vec!["sudo reboot".to_owned()],
         obstacle,
         ..empty(FixId::P2pdmaRegistryKeys, Needs::Reboot, FixRisk::Medium, FixPolicy::Ask)
     }
+}
+
+/// The keys of a list, with their values.
+fn pairs(list: &str) -> Vec<(String, String)> {
+    let parts = list.split(';').map(|part| part.trim_matches([' ', '"', '\'', '\\'])).filter(|part| !part.is_empty());
+    parts
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// The file to change, or the reason why none can be changed. The driver uses only the last list of keys, so the keys
@@ -40,14 +79,6 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
             "{} also sets {PARAMETER}, and the driver reads only one list: copy that file to {} with the same name and add {} there",
             file.path,
             modprobe::LOCAL,
-            list(keys)
-        );
-        return (None, Some(why));
-    }
-    let argument = in_force(root, "nvidia", PARAMETER).filter(|set| set.source == COMMAND_LINE);
-    if argument.is_some() {
-        let why = format!(
-            "the kernel command line sets nvidia.{PARAMETER}, which overrides modprobe.d: add {} to that argument, then reboot",
             list(keys)
         );
         return (None, Some(why));

@@ -281,14 +281,14 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::P2pdmaRegistryKeys => Spec {
             title: "Map the GPU's BAR1 statically",
-            changes: "adds registry keys of the NVIDIA driver to modprobe.d and rebuilds the initramfs",
+            changes: "adds registry keys of the NVIDIA driver to modprobe.d, moves those of the kernel command line there, and rebuilds the initramfs",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::GpuStaticBar1,
             is_of_host: true,
             systems: Systems::Families,
             note: "",
-            edits: MODPROBE,
+            edits: CMDLINE_OR_MODPROBE,
         },
         FixId::Initramfs => Spec {
             title: "Rebuild the initramfs, so that settings of modules take effect at the next boot",

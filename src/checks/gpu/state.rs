@@ -4,6 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::gpu::device::enlarge_bar1;
+use crate::checks::gpu::static_bar1;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid::{self, Cure};
 use crate::checks::matrix::GpuClass;
@@ -124,7 +125,9 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
     for (number, gpu) in ctx.gpus().iter().enumerate().filter(|(_, gpu)| able(gpu)) {
         let key = |name: &str| machine::registry::number(&params, name, Some(&gpu.address));
         if gpu.capability().is_some_and(|c| c < (9, 0))
+            // The check of the machine reports the other keys, and its fix sets all of them.
             && key("RMForceStaticBar1") == Some(1)
+            && key("RmForceDisableIomapWC") == Some(1)
             && key("ForceP2P") != Some(0)
         {
             let judged =
@@ -136,9 +139,13 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
                     .fix(FixId::Initramfs)
                     .advice("Rebuild the initramfs, then reboot: the registry keys in /etc/modprobe.d have it.")
             } else {
-                judged.fix(FixId::P2pdmaRegistryKeys).advice(
-                    "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
-                )
+                let set = machine::modprobe::in_force(ctx.root, "nvidia", "NVreg_RegistryDwords");
+                let is_argument = set.is_some_and(|set| set.source == machine::modprobe::COMMAND_LINE);
+                judged.fix(FixId::P2pdmaRegistryKeys).advice(if is_argument {
+                    static_bar1::MOVE
+                } else {
+                    "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot."
+                })
             };
             out.push(judged.of(Scope::Gpu(number)));
         }

@@ -11,53 +11,80 @@ fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
     ctx.root.read_text(path).is_ok_and(|text| text.contains(words))
 }
 
+/// The driver's parameter with the registry keys.
+const PARAMETER: &str = "NVreg_RegistryDwords";
+
+/// How to set keys that the list on the kernel command line lacks.
+pub(crate) const MOVE: &str = "Move the registry keys from the kernel command line, which overrides modprobe.d, to /etc/modprobe.d. Then rebuild the initramfs and reboot.";
+
 /// The finding if a list of registry keys in force lacks these keys, although another file sets them, or if the list on
 /// the kernel command line lacks them. The driver uses only one list.
 fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuStaticBar1;
-    const PARAMETER: &str = "NVreg_RegistryDwords";
     let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER)?;
     if absent.iter().all(|key| set.value.contains(key)) {
         return None;
     }
-    let mut keys = absent.join(";");
-    let list = format!("RegistryDwords: \"{}\"", set.value.trim_matches('"'));
-    let force_p2p = machine::registry::number(&list, "ForceP2P", None);
-    if machine::registry::has_ampere_or_ada(ctx.root) && force_p2p != Some(0) {
-        keys.push_str(";ForceP2P=0");
-    }
+    let lacking = machine::registry::absent_after_reboot(ctx.root);
     let judged = |summary: String| {
         Judged::lack(ID, summary)
             .found(&set.source, format!("{PARAMETER}={}", set.value))
             .missing(Cost::Reboot, &[Route::P2pdma])
+            .fix(FixId::P2pdmaRegistryKeys)
     };
     if set.source == modprobe::COMMAND_LINE {
-        return Some(
-            judged(format!("the kernel command line sets nvidia.{PARAMETER} without {}", absent.join(" and ")))
-                .advice(format!("Add {keys} to nvidia.{PARAMETER} in the boot loader's configuration, then reboot. It overrides modprobe.d.")),
-        );
+        return Some(match reboot_pending::cut_keys(ctx) {
+            Some((path, text)) => judged(format!("the kernel gets only a part of the registry keys in {path}"))
+                .found(path, text)
+                .advice(MOVE),
+            None => {
+                judged(format!("the kernel command line sets nvidia.{PARAMETER} without {}", lacking.join(" and ")))
+                    .advice(MOVE)
+            }
+        });
     }
     let files = modprobe::files(ctx.root);
     let settings = modprobe::settings(&files, "nvidia", PARAMETER);
     let earlier = settings.iter().find(|setting| absent.iter().all(|key| setting.value.contains(key)))?;
     let earlier = &files[earlier.file].path;
-    Some(
-        judged(format!("{} overrides the registry keys of {earlier}", set.source)).fix(FixId::P2pdmaRegistryKeys).advice(
-            format!("Add {keys} to {PARAMETER} in {}, rebuild the initramfs, then reboot. The driver reads only the last list.", set.source),
-        ),
-    )
+    Some(judged(format!("{} overrides the registry keys of {earlier}", set.source)).advice(format!(
+        "Add {} to {PARAMETER} in {}, rebuild the initramfs, then reboot. The driver reads only the last list.",
+        lacking.join(";"),
+        set.source
+    )))
+}
+
+/// The remaining steps if a file of the boot loader has all keys, but the kernel was started without them.
+fn in_boot_loader(ctx: &Context<'_>) -> Option<String> {
+    let keys = machine::registry::p2pdma_keys(ctx.root);
+    let has_all = |word: &str| {
+        let list = word.strip_prefix(reboot_pending::KEYS).map(|list| format!("RegistryDwords: \"{list}\""));
+        list.is_some_and(|list| {
+            let has = |(key, value): &(&str, &str)| {
+                machine::registry::number(&list, key, None).map(|number| number.to_string()).as_deref() == Some(value)
+            };
+            keys.iter().all(has)
+        })
+    };
+    reboot_pending::waiting_word(ctx, has_all)
 }
 
 /// The keys that no file sets for a driver that is not loaded. They need the reboot that the driver needs, so they are
 /// set before it.
 pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
-    const PARAMETER: &str = "NVreg_RegistryDwords";
-    // Without the folder, nothing shows that no file sets them.
-    ctx.root.entries("/etc/modprobe.d").ok().filter(|_| ctx.gpu_on_bus() && machine::container(ctx.root).is_none())?;
+    // Nothing shows that no file sets them if the folder cannot be listed, or if a capture has no folder /etc.
+    let is_known = match ctx.root.entries(modprobe::LOCAL) {
+        Ok(_) => true,
+        Err(machine::Unread::Missing) => ctx.root.entries("/etc").is_ok_and(|names| names.len() > 1),
+        Err(_) => false,
+    };
+    if !is_known || !ctx.gpu_on_bus() || machine::container(ctx.root).is_some() {
+        return None;
+    }
     let absent = machine::registry::absent_after_reboot(ctx.root);
     (!absent.is_empty()).then(|| {
         Judged::lack(CheckId::GpuStaticBar1, format!("no file sets {} for the driver", absent.join(" and ")))
-            .found("/etc/modprobe.d", format!("{PARAMETER} does not have {}", absent.join(" and ")))
+            .found(modprobe::LOCAL, format!("{PARAMETER} does not have {}", absent.join(" and ")))
             .missing(Cost::Reboot, &[Route::P2pdma])
             .fix(FixId::P2pdmaRegistryKeys)
             .advice("Set the registry keys in /etc/modprobe.d before the reboot that loads the driver.")
@@ -82,6 +109,12 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
             if absent.is_empty() {
                 Judged::pass(ID, "BAR1 is mapped statically").found(machine::registry::PARAMS_FILE, line)
             } else {
+                if let Some(how) = in_boot_loader(ctx) {
+                    return Judged::lack(ID, format!("the driver lacks {}", absent.join(" and ")))
+                        .found(machine::registry::PARAMS_FILE, line)
+                        .missing(Cost::Reboot, &[Route::P2pdma])
+                        .advice(how);
+                }
                 if let Some(judged) = overridden(ctx, &absent) {
                     return judged.found(machine::registry::PARAMS_FILE, line);
                 }

@@ -99,7 +99,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     let arm = ctx.is_aarch64();
     let off_words: &[&str] =
         if arm { &["iommu.passthrough=1"] } else { &["iommu=pt", "intel_iommu=off", "amd_iommu=off", "iommu=off"] };
-    let waiting = reboot_pending::waiting_word(ctx, off_words);
+    let waiting = reboot_pending::waiting_word(ctx, |word| off_words.contains(&word));
     // nvidia-fs counts the transfers that the IOMMU refused, and libcufile does not repeat these reads.
     let refused = machine::refused_mappings(root);
     let judged = match (is_grace(ctx), active, through) {

@@ -4,14 +4,18 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
-use crate::machine::{self, BootLoader};
+use crate::machine::{self, BootLoader, GRUB, GrubArgument};
 use crate::text::capitalised;
 
 const ID: CheckId = CheckId::RebootPending;
 
 const FOLDER: &str = "/etc/modprobe.d";
 
-const GRUB: &str = "/etc/default/grub";
+/// The variable of GRUB for the arguments of a normal boot.
+const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+
+/// The registry keys of the driver, as an argument of the kernel.
+pub(crate) const KEYS: &str = "nvidia.NVreg_RegistryDwords=";
 
 const CMDLINE: &str = "/etc/kernel/cmdline";
 
@@ -54,6 +58,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     }
     let mut judged = Judged::warn(ID, "kernel or module settings are in files, but not in effect");
     let (mut steps, mut reboots) = (Vec::new(), false);
+    let waiting_is_empty = waiting.is_empty();
     if !waiting.is_empty() {
         let image = image(ctx);
         let after = |option: &&&Line| {
@@ -75,6 +80,9 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         }
     }
     if !arguments.is_empty() {
+        if arguments.iter().any(|argument| argument.is_cut) {
+            steps.push(format!("put values with a semicolon in quotes ({DEFAULT}=\"… \\\"NAME=A;B\\\"\")"));
+        }
         let of_another = arguments.iter().all(|argument| argument.of_another_loader);
         steps.push(match machine::boot_loader(ctx.root) {
             Some(boot) if of_another => format!("add them to the configuration of {}", place(boot.loader)),
@@ -88,10 +96,12 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     for option in waiting {
         judged = judged.found(&option.path, &option.line);
     }
+    // The check of the keys has the fix for them.
+    let of_keys = waiting_is_empty && arguments.iter().all(|argument| argument.is_cut) && cut_keys(ctx).is_some();
     for argument in arguments {
         judged = judged.found(argument.path, argument.text);
     }
-    Some(judged.advice(sentence(&steps)))
+    Some(if of_keys { judged.cause(CheckId::GpuStaticBar1) } else { judged.advice(sentence(&steps)) })
 }
 
 /// An option in a file that is not in effect.
@@ -260,6 +270,16 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     driver
 }
 
+/// A number as the kernel reads it: decimal, octal with a leading 0, or hexadecimal. The driver prints the mode 0660 as 432.
+fn kernel_number(text: &str) -> Option<u64> {
+    let text = text.trim_matches('"');
+    match (text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")), text.strip_prefix('0')) {
+        (Some(hexadecimal), _) => u64::from_str_radix(hexadecimal, 16).ok(),
+        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
 /// The effect of a line that sets numeric options of the NVIDIA driver: compares `NVreg_EnableStreamMemOPs=1` with
 /// `EnableStreamMemOPs: 0`.
 fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
@@ -270,7 +290,7 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     let mut effect = Effect::Unknown;
     for (name, wanted) in line.split(' ').filter_map(|word| word.strip_prefix("NVreg_")?.split_once('=')) {
         let now = params.lines().find_map(|l| l.split_once(':').filter(|(key, _)| *key == name)).map(|(_, v)| v.trim());
-        match now.and_then(|now| Some((now.parse::<u64>().ok()?, wanted.parse::<u64>().ok()?))) {
+        match now.and_then(|now| Some((kernel_number(now)?, kernel_number(wanted)?))) {
             Some((now, wanted)) if now != wanted => return Effect::Waits,
             Some(_) => effect = Effect::There,
             None => {}
@@ -305,6 +325,24 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged.found(ENVIRONMENT, format!("saved_entry={saved}")).found(path, format!("version {next}")))
 }
 
+/// The kernel of the next boot: that of the default entry, or the newest one if GRUB starts its first entry, as on Debian
+/// and its derivatives. `None` if it is not known.
+pub(crate) fn next_kernel_release(ctx: &Context<'_>) -> Option<String> {
+    if let Some((_, next)) = next_release(ctx) {
+        return Some(next);
+    }
+    let settings = machine::grub_files(ctx.root);
+    let values =
+        settings.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| line.strip_prefix("GRUB_DEFAULT="));
+    let is_first = values.last()?.trim().trim_matches('"') == "0";
+    let names = ctx.root.entries("/boot").unwrap_or_default();
+    let releases = names.iter().filter_map(|name| name.strip_prefix("vmlinuz-")).filter(|name| !name.ends_with(".old"));
+    let numbers = |release: &&str| -> Vec<u64> {
+        release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+    };
+    releases.filter(|_| is_first).max_by_key(numbers).map(str::to_owned)
+}
+
 /// The default entry in grubenv, and its kernel.
 fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
     let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
@@ -323,11 +361,14 @@ struct Argument {
     text: String,
     /// Whether the file belongs to a boot loader that this machine does not use.
     of_another_loader: bool,
+    /// Whether GRUB drops it or a part of it, because a semicolon has no quotes.
+    is_cut: bool,
 }
 
 /// Whether an argument is relevant.
 fn matters(word: &str) -> bool {
-    const WORDS: [&str; 8] = [
+    const WORDS: [&str; 9] = [
+        KEYS,
         "intel_iommu=",
         "amd_iommu=",
         "iommu=",
@@ -340,21 +381,33 @@ fn matters(word: &str) -> bool {
     WORDS.iter().any(|known| word.starts_with(known))
 }
 
-/// The file that has one of these arguments, and the remaining steps. `None` if no file of the machine's boot loader
-/// has one, or if it is in effect.
-pub(crate) fn waiting_word(ctx: &Context<'_>, words: &[&str]) -> Option<String> {
-    let argument = arguments(ctx).into_iter().find(|a| !a.of_another_loader && words.contains(&a.text.as_str()))?;
+/// The file that has such an argument, and the remaining steps. `None` if no file of the machine's boot loader has one, or
+/// if it is in effect.
+pub(crate) fn waiting_word(ctx: &Context<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let is_whole = |argument: &Argument| !argument.of_another_loader && !argument.is_cut;
+    let argument = arguments(ctx).into_iter().find(|argument| is_whole(argument) && is_wanted(&argument.text))?;
     let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
     Some(format!("{} is in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
+}
+
+/// The registry keys of the driver in a file of the boot loader that do not reach the kernel completely: the file and the
+/// reason.
+pub(crate) fn cut_keys(ctx: &Context<'_>) -> Option<(String, String)> {
+    let argument = arguments(ctx).into_iter().find(|argument| argument.is_cut && argument.text.starts_with(KEYS))?;
+    Some((argument.path, argument.text))
 }
 
 /// Boot loader arguments that are not on the command line of the running kernel.
 fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
     let Ok(cmdline) = ctx.root.read_text("/proc/cmdline") else { return Vec::new() };
-    let now: Vec<&str> = cmdline.split_whitespace().collect();
+    // GRUB removes quotes, and other boot loaders keep them.
+    let plain = |word: &str| word.replace(['"', '\''], "");
+    let now: Vec<String> = cmdline.split_whitespace().map(plain).collect();
+    let now: Vec<&str> = now.iter().map(String::as_str).collect();
     let waits = |word: &String| matters(word) && !now.contains(&word.as_str());
     let words = |path: &str, split: fn(&str) -> Vec<String>| -> Vec<String> {
-        ctx.root.read_text(path).map(|text| split(&text)).unwrap_or_default().into_iter().filter(waits).collect()
+        let found = ctx.root.read_text(path).map(|text| split(&text)).unwrap_or_default();
+        found.iter().map(|word| plain(word)).filter(waits).collect()
     };
     let grub = grub_arguments(ctx, &now);
     let installed = words(CMDLINE, |text| text.split_whitespace().map(str::to_owned).collect());
@@ -364,15 +417,20 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
         return Vec::new();
     }
     let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
+    let is_grub = loader == BootLoader::Grub;
     let mut out: Vec<Argument> = grub
         .into_iter()
-        .map(|(path, word)| match loader {
-            BootLoader::Grub => Argument { path, text: word, of_another_loader: false },
-            other => Argument {
-                path,
-                text: format!("{word}, without effect: this machine uses the arguments of {}", place(other)),
-                of_another_loader: true,
-            },
+        .map(|(path, word, by)| {
+            let is_cut = is_grub && by.is_none() && !word.arrives;
+            let text = match by {
+                _ if !is_grub => {
+                    format!("{}, without effect: this machine uses the arguments of {}", word.text, place(loader))
+                }
+                Some(by) => format!("{}, without effect: {by} sets {DEFAULT} again", word.text),
+                None if is_cut => format!("{}, cut: GRUB ends the command at a semicolon without quotes", word.text),
+                None => word.text,
+            };
+            Argument { path, text, of_another_loader: !is_grub, is_cut }
         })
         .collect();
     let (path, own) = match loader {
@@ -380,7 +438,8 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
         BootLoader::Kernelstub => (KERNELSTUB, stub),
         _ => return out,
     };
-    out.extend(own.into_iter().map(|text| Argument { path: path.to_owned(), text, of_another_loader: false }));
+    let whole = |text| Argument { path: path.to_owned(), text, of_another_loader: false, is_cut: false };
+    out.extend(own.into_iter().map(whole));
     out
 }
 
@@ -391,42 +450,32 @@ fn kernelstub_words(text: &str) -> Vec<String> {
     listed.into_iter().flatten().filter_map(|word| Some(word.as_str()?.to_owned())).collect()
 }
 
-/// Arguments for IOMMU, ACS and KASLR in GRUB's settings that are not on the command line of the running kernel. GRUB
-/// reads the files in `/etc/default/grub.d` after `/etc/default/grub`, and they can replace the line.
-fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, String)> {
-    const FOLDER: &str = "/etc/default/grub.d";
-    const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
-    let Ok(text) = ctx.root.read_text(GRUB) else { return Vec::new() };
-    let names = ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".cfg"));
-    let later = names.filter_map(|name| {
-        let path = format!("{FOLDER}/{name}");
-        Some((ctx.root.read_text(&path).ok()?, path))
-    });
+/// Relevant arguments in GRUB's settings that are not on the command line of the running kernel. GRUB reads the files in
+/// `/etc/default/grub.d` after `/etc/default/grub`, and they can replace the line.
+fn grub_arguments(ctx: &Context<'_>, now: &[&str]) -> Vec<(String, GrubArgument, Option<String>)> {
     // The file, the argument, and the later file that replaced the line.
-    let mut out: Vec<(String, String, Option<String>)> = Vec::new();
+    let mut out: Vec<(String, GrubArgument, Option<String>)> = Vec::new();
     let mut kept = 0;
-    for (text, path) in [(text, GRUB.to_owned())].into_iter().chain(later) {
-        for line in text.lines().map(str::trim).filter(|line| line.starts_with("GRUB_CMDLINE_LINUX")) {
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let words: Vec<&str> =
-                value.trim_matches(['"', '\'']).split_whitespace().filter(|w| matters(w) && !now.contains(w)).collect();
-            if key != DEFAULT {
+    if !ctx.root.exists(GRUB) {
+        return out;
+    }
+    for (path, text) in machine::grub_files(ctx.root) {
+        for line in machine::grub_lines(&text) {
+            let waits = |argument: &GrubArgument| matters(&argument.text) && !now.contains(&argument.text.as_str());
+            let words = line.arguments.into_iter().filter(waits);
+            if line.name != DEFAULT {
                 // No file replaces the other variable, so its arguments are first.
                 for word in words {
-                    out.insert(kept, (path.clone(), word.to_owned(), None));
+                    out.insert(kept, (path.clone(), word, None));
                     kept += 1;
                 }
                 continue;
             }
-            if !value.contains("$GRUB_CMDLINE_LINUX_DEFAULT") {
+            if !line.adds {
                 out.iter_mut().skip(kept).for_each(|(.., by)| *by = Some(path.clone()));
             }
-            out.extend(words.into_iter().map(|word| (path.clone(), word.to_owned(), None)));
+            out.extend(words.map(|word| (path.clone(), word, None)));
         }
     }
-    let described = |(path, word, by): (String, String, Option<String>)| match by {
-        Some(by) => (path, format!("{word}, without effect: {by} sets {DEFAULT} again")),
-        None => (path, word),
-    };
-    out.into_iter().map(described).collect()
+    out
 }

@@ -240,7 +240,7 @@ fn forced(ctx: &Context<'_>, names: &[&str]) -> Judged {
 /// How to switch multipath off: with a module option, or with a kernel argument if the module is built in.
 fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     const WORD: &str = "nvme_core.multipath=N";
-    if let Some(left) = reboot_pending::waiting_word(ctx, &[WORD, "nvme_core.multipath=0"]) {
+    if let Some(left) = reboot_pending::waiting_word(ctx, |word| [WORD, "nvme_core.multipath=0"].contains(&word)) {
         return judged.advice(left);
     }
     if let Some((path, text)) = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
@@ -256,6 +256,9 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         None if ignored.is_some() => {
             reboot_pending::without_suffix(judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
+        None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(format!(
+            "Exclude NVMe disks from multipathd first (/etc/multipath.conf: blacklist {{ protocol \"nvme:pcie\" }}). Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot."
+        )),
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
         ),

@@ -164,7 +164,7 @@ a container to which only nvidia-smi was given | lib-open-probe | compute,utilit
 the stub of libcuda in LD_LIBRARY_PATH | lib-open-probe | lib64/stubs | check -v
 a GPU for which the driver requests a reset | gpu-ecc | --gpu-reset -i 0000:be:00.0 | nvidia-modprobe
 the registry keys of P2PDMA in one file, and another list in a later one | gpu-static-bar1 | in /etc/modprobe.d/zz-cluster.conf | fix initramfs
-the registry keys of P2PDMA in a file, and another list on the kernel command line | gpu-static-bar1 | boot loader | fix initramfs
+the registry keys of P2PDMA in a file, and another list on the kernel command line | gpu-static-bar1 | Move the registry keys from the kernel command line | fix initramfs
 Ubuntu's built driver, for the kernel before | gpu-present | linux-modules-nvidia-580-server-open-6.8.0-90-generic | nvidia-open
 Proxmox VE without the headers of its kernel | gpu-present | proxmox-headers-6.8.12-15-pve | linux-headers
 OpenShift without the registry keys of P2PDMA | gpu-static-bar1 | driver.kernelModuleConfig | /etc/modprobe.d
