@@ -134,7 +134,7 @@ pub(crate) fn lustre_network(facts: &PathFacts) -> Option<&str> {
 fn of_device(root: &Root, facts: &PathFacts) -> Option<Storage> {
     let has = |kind: BlockKind| facts.block_device.iter().any(|device| device.kind == kind);
     let disks = machine::disks(facts);
-    if has(BlockKind::Dm) || has(BlockKind::Loop) {
+    if (has(BlockKind::Dm) && machine::local_multipath(root, facts).is_none()) || has(BlockKind::Loop) {
         return Some(Storage::Mapped);
     }
     if machine::vendor_driver(facts).is_some() {

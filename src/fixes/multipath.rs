@@ -5,7 +5,9 @@ use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
 use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{NVME_MULTIPATH, NvmeMultipath, Root, built_in, nvme_multipath, nvme_subsystems};
+use crate::machine::{
+    NVME_MULTIPATH, NvmeMultipath, Root, built_in, multipathd_takes_nvme, nvme_multipath, nvme_subsystems,
+};
 
 const WORD: &str = "nvme_core.multipath=N";
 const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA). Do not disable multipath if disks have several paths: each path then becomes a disk.";
@@ -63,7 +65,14 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
         " Other options, comments and the order of lines are kept."
     };
     FixPlan {
-        why: format!("{WHY}{done}"),
+        why: format!(
+            "{WHY}{done}{}",
+            if multipathd_takes_nvme(root) {
+                " multipathd would then claim the local NVMe disks, so first add blacklist { protocol \"nvme:pcie\" } to /etc/multipath.conf."
+            } else {
+                ""
+            }
+        ),
         changes: changes.into_iter().chain([run(rebuild)]).collect(),
         policy: if single { FixPolicy::Ask } else { plan.policy },
         undo: if single { String::new() } else { "remove multipath=N, rebuild the initramfs and reboot".to_owned() },

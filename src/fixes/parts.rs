@@ -3,7 +3,7 @@
 use super::spec;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
-pub(super) use crate::machine::packages::{Family, family, known_family};
+pub(super) use crate::machine::packages::{Family, family, initramfs, known_family};
 use std::path::PathBuf;
 
 /// An empty plan with the title and check of the fix's specification.
@@ -43,16 +43,4 @@ pub(super) fn line_in(root: &Root, path: &str, line: &str) -> Option<Change> {
     }
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     Some(Change::WriteFile { path: PathBuf::from(path), before, after: format!("{text}{gap}{line}\n"), mode: 0o644 })
-}
-
-pub(super) fn initramfs(root: &Root, family: Family) -> &'static str {
-    match family {
-        // Ubuntu 25.10 and later use dracut and may not have update-initramfs.
-        Family::Debian if root.exists("/usr/bin/dracut") && !root.exists("/usr/sbin/update-initramfs") => {
-            "sudo dracut -f --regenerate-all"
-        }
-        Family::Debian => "sudo update-initramfs -u -k all",
-        Family::RedHat => "sudo dracut -f --regenerate-all",
-        Family::Suse => "sudo dracut -f",
-    }
 }

@@ -1,5 +1,6 @@
 //! Layers between file system and disk: software RAID and device mapper.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::core::{CheckId, FixId, Route};
@@ -43,7 +44,7 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(source, level))
 }
 
-pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
+pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
         return Some(
             Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
@@ -54,7 +55,10 @@ pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
     }
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;
     let uuid = device.uuid.as_deref().unwrap_or("");
-    let what = match uuid.split('-').next().unwrap_or("") {
+    if let Some(judged) = multipath(ctx, facts) {
+        return Some(judged.found(format!("/sys/block/{}/dm/uuid", device.name), uuid));
+    }
+    let what = match machine::map_id(uuid).split('-').next().unwrap_or("") {
         "LVM" => "an LVM volume",
         "CRYPT" => "an encrypted volume",
         "mpath" => "a multipath device",
@@ -75,4 +79,39 @@ pub(crate) fn device_mapper(facts: &PathFacts) -> Option<Judged> {
             .fix(FixId::MoveModel)
             .advice("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."),
     )
+}
+
+/// A map of multipathd above one local NVMe disk, which has only one path. Without the map the same file system has
+/// direct routes. `None` for other layers.
+fn multipath(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    let (disk, worldwide) = machine::local_multipath(ctx.root, facts)?;
+    let file = "/etc/multipath/conf.d/local-nvme.conf";
+    let advice = Advice::from("Exclude local NVMe disks from multipathd: ")
+        .command(format!(
+            "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n protocol \"nvme:pcie\"\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file} && {}",
+            machine::packages::initramfs(ctx.root, machine::packages::family(ctx.root))
+        ))
+        .text(format!("{}, then reboot. The data stay in place.", by_uuid(ctx, facts)));
+    Some(
+        Judged::lack(CheckId::DmLvm, format!("multipathd manages {}, a local disk with one path", disk.name))
+            .missing(Cost::Reboot, DIRECT)
+            .by_hand()
+            .advice(advice),
+    )
+}
+
+/// A step for a line of /etc/fstab that names the map, which then no longer exists.
+fn by_uuid(ctx: &Context<'_>, facts: &PathFacts) -> String {
+    let point = facts.mount_point.as_ref().map(|point| point.display().to_string()).unwrap_or_default();
+    let table = ctx.root.read_text("/etc/fstab").unwrap_or_default();
+    let line = table.lines().find(|line| {
+        let mut fields = line.split_whitespace();
+        fields.next().is_some_and(|device| !device.starts_with('#')) && fields.next() == Some(point.as_str())
+    });
+    match line {
+        Some(line) if line.trim_start().starts_with("/dev/") => {
+            format!(", name {point} by its UUID in /etc/fstab (`sudo blkid`)")
+        }
+        _ => String::new(),
+    }
 }

@@ -61,7 +61,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(alignment(facts));
     out.extend(inode_flags(facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
     out.extend(md_raid(ctx, facts));
-    out.extend(device_mapper(facts));
+    out.extend(device_mapper(ctx, facts));
     out.extend(nfs(ctx, facts));
     out
 }

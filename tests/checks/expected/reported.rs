@@ -343,7 +343,7 @@ pub(crate) fn elsewhere() -> Vec<Variant> {
                 ]))],
             ]),
         ),
-        barred(
+        slowed(
             "a partition of a multipath disk by kpartx",
             NVFS,
             &["dm-lvm"],
