@@ -3,7 +3,7 @@
 use super::parts::{empty, run, words};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
-use crate::machine::{Root, kernel_release, nvidia_fs_loaded};
+use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use std::path::PathBuf;
 
 /// The plan that moves a model to a disk with a direct route.
@@ -11,6 +11,10 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     // A container sees only the volumes that it was started with, so its host copies the model.
     let runtime = crate::machine::container(root).map(|container| container.runtime);
     let program = runtime.filter(|name| matches!(name.as_str(), "docker" | "podman"));
+    let is_pod = crate::machine::container(root).is_some_and(|container| container.runtime == "kubernetes");
+    // RHEL 9 has P2PDMA as a backport in Linux 5.14.
+    let has_p2pdma = kernel_version(root).is_none_or(|version| version >= (6, 2) || version == (5, 14));
+    let lacks_both = nvidia_fs_loaded(root) != Some(true) && !has_p2pdma;
     let copy = match &program {
         Some(program) => vec![
             program.clone(),
@@ -24,13 +28,19 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         .map(|program| format!("start the container again with {program} run -v /NVME_MOUNT_POINT:/models:ro …"));
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
-              place pass through host memory, and no setting of the host changes that. A new file system (mkfs.xfs) destroys the content of the disk, so you \
-              choose the disk, and copy its data first."
-            .to_owned(),
-        changes: vec![
-            run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"),
-            Change::Run { argv: copy },
-        ],
+              place pass through host memory."
+            .to_owned()
+            + if is_pod {
+                " Give the pod a volume on a local NVMe disk of the node (hostPath, or a local PersistentVolume) and the node's /run/udev, and copy the model to it."
+            } else {
+                " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
+            }
+            + if lacks_both {
+                " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
+            } else {
+                ""
+            },
+        changes: (!is_pod).then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS")).into_iter().chain([Change::Run { argv: copy }]).collect(),
         verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
         remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
@@ -156,17 +166,38 @@ impl Needed {
         out.join(" ")
     }
 
-    /// The change of a pod.
-    fn pod(&self) -> String {
-        let env = if self.libcuda {
-            r#""env":[{"name":"NVIDIA_DRIVER_CAPABILITIES","value":"compute,utility"}],"#
-        } else {
-            ""
-        };
-        let lock = if self.memlock { r#","securityContext":{"capabilities":{"add":["IPC_LOCK"]}}"# } else { "" };
-        format!(
-            r#"kubectl patch deployment NAME --patch {{"spec":{{"template":{{"spec":{{"volumes":[{{"name":"udev","hostPath":{{"path":"/run/udev"}}}}],"containers":[{{"name":"NAME",{env}"volumeMounts":[{{"name":"udev","mountPath":"/run/udev","readOnly":true}}]{lock}}}]}}}}}}}}"#
-        )
+    /// The change of a pod: only the parts that it lacks.
+    fn pod(&self, root: &Root, report: &Report) -> String {
+        use serde_json::{Map, json};
+        let has_gpu = !root.nvml().gpus.is_empty();
+        let is_assigned = assigned_gpus(root).is_some();
+        let mut spec = Map::new();
+        let mut container = Map::new();
+        if !has_gpu && is_assigned {
+            spec.insert("runtimeClassName".to_owned(), json!("nvidia"));
+        } else if report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail) {
+            container.insert("resources".to_owned(), json!({"limits": {"nvidia.com/gpu": 1}}));
+        }
+        if self.libcuda {
+            let value = json!([{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}]);
+            container.insert("env".to_owned(), value);
+        }
+        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty());
+        if !has_udev || (spec.is_empty() && container.is_empty()) {
+            spec.insert("volumes".to_owned(), json!([{"name": "udev", "hostPath": {"path": "/run/udev"}}]));
+            let mount = json!([{"name": "udev", "mountPath": "/run/udev", "readOnly": true}]);
+            container.insert("volumeMounts".to_owned(), mount);
+        }
+        if self.memlock {
+            container.insert("securityContext".to_owned(), json!({"capabilities": {"add": ["IPC_LOCK"]}}));
+        }
+        if !container.is_empty() {
+            container.insert("name".to_owned(), json!("NAME"));
+            spec.insert("containers".to_owned(), json!([container]));
+        }
+        let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
+        let patch = json!({"spec": {"template": {"spec": spec}}});
+        format!("kubectl {namespace}patch deployment NAME --patch {patch}")
     }
 }
 
@@ -211,7 +242,7 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     };
     let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
-    let pod = needed.pod();
+    let pod = needed.pod(root, report);
     let lines: Vec<&str> = match found.as_deref() {
         Some("docker") => vec![&docker],
         Some("podman") => vec![cdi, &podman],

@@ -22,6 +22,10 @@ pub(crate) enum Lack {
     Memlock,
 }
 
+/// How to start a pod by the NVIDIA runtime, which adds the devices and libraries of its GPUs (k3s#9702,
+/// k8s-device-plugin#604).
+pub(crate) const RUNTIME_CLASS: &str = "Set runtimeClassName: nvidia in the pod's spec, and create the pod again. `kubectl get runtimeclass` must list it. Or make nvidia the default runtime of the node (k3s: --default-runtime nvidia).";
+
 /// The advice for a container of this runtime.
 pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
     match container.runtime.as_str() {

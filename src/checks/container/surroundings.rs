@@ -1,7 +1,7 @@
 //! The environment of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring, permit, regain};
+use crate::checks::container::bring::{Lack, RUNTIME_CLASS, bring, permit, regain};
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -85,6 +85,15 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     if lacking.is_empty() {
         return Vec::new();
     }
+    if let Some(value) = machine::assigned_gpus(ctx.root).filter(|_| !seen && container.runtime == "kubernetes") {
+        return vec![
+            Judged::lack(ID, "the pod has a GPU, but it was not started by the NVIDIA runtime")
+                .found("environment", format!("NVIDIA_VISIBLE_DEVICES={value}"))
+                .found("/dev", format!("no {}", lacking.join(", no ")))
+                .missing(Cost::Root, EVERY)
+                .advice(RUNTIME_CLASS),
+        ];
+    }
     vec![
         Judged::lack(
             ID,
@@ -103,6 +112,25 @@ const NO_PERMISSION: u32 = 4;
 fn confined(ctx: &Context<'_>, container: &machine::Container) -> Option<Judged> {
     const LABEL: &str = "/proc/self/attr/current";
     let label = ctx.root.read_text(LABEL).ok()?.trim_end_matches(['\0', '\n']).to_owned();
+    // The profiles of the runtimes allow devices.
+    const USUAL: &[&str] =
+        &["docker-default", "containers-default", "cri-containerd", "crio-default", "lxc-", "incus-"];
+    if let Some(profile) =
+        label.strip_suffix(" (enforce)").filter(|name| !USUAL.iter().any(|usual| name.starts_with(usual)))
+    {
+        let start = match container.runtime.as_str() {
+            "kubernetes" => "set securityContext.appArmorProfile.type of the container to Unconfined",
+            _ => "start the container with --security-opt apparmor=unconfined",
+        };
+        return Some(
+            Judged::lack(
+                CheckId::CtrDevices,
+                format!("AppArmor may deny the GPU's devices to this container ({profile})"),
+            )
+            .found(LABEL, label.clone())
+            .advice(format!("Allow `/dev/nvidia* rw,` in the profile {profile} on the host. To test it, {start}.")),
+        );
+    }
     let kind = label.split(':').nth(2).filter(|kind| kind.starts_with("container_"))?.to_owned();
     let is_enforcing = ctx.root.read_text(ENFORCE).is_ok_and(|text| text.trim() == "1");
     is_enforcing.then(|| {

@@ -1,7 +1,7 @@
 //! CUDA errors that make opening cuFile fail, and their remedies.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::bring::{Lack, RUNTIME_CLASS, bring};
 use crate::machine::{self, Root};
 
 /// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
@@ -14,6 +14,9 @@ pub(crate) fn bring_libcuda(root: &Root) -> String {
         (Some(value), _) if !has_compute(&value) => format!(
             "libcuda.so.1 is not in this container, because NVIDIA_DRIVER_CAPABILITIES is {value}: set it to compute,utility."
         ),
+        (_, "kubernetes") if machine::assigned_gpus(root).is_some() => {
+            format!("libcuda.so.1 is not in this pod, because the NVIDIA runtime did not start it. {RUNTIME_CLASS}")
+        }
         (_, "apptainer") => "libcuda.so.1 is not in this container: start it with --nv.".to_owned(),
         _ => "libcuda.so.1 is not in this container: set NVIDIA_DRIVER_CAPABILITIES=compute,utility for it.".to_owned(),
     }
