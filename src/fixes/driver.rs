@@ -6,8 +6,9 @@ use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
-    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, driver_origin, gpu_kinds, is_aarch64,
-    kernel_release, module_info, nvidia_driver, nvidia_version_line, os_release, precompiled_driver,
+    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, dkms_rows, driver_origin, following_kernel,
+    gpu_kinds, is_aarch64, kernel_release, module_info, nvidia_driver, nvidia_fs_builds, nvidia_version_line,
+    os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
@@ -217,6 +218,13 @@ fn plan(
     let (packages, not_confirmed) = packages(root, family, origin, flavour, branch, same);
     changes.extend(packages);
     changes.extend(built_again(kernel_release(root).as_deref()));
+    // nvidia-fs of DKMS was built with the symbols of the modules that are replaced.
+    let is_replaced = flavour == Flavour::Open && present(root) == Some(Flavour::Proprietary);
+    let nvidia_fs = nvidia_fs_builds(root).into_iter().next().zip(kernel_release(root)).filter(|_| is_replaced);
+    if let Some((row, kernel)) = nvidia_fs {
+        let of = |verb: &str| run(&format!("sudo dkms {verb} --force {}/{} -k {kernel}", row.name, row.version));
+        changes.extend([of("build"), of("install")]);
+    }
     let has_switches = fabric::is_needed(root);
     if has_switches {
         let driver = match same {
@@ -291,7 +299,7 @@ fn packages(
 ) -> (Vec<Change>, bool) {
     let is_open = flavour == Flavour::Open;
     match (origin, family) {
-        (Some(DriverOrigin::Installer), _) => (installer(root, flavour, same), false),
+        (Some(DriverOrigin::Installer), _) => (installer(root, family, flavour, same), false),
         (Some(DriverOrigin::RpmFusion), Family::RedHat) => (rpm_fusion(root, flavour, same), false),
         // SUSE's modules are open ones, so only their version can be too old.
         (Some(DriverOrigin::Suse), Family::Suse) if is_open => {
@@ -310,13 +318,17 @@ fn packages(
 }
 
 /// The commands that run NVIDIA's installer again, for the same version or for the branch with long support.
-fn installer(root: &Root, flavour: Flavour, same: Option<&str>) -> Vec<Change> {
+fn installer(root: &Root, family: Family, flavour: Flavour, same: Option<&str>) -> Vec<Change> {
     let version = same.unwrap_or(LONG_SUPPORT_RELEASE);
     let arch = if is_aarch64(root) { "aarch64" } else { "x86_64" };
     let file = format!("NVIDIA-Linux-{arch}-{version}.run");
     // The option exists since branch 515. Later installers also call it --kernel-module-type.
     let modules = if flavour == Flavour::Open { "kernel-open" } else { "kernel" };
-    vec![run(&format!("wget {INSTALLERS}/{version}/{file}")), run(&format!("sudo sh ./{file} --dkms -m={modules}"))]
+    // The option --dkms needs DKMS and a compiler.
+    let has_dkms = root.exists("/usr/sbin/dkms") || !dkms_rows(root).is_empty();
+    let tools = (!has_dkms).then(|| run(&install(root, family, "dkms gcc make")));
+    let commands = [format!("wget {INSTALLERS}/{version}/{file}"), format!("sudo sh ./{file} --dkms -m={modules}")];
+    tools.into_iter().chain(commands.iter().map(|line| run(line))).collect()
 }
 
 /// The commands for the modules of RPM Fusion (rpmfusion.org/Howto/NVIDIA, kernel open source modules).
@@ -338,7 +350,11 @@ fn of_ubuntu(root: &Root, driver: UbuntuDriver, flavour: Flavour, branch: u32) -
     let open = if flavour == Flavour::Open { "-open" } else { "" };
     let built = kernel_release(root)
         .filter(|_| driver.is_prebuilt)
-        .map(|release| format!("linux-modules-nvidia-{branch}{server}{open}-{release} "))
+        .map(|release| {
+            let modules = format!("linux-modules-nvidia-{branch}{server}{open}-");
+            let following = following_kernel(root, &release).map(|kernel| format!("{modules}{kernel} "));
+            format!("{modules}{release} {}", following.unwrap_or_default())
+        })
         .unwrap_or_default();
     match (driver.is_headless, driver.is_prebuilt) {
         (true, true) => {

@@ -72,7 +72,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
     out.extend(open_capable(ctx, gpu).map(|judged| {
         label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
-    out.extend(p2pdma_model(gpu, capability).map(|judged| label(judged, gpu.name.clone())));
+    out.extend(p2pdma_model(ctx, gpu, capability).map(|judged| label(judged, gpu.name.clone())));
     out.extend(of_nvml(ctx, gpu, machine::Driver::of(ctx.root).is_open() == Some(true)));
     out.extend(compute_mode(ctx, gpu).into_iter().chain(partition(ctx, gpu)));
     out
@@ -152,7 +152,27 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     };
     let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|version| is_for_proprietary(ctx, &version));
     let last = LAST_PROPRIETARY;
-    let judged = if old {
+    // All but the version of nvidia-fs can be right.
+    let too_new = machine::nvidia_fs_installed(ctx.root).filter(|_| {
+        let is_proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
+        !old && is_proprietary && ctx.kernel().is_some_and(|kernel| kernel < (6, 2))
+    });
+    let judged = if let Some(version) = too_new {
+        let list = match machine::packages::family(ctx.root) {
+            machine::packages::Family::Debian => "apt-cache madison nvidia-fs-dkms",
+            machine::packages::Family::RedHat => "dnf list --showduplicates nvidia-fs-dkms",
+            machine::packages::Family::Suse => "zypper search --details nvidia-fs-dkms",
+        };
+        Judged::lack(ID, format!("nvidia-fs {version} needs the open kernel modules, which do not support this GPU"))
+            .missing(Cost::Install, &[Route::Nvfs])
+            .never(&[Route::P2pdma])
+            .advice(
+                Advice::from("Replace nvidia-fs by 2.17.4 or older, and keep the proprietary driver. Look for its versions in the repository: ")
+                    .command(list)
+                    .text(". Install one before 2.17.5 and hold the package, so that no update replaces it. If there is none, build that release of github.com/NVIDIA/gds-nvidia-fs. Then load it: ")
+                    .command("sudo modprobe nvidia-fs"),
+            )
+    } else if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
     } else {
@@ -169,7 +189,7 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     Some(judged)
 }
 
-fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
+fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuP2pdmaModel;
     if gpu.is_grace()
         || gpu.name.contains("GeForce")
@@ -178,7 +198,9 @@ fn p2pdma_model(gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged>
     {
         return None;
     }
-    let listed = classes::is_listed(gpu);
+    // Without a driver, the PCI device id shows the model.
+    let on_bus = ctx.pci().into_iter().flatten().find(|pci| pci.address == gpu.address && gpu.nvml.is_none());
+    let listed = classes::is_listed(gpu) || on_bus.is_some_and(machine::PciGpu::is_listed_for_p2pdma);
     Some(match capability {
         None if gpu.architecture.is_some_and(|a| a < Architecture::TuringOrLater) => {
             Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA")

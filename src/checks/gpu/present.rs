@@ -8,7 +8,7 @@ use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::driver_log;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::kernel::{build_log, excluded, signing};
+use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, CUDA_VISIBLE_DEVICES, Visible};
 
@@ -309,16 +309,19 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         driver_log::taken(ctx)
     } else if let Some(judged) = installed(ctx) {
         judged
+    } else if let Some(judged) = after_reboot(ctx, &release, &rows) {
+        judged
     } else if let Some((package, kernel)) = built_by_ubuntu(ctx, &release) {
+        // The meta package brings the modules with each update of the kernel.
+        let following = machine::following_kernel(ctx.root, &release)
+            .and_then(|kernel| Some(format!(" {}{kernel}", package.strip_suffix(&release)?)))
+            .unwrap_or_default();
         Judged::lack(ID, format!("Ubuntu's driver is installed for {kernel}, but {release} is running"))
             .found(format!("/lib/modules/{kernel}/kernel"), "has the driver")
             .missing(Cost::Install, EVERY)
             .advice(
-                Advice::run(format!(
-                    "sudo apt-get update && sudo apt-get install {package}{}",
-                    following(ctx, &package, &release)
-                ))
-                .text(", then reboot. The modules are signed by Ubuntu."),
+                Advice::run(format!("sudo apt-get update && sudo apt-get install {package}{following}"))
+                    .text(", then reboot. The modules are signed by Ubuntu."),
             )
     } else if let Some(judged) = modules_are_gone(ctx, &release) {
         judged
@@ -331,9 +334,13 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             .found(format!("/lib/modules/{kernel}"), "has nvidia.ko")
             .missing(Cost::Install, EVERY)
             .fixes(ctx.driver_fix())
-            .advice(format!(
-                "Boot {kernel}. Or install the driver for {release}: its packages with DKMS follow the kernel."
-            ))
+            .advice(if machine::driver_origin(ctx.root) == Some(machine::DriverOrigin::Installer) {
+                format!(
+                    "NVIDIA's installer (.run) built it for {kernel} only. Run the installer again with --dkms, which follows the kernel. Packages must not be installed over it, unless `sudo nvidia-uninstall` removes it first."
+                )
+            } else {
+                format!("Boot {kernel}. Or install the driver for {release}: its packages with DKMS follow the kernel.")
+            })
     } else {
         let unbuilt = rows.iter().find(|row| row.is_driver() && !row.is_installed_for(&release));
         let failed = unbuilt.and_then(|row| failed_build(ctx, row));
@@ -449,29 +456,58 @@ fn weakly_linked(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     )
 }
 
+/// Whether a kernel has a module of the driver, not counting Ubuntu's folders.
+fn has_driver(ctx: &Context<'_>, kernel: &str) -> bool {
+    [
+        "extra",
+        "updates",
+        "updates/dkms",
+        "weak-updates",
+        "extra/nvidia",
+        "updates/nvidia",
+        "kernel/drivers/video",
+        "nvidia",
+    ]
+    .iter()
+    .any(|folder| {
+        let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
+        names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
+    })
+}
+
 /// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
 fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
     let kernels = ctx.root.entries("/lib/modules").ok()?;
-    let has = |kernel: &String| {
-        ["extra", "updates", "weak-updates", "extra/nvidia", "updates/nvidia", "kernel/drivers/video", "nvidia"]
-            .iter()
-            .any(|folder| {
-                let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
-                names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
-            })
-    };
-    kernels.into_iter().filter(|kernel| kernel != release).find(has)
+    kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| has_driver(ctx, kernel))
+}
+
+/// The driver exists for the kernel of the next boot, so only the reboot is missing.
+fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> Option<Judged> {
+    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || has_driver(ctx, release) {
+        return None;
+    }
+    let next = reboot_pending::next_kernel_release(ctx).filter(|next| next != release)?;
+    let is_built = rows.iter().any(|row| row.is_driver() && row.is_installed_for(&next));
+    (is_built || has_driver(ctx, &next) || ubuntu_folder(ctx, &next).is_some()).then(|| {
+        Judged::lack(ID, format!("the NVIDIA driver is built for {next}, which runs after the next boot"))
+            .found("/proc/sys/kernel/osrelease", release)
+            .missing(Cost::Reboot, EVERY)
+            .advice(Advice::run("sudo reboot").text(format!(": the boot loader starts {next} by default.")))
+    })
+}
+
+/// The folder in which Ubuntu keeps a driver that it built for a kernel.
+fn ubuntu_folder(ctx: &Context<'_>, kernel: &str) -> Option<String> {
+    let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
+    names
+        .into_iter()
+        .find(|name| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
 }
 
 /// The package of Ubuntu with a built driver for the running kernel, if only another kernel has such a driver. Ubuntu
 /// keeps it in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
 fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)> {
-    let of = |kernel: &str| {
-        let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
-        names.into_iter().find(|name| {
-            name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
-    };
+    let of = |kernel: &str| ubuntu_folder(ctx, kernel);
     if machine::packages::id(ctx.root) != "ubuntu" || of(release).is_some() {
         return None;
     }
@@ -479,26 +515,6 @@ fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)>
     kernels.sort();
     let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
     Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))
-}
-
-/// The meta package that brings the modules of a driver with each update of the kernel, if the kernel has one. It starts
-/// with a space.
-fn following(ctx: &Context<'_>, package: &str, release: &str) -> String {
-    let flavour = release.splitn(3, '-').nth(2).unwrap_or_default();
-    let part = |name: &str| name.trim_start_matches("linux-").trim_start_matches("image-").to_owned();
-    let is_meta = |name: &str| {
-        let name = part(name);
-        let rest = name.strip_prefix(flavour);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-hwe-"))
-    };
-    // The package for the HWE kernels has a longer name, and a machine can have both.
-    let names = machine::deb_packages(ctx.root).into_iter().map(|package| package.name);
-    let meta = names.filter(|name| !flavour.is_empty() && is_meta(name)).max_by_key(String::len);
-    let driver = package.strip_suffix(release);
-    match (meta, driver) {
-        (Some(meta), Some(driver)) => format!(" {driver}{}", part(&meta)),
-        _ => String::new(),
-    }
 }
 
 /// The version of the driver that is installed for the running kernel.

@@ -47,8 +47,8 @@ pub(crate) fn without_driver(name: &'static str, edits: Vec<Edit>) -> Variant {
         "p2pdma-healthy",
         Route::None,
         Route::P2pdma,
-        &["gpu-present"],
-        &["gpu-present", "lib-open-probe"],
+        &["gpu-present", "gpu-static-bar1"],
+        &["gpu-present", "gpu-static-bar1", "lib-open-probe"],
         all([no_driver(), edits]),
     )
 }
