@@ -87,7 +87,14 @@ const NOT_SUPPORTED: &[Cause] = &[
     found(CheckId::DriverFlavour, "The proprietary kernel modules are loaded; P2PDMA needs the open ones."),
     found(CheckId::KaslrP2pdma, "Address randomisation of the kernel: a known problem of P2PDMA."),
 ];
-const NOT_READY: &[Cause] = &[FABRIC];
+const NOT_READY: &[Cause] = &[
+    FABRIC,
+    own(
+        "The NVSwitches are in other machines: in the switch trays of a rack (GB200 NVL72), or in the host of a virtual machine.",
+        "lspci -d 10de: | grep -i bridge; nvidia-smi -q | grep -A 4 Fabric",
+        "Without an NVSwitch on the bus, install no Fabric Manager here. Ask the administrator of the rack (NMX-Controller) or of the host.",
+    ),
+];
 const MISMATCH: &[Cause] = &[
     DRIVER_MISMATCH,
     own(

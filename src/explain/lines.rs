@@ -128,6 +128,8 @@ pub(super) const LINES: &[Row] = &[
     (&["supported only on (nvidia-fs version <= 2.17.4)"], "gdscheck: the proprietary driver is loaded", &[found(CheckId::DriverFlavour, "nvidia-fs 2.17.5 and later need the open kernel modules.")]),
     // Lines of programs.
     (&["assertion failure", "cufio-udev"], "libcufile aborted because it found no udev", &[found(CheckId::Wsl, "The program runs under WSL."), UDEV]),
+    (&["undefined symbol: shm_open"], "libcufile needs librt, which has shm_open before glibc 2.34", &[own("The wheel of libcufile is not linked with librt.", "ldd --version", "Start programs with LD_PRELOAD=librt.so.1, or use the libcufile of the CUDA toolkit, or glibc 2.34 or later.")]),
+    (&["version `glibc_", "not found"], "the library was built for a newer glibc", &[own("The distribution is older than the library supports.", "ldd --version", "Use a newer distribution or image, or an older release of the library.")]),
     (&["driver version is insufficient"], "the driver is older than the CUDA runtime (35)", &[DRIVER_OLD]),
     (&["forward compatibility was attempted"], "the forward-compatibility package does not support this GPU or driver (804)", &[own("The image has cuda-compat in its library path.", "ldd PROGRAM | grep libcuda", "Remove cuda-compat from the library path, or update the driver."), DRIVER_OLD]),
     (&["no cuda-capable device"], "no GPU is visible (100)", &[GPU_ABSENT]),

@@ -271,6 +271,16 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
     // key is between them.
     let wants_second = facts.version_numbers().is_none_or(|version| version >= (1, 16));
     let variable = master_from.variable().filter(|_| !master);
+    // The keys can be in the file that this user cannot read.
+    let hidden = config.files.iter().find_map(|file| match &file.state {
+        FileState::Unreadable(why @ Unread::Denied(_)) => Some((file, why)),
+        _ => None,
+    });
+    if let Some((file, why)) = hidden.filter(|_| variable.is_none() && !(master && (nvme || !wants_second))) {
+        return Judged::na(ID, format!("{} can have the keys of P2PDMA, but cannot be read", file.path))
+            .unread(&file.path, why)
+            .unknown(P2P_ROUTES);
+    }
     let judged = if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is enabled")
     } else if let Some(variable) = variable {

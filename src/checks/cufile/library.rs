@@ -157,6 +157,13 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             match &modules {
                 _ if machine::wsl(ctx.root).is_some() => judged.cause(CheckId::Wsl),
                 Some(why) if spins => judged.unread("/proc/modules", why).cause(CheckId::CtrProcSys),
+                _ if loader_error(&open.stderr).is_some() => {
+                    let (summary, advice) = loader_error(&open.stderr).unwrap_or_default();
+                    Judged::lack(ID, format!("libcufile does not open: {summary}"))
+                        .missing(Cost::Setting, EVERY)
+                        .found("cuFileDriverOpen", how)
+                        .advice(advice)
+                }
                 _ => judged.advice(
                     Advice::run("gds-top check -v")
                         .text(" to see its output. Try another libcufile with GDS_TOP_LIBCUFILE."),
@@ -241,6 +248,27 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         },
     };
     said(judged)
+}
+
+/// The meaning of an error of the dynamic loader, and the advice.
+fn loader_error(stderr: &str) -> Option<(String, String)> {
+    const PRELOAD: &str = "Start programs with LD_PRELOAD=librt.so.1. The wheel of libcufile is not linked with librt, which has shm_open before glibc 2.34. The libcufile of the CUDA toolkit and images with a later glibc do not need it.";
+    let after = |text: &'static str| stderr.lines().find_map(|line| Some(line.split_once(text)?.1.trim().to_owned()));
+    let symbol = after("undefined symbol: ").and_then(|rest| rest.split([' ', ',']).next().map(str::to_owned));
+    if let Some(symbol) = symbol {
+        let advice = if symbol.starts_with("shm_") {
+            PRELOAD.to_owned()
+        } else {
+            "Use the libcufile of the same CUDA release as its other libraries, without older ones in LD_LIBRARY_PATH."
+                .to_owned()
+        };
+        return Some((format!("no library has {symbol}"), advice));
+    }
+    let version = after("version `GLIBC_").and_then(|rest| rest.split('\'').next().map(str::to_owned))?;
+    Some((
+        format!("it needs glibc {version}"),
+        format!("Use an image or a distribution with glibc {version} or later, or an older libcufile."),
+    ))
 }
 
 /// The masks in words: `nvme: p2pdma nvfs`.

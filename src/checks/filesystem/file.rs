@@ -169,6 +169,12 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
                 Judged::lack(ID, format!("the Lustre client {version} is older than 2.12.3_ddn28"))
                     .missing(Cost::System, &[Route::Nvfs])
                     .advice("Update the Lustre client.")
+            } else if machine::version_numbers(&version) < vec![2, 14, 54] && !version.contains("ddn") {
+                // LU-14798.
+                Judged::info(
+                    ID,
+                    format!("Lustre client {version}; clients of other vendors than DDN support GDS from 2.15 on"),
+                )
             } else {
                 Judged::pass(ID, format!("Lustre client {version}"))
             };

@@ -5,7 +5,8 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
-use crate::machine;
+use crate::machine::{self, PathFacts};
+use crate::text::quoted;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
@@ -115,8 +116,13 @@ fn driver_source(ctx: &Context<'_>) -> String {
 
 /// How to get a client that is built for GDS. BeeGFS is built on the host, with the headers of OFED, nvidia-fs and the
 /// driver (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
-fn client_for_gds(ctx: &Context<'_>, filesystem: &str) -> Advice {
+fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Advice {
+    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
     match filesystem {
+        // LU-14798 is in Lustre 2.15. gdscheck -V names the version of EXAScaler.
+        "lustre" => Advice::from("Install a Lustre client with GPUDirect Storage, built for this kernel and its OFED: 2.15 or later, or 2.12.3_ddn28 or later of DDN EXAScaler. Its servers must support it. Before, stop the programs that use the mount, and run ")
+            .command(format!("sudo umount {} && sudo lustre_rmmod", quoted(&point)))
+            .text(". Then mount it again."),
         "beegfs" | "fhgfs" => {
             let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
             const FILE: &str = "/etc/beegfs/beegfs-client-autobuild.conf";
@@ -219,7 +225,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                         .found("/proc/kallsyms", format!("no {symbol}"))
                         .missing(Cost::System, NVFS)
                         .fixes((name == "rpcrdma").then_some(FixId::NfsRdmaClient))
-                        .advice(client_for_gds(ctx, filesystem)),
+                        .advice(client_for_gds(ctx, filesystem, facts)),
                 },
                 Err(why) => {
                     Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
@@ -250,6 +256,12 @@ fn by_dma_buf(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     }
     let value = ctx.root.variable("CUFILE_DMABUF_ENABLE")?;
     value.eq_ignore_ascii_case("true").then(|| ("environment", format!("CUFILE_DMABUF_ENABLE={value}")))
+}
+
+/// Whether a GPU may support dma-buf: none reports that it does not.
+fn may_use_dma_buf(ctx: &Context<'_>) -> bool {
+    let denies = |gpu: &machine::NvmlGpu| gpu.attributes.as_ref().and_then(|a| a.dma_buf) == Some(false);
+    !ctx.root.nvml().gpus.iter().any(denies)
 }
 
 /// Why the kernel rejected nvidia_peermem (gpu-operator#2868, nv_peer_memory#63 and #84, nccl#1939). Loading it again
@@ -305,6 +317,9 @@ fn build_driver_again(ctx: &Context<'_>, first: &'static str) -> Advice {
             .text(" (a driver without DKMS: install it again, then load nvidia-peermem)"),
         None => advice.text("install the driver again, then load nvidia-peermem"),
     };
+    if !may_use_dma_buf(ctx) {
+        return advice.text(".");
+    }
     advice.text(". Or use dma-buf without the module, if the storage client supports it: set properties.rdma_peer_type to \"dmabuf\".")
 }
 
@@ -367,7 +382,7 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
             .only_warn()
             .advice(
                 Advice::run("sudo modprobe nvidia-peermem && echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf")
-                    .text(", or set properties.rdma_peer_type to \"dmabuf\"."),
+                    .text(if may_use_dma_buf(ctx) { ", or set properties.rdma_peer_type to \"dmabuf\"." } else { "." }),
             ),
     };
     Some(judged)

@@ -256,7 +256,7 @@ checks! {
     NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], [NfsRdmaClient]
         examines "the storage drivers that registered with nvidia-fs"
         why "Only files on a registered driver take the route nvfs."
-        look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Or use P2PDMA, which needs no patched driver.";
+        look "exec 9<>/dev/nvidia-fs0; cat /proc/driver/nvidia-fs/modules" todo "Network file systems need a client that is built for GDS. Local NVMe disks can use P2PDMA instead.";
     GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1 needed, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
