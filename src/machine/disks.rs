@@ -65,7 +65,7 @@ pub fn local_multipath<'a>(root: &Root, facts: &'a PathFacts) -> Option<(&'a Blo
     let maps = facts.block_device.iter().filter(|device| device.kind == BlockKind::Dm);
     let ids: Option<Vec<&str>> = maps.map(|map| map_id(map.uuid.as_deref()?).strip_prefix("mpath-")).collect();
     match disks(facts).as_slice() {
-        [disk] if nvme_transports(root, facts) == ["pcie"] => Some((disk, ids?.pop()?)),
+        [disk] if nvme_transports(root, facts) == ["pcie"] => Some((*disk, ids?.pop()?)),
         _ => None,
     }
 }
