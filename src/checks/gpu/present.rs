@@ -492,7 +492,7 @@ fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> 
         Judged::lack(ID, format!("the NVIDIA driver is built for {next}, which runs after the next boot"))
             .found("/proc/sys/kernel/osrelease", release)
             .missing(Cost::Reboot, EVERY)
-            .advice(Advice::run("sudo reboot").text(format!(": the boot loader starts {next} by default.")))
+            .advice(Advice::run("sudo reboot").text(format!(" after all other steps. {next} starts by default.")))
     })
 }
 

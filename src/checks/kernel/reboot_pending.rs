@@ -270,13 +270,12 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
     driver
 }
 
-/// A number as the kernel reads it: decimal, octal with a leading 0, or hexadecimal. The driver prints the mode 0660 as 432.
+/// A number as the kernel reads it: decimal, or octal with a leading 0. The driver prints the mode 0660 as 432.
 fn kernel_number(text: &str) -> Option<u64> {
     let text = text.trim_matches('"');
-    match (text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")), text.strip_prefix('0')) {
-        (Some(hexadecimal), _) => u64::from_str_radix(hexadecimal, 16).ok(),
-        (None, Some(octal)) if !octal.is_empty() => u64::from_str_radix(octal, 8).ok(),
-        _ => text.parse().ok(),
+    match text.strip_prefix('0').filter(|octal| !octal.is_empty()) {
+        Some(octal) => u64::from_str_radix(octal, 8).ok(),
+        None => text.parse().ok(),
     }
 }
 
