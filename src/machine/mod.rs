@@ -37,6 +37,7 @@ mod nvml;
 pub mod packages;
 mod path_facts;
 mod pci;
+mod pod;
 mod recording;
 mod redact;
 pub mod registry;
@@ -58,7 +59,7 @@ pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
-pub use container::{Container, assigned_gpus, pod_namespace};
+pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
 pub use deb::{DebPackage, deb_packages};
 pub use disks::{
@@ -87,6 +88,7 @@ pub use nvme::{
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
+pub use pod::{assigned_gpus, pod_namespace};
 pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
