@@ -36,3 +36,15 @@ pub fn deb_packages(root: &Root) -> Vec<DebPackage> {
     }
     known.into_values().flatten().collect()
 }
+
+/// Whether dpkg could not configure a package: its build failed, and every later apt-get starts it again.
+#[must_use]
+pub fn is_half_configured(root: &Root, name: &str) -> bool {
+    let status = root.read_text("/var/lib/dpkg/status").unwrap_or_default();
+    let is_meant =
+        |part: &&str| part.lines().any(|line| line.strip_prefix("Package:").is_some_and(|n| n.trim() == name));
+    let state =
+        |part: &str| part.lines().find_map(|line| line.strip_prefix("Status:")).map(|state| state.trim().to_owned());
+    let found = status.split("\n\n").find(is_meant).and_then(state);
+    found.is_some_and(|state| ["half-configured", "unpacked"].iter().any(|word| state.ends_with(word)))
+}

@@ -20,6 +20,7 @@ mod grub;
 mod hardware;
 mod image;
 mod kconfig;
+mod kept;
 mod kernel_log;
 mod lenient;
 mod libcufile;
@@ -61,7 +62,7 @@ pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
 pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
-pub use deb::{DebPackage, deb_packages};
+pub use deb::{DebPackage, deb_packages, is_half_configured};
 pub use disks::{
     VendorDriver, disks, local_multipath, map_id, nvme_controller, nvme_transports, udev_record_path, vendor_driver,
 };
@@ -73,6 +74,7 @@ pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
+pub use kept::{Kept, kept};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_update};
