@@ -19,8 +19,15 @@ pub(crate) fn is_unlisted(gpu: &GpuSeen) -> bool {
     gpu.nvml.is_some() && !gpu.is_grace() && !is_listed(gpu)
 }
 
-/// Why P2PDMA is not known to work for a GPU on this machine. `None` if NVIDIA lists it, or if the model is unknown.
+/// Why the route is not known to work for a GPU on this machine: nvfs on Arm, otherwise P2PDMA. `None` if NVIDIA lists it,
+/// or if the model is unknown.
 pub(crate) fn doubt(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<String> {
+    if ctx.is_arm_without_c2c() {
+        return Some(
+            "NVIDIA documents direct routes of Arm servers only for Grace (C2C), so nvfs is not known to work; compat mode is."
+                .to_owned(),
+        );
+    }
     if let Some(name) = undocumented(ctx) {
         return Some(format!(
             "P2PDMA in virtual machines of {name} is not documented, so it is not known to work; compat mode is."

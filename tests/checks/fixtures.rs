@@ -226,7 +226,7 @@ const TABLE: &[Row] = &[
     ("pod-empty-udev", Route::None, Route::P2pdma, &["udev-database"], &["udev-database"]),
     ("nvfs-empty-list", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"], &["nvfs-nvme-symbol", "nvfs-registered"]),
     ("grace-pass-through", Route::Compat, Route::C2c, &["iommu-state"], &["iommu-state"]),
-    ("arm-without-grace", Route::Compat, Route::Nvfs, NVFS_STEPS, NVFS_STEPS),
+    ("arm-without-grace", Route::Compat, Route::Compat, &[], &[]),
     ("disk-with-two-paths", Route::Compat, Route::Nvfs, NVFS_STEPS, NVFS_STEPS),
     ("dgx-os", Route::Nvfs, Route::Nvfs, &[], &[]),
     ("rhel-9-6", Route::P2pdma, Route::P2pdma, &[], &[]),

@@ -5,7 +5,7 @@ use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
 use crate::checks::cufile::log::log_folder_is_missing;
-use crate::checks::cufile_json::Ignored;
+use crate::checks::cufile_json::{Ignored, distance};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -173,6 +173,7 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
     let is_on = ctx.config().switch("properties.use_pci_p2pdma", false).0;
     let has_nvfs = machine::nvidia_fs_loaded(ctx.root) == Some(true);
     let lacks_p2pdma: &[Route] = if is_on || has_nvfs { &[] } else { P2P_ROUTES };
+    let similar = similar_file(ctx, &file.path);
     let judged = match file.state {
         FileState::Missing => Judged::warn(
             CheckId::CfgEnvPath,
@@ -180,21 +181,45 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
         )
         .missing(Cost::Setting, lacks_p2pdma)
         .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path))
-        .advice(match machine::container(ctx.root).filter(|_| file.path.starts_with('/')) {
-            // The file can be on the host: without it, the program loses its configuration.
-            Some(container) => Advice::from(bring_file(&container, &file.path)),
-            // Without the file, only the default is left.
-            None if !lacks_p2pdma.is_empty() => {
-                Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists, run ")
-                    .command("unset CUFILE_ENV_PATH_JSON")
-                    .text(".")
-            }
-            None => Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path."),
-        }),
+        .advice(
+            match machine::container(ctx.root).filter(|_| file.path.starts_with('/') && similar.is_none()) {
+                // The file can be on the host: without it, the program loses its configuration.
+                Some(container) => Advice::from(bring_file(&container, &file.path)),
+                // Without the file, only the default is left.
+                None if similar.is_some() => {
+                    let file = similar.unwrap_or_default();
+                    let place = environment_file(ctx);
+                    Advice::from(format!(
+                        "Set CUFILE_ENV_PATH_JSON={file}{place}: this file exists. Then start the program again."
+                    ))
+                }
+                None if !lacks_p2pdma.is_empty() => {
+                    Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists, run ")
+                        .command("unset CUFILE_ENV_PATH_JSON")
+                        .text(".")
+                }
+                None => Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path."),
+            },
+        ),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
     Some(judged)
+}
+
+/// A file in the same folder whose name differs from this one by two letters at most.
+fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
+    let (folder, name) = path.rsplit_once('/')?;
+    let names = ctx.root.entries(if folder.is_empty() { "/" } else { folder }).ok()?;
+    let file = names.iter().find(|other| other.as_str() != name && distance(other, name) <= 2)?;
+    Some(format!("{folder}/{file}"))
+}
+
+/// Where the variable is set for all users, as part of a sentence.
+fn environment_file(ctx: &Context<'_>) -> &'static str {
+    const FILE: &str = "/etc/environment";
+    let sets = |text: String| text.lines().any(|line| line.trim_start().starts_with("CUFILE_ENV_PATH_JSON="));
+    if ctx.root.read_text(FILE).is_ok_and(sets) { " in /etc/environment" } else { "" }
 }
 
 fn compat(ctx: &Context<'_>) -> Judged {
@@ -281,7 +306,10 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             .unread(&file.path, why)
             .unknown(P2P_ROUTES);
     }
-    let judged = if master && (nvme || !wants_second) {
+    let judged = if master && ctx.is_arm_without_c2c() {
+        Judged::warn(ID, "P2PDMA is enabled, but it exists only on x86_64; Arm has C2C, on Grace only")
+            .advice("Stay with compat mode here. The keys of P2PDMA have no effect on this machine and can be removed.")
+    } else if master && (nvme || !wants_second) {
         Judged::pass(ID, "P2PDMA is enabled")
     } else if let Some(variable) = variable {
         // The variable overrides the files, so no change of a file helps.

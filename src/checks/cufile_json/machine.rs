@@ -42,6 +42,17 @@ pub fn named_file(root: &Root) -> Option<String> {
     root.variable("CUFILE_ENV_PATH_JSON").filter(|path| path.starts_with('/'))
 }
 
+/// The place of a file with the keys of P2PDMA that a container gets from outside, and whether CUFILE_ENV_PATH_JSON must
+/// name it. A mount hides the file of the image, whose other keys stay in effect next to a file that the variable names.
+#[must_use]
+pub fn file_to_mount(root: &Root) -> (String, bool) {
+    match named_file(root) {
+        Some(path) => (path, false),
+        None if root.exists(SYSTEM_FILE) => ("/etc/cufile-p2pdma.json".to_owned(), true),
+        None => (SYSTEM_FILE.to_owned(), false),
+    }
+}
+
 /// Whether the user can edit a file without root, according to its place.
 #[must_use]
 pub fn is_of_user(path: &str) -> bool {

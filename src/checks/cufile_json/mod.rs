@@ -27,11 +27,11 @@ pub use edit::{EditError, rename_misspelt, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};
 pub use environment::PLACE as PLACE_OF_VARIABLES;
 pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
-pub use machine::{is_of_user, lint_machine, lint_text, named_file};
+pub use machine::{file_to_mount, is_of_user, lint_machine, lint_text, named_file};
 pub use repair::{Repaired, repair};
 pub use tune::{Tuned, TunedFor, tune};
 pub use types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
 
 pub(super) use environment::lint_environment;
 pub(super) use lint::{Surroundings, lint};
-pub(super) use nearest::{Ignored, ignored};
+pub(super) use nearest::{Ignored, distance, ignored};

@@ -93,7 +93,7 @@ pub(crate) fn ignored(problems: &[Problem]) -> Vec<Ignored> {
 }
 
 /// The Levenshtein distance of the first [`COMPARED`] characters.
-pub(super) fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let bounded = |text: &str| text.chars().take(COMPARED).collect::<String>();
     strsim::levenshtein(&bounded(a), &bounded(b))
 }

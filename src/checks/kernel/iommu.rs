@@ -108,6 +108,10 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             .missing(Cost::Reboot, &[Route::C2c])
             .advice(without_words(ctx, &words)),
         (false, false, _) => Judged::pass(ID, "no IOMMU is active"),
+        // NVIDIA's installation guide skips the step about the IOMMU on Arm.
+        (false, true, false) if arm && refused.is_none() => {
+            Judged::info(ID, "the IOMMU translates addresses, which needs no change on Arm")
+        }
         (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through, which usually works"),
         (false, true, false) => {
             let how = match waiting.clone() {
