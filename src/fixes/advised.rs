@@ -2,7 +2,8 @@
 
 use super::parts::{empty, run, words};
 use crate::checks::Report;
-use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
+use crate::checks::cufile_json::file_to_mount;
+use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use std::path::PathBuf;
 
@@ -124,10 +125,12 @@ struct Needed {
     memlock: bool,
     /// libcuda, which the runtime adds for the capability compute.
     libcuda: bool,
+    /// A file with the keys of P2PDMA, and whether a variable must name it.
+    keys: Option<(String, bool)>,
 }
 
 impl Needed {
-    fn of(root: &Root, report: &Report) -> Self {
+    fn of(root: &Root, report: &Report, has_keys: bool) -> Self {
         let is = |route: Route| report.verdicts.iter().any(|v| v.possible == route || v.route == route);
         let is_loud = |id: CheckId| report.finding(id).is_some_and(|f| matches!(f.status, Status::Fail | Status::Warn));
         let rdma = is(Route::Rdma);
@@ -139,6 +142,7 @@ impl Needed {
             rdma,
             memlock: rdma || is_loud(CheckId::LimMemlock),
             libcuda: !capabilities.is_empty() && !has_compute,
+            keys: has_keys.then(|| file_to_mount(root)),
         }
     }
 
@@ -159,6 +163,7 @@ impl Needed {
             out.push("-e NVIDIA_DRIVER_CAPABILITIES=compute,utility".to_owned());
         }
         out.push("-v /run/udev:/run/udev:ro".to_owned());
+        out.extend(self.keys_by("-v ", ":ro", "-e "));
         // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
         // used.
         out.extend((0..16).filter(|_| self.nvidia_fs).map(|n| format!("--device /dev/nvidia-fs{n}")));
@@ -166,9 +171,29 @@ impl Needed {
         out.join(" ")
     }
 
+    /// The option that mounts the file with the keys of P2PDMA, and the one that names it.
+    fn keys_by(&self, mount: &str, read_only: &str, variable: &str) -> Option<String> {
+        let (path, is_named) = self.keys.as_ref()?;
+        let named = if *is_named { format!(" {variable}CUFILE_ENV_PATH_JSON={path}") } else { String::new() };
+        Some(format!("{mount}{path}:{path}{read_only}{named}"))
+    }
+
+    /// The command that writes the keys of P2PDMA outside the container.
+    fn keys_outside(&self, is_pod: bool, namespace: &str) -> Option<Change> {
+        let (path, is_named) = self.keys.as_ref()?;
+        let file = r#"{"properties":{"use_pci_p2pdma":true},"block":{"nvme":{"use_pci_p2pdma":true}}}"#;
+        Some(if is_pod {
+            run(&format!("kubectl {namespace}create configmap cufile --from-literal=cufile.json={file}"))
+        } else if *is_named {
+            run(&format!("sudo env CUFILE_ENV_PATH_JSON={path} gds-top fix {}", FixId::CufileP2pdmaKeys))
+        } else {
+            run(&format!("sudo gds-top fix {}", FixId::CufileP2pdmaKeys))
+        })
+    }
+
     /// The change of a pod: only the parts that it lacks.
-    fn pod(&self, root: &Root, report: &Report) -> String {
-        use serde_json::{Map, json};
+    fn pod(&self, root: &Root, report: &Report, namespace: &str) -> String {
+        use serde_json::{Map, Value, json};
         let has_gpu = !root.nvml().gpus.is_empty();
         let is_assigned = assigned_gpus(root).is_some();
         let mut spec = Map::new();
@@ -178,15 +203,28 @@ impl Needed {
         } else if report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail) {
             container.insert("resources".to_owned(), json!({"limits": {"nvidia.com/gpu": 1}}));
         }
+        let (mut env, mut volumes, mut mounts): (Vec<Value>, Vec<Value>, Vec<Value>) = Default::default();
         if self.libcuda {
-            let value = json!([{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}]);
-            container.insert("env".to_owned(), value);
+            env.push(json!({"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}));
+        }
+        if let Some((path, is_named)) = &self.keys {
+            volumes.push(json!({"name": "cufile", "configMap": {"name": "cufile"}}));
+            mounts.push(json!({"name": "cufile", "mountPath": path, "subPath": "cufile.json", "readOnly": true}));
+            env.extend(is_named.then(|| json!({"name": "CUFILE_ENV_PATH_JSON", "value": path})));
         }
         let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty());
-        if !has_udev || (spec.is_empty() && container.is_empty()) {
-            spec.insert("volumes".to_owned(), json!([{"name": "udev", "hostPath": {"path": "/run/udev"}}]));
-            let mount = json!([{"name": "udev", "mountPath": "/run/udev", "readOnly": true}]);
-            container.insert("volumeMounts".to_owned(), mount);
+        let is_empty = spec.is_empty() && container.is_empty() && env.is_empty() && mounts.is_empty();
+        if !has_udev || is_empty {
+            volumes.push(json!({"name": "udev", "hostPath": {"path": "/run/udev"}}));
+            mounts.push(json!({"name": "udev", "mountPath": "/run/udev", "readOnly": true}));
+        }
+        for (key, list) in [("env", env), ("volumeMounts", mounts)] {
+            if !list.is_empty() {
+                container.insert(key.to_owned(), Value::Array(list));
+            }
+        }
+        if !volumes.is_empty() {
+            spec.insert("volumes".to_owned(), Value::Array(volumes));
         }
         if self.memlock {
             container.insert("securityContext".to_owned(), json!({"capabilities": {"add": ["IPC_LOCK"]}}));
@@ -195,7 +233,6 @@ impl Needed {
             container.insert("name".to_owned(), json!("NAME"));
             spec.insert("containers".to_owned(), json!([container]));
         }
-        let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
         let patch = json!({"spec": {"template": {"spec": spec}}});
         format!("kubectl {namespace}patch deployment NAME --patch {patch}")
     }
@@ -210,9 +247,22 @@ fn may_change_operator(root: &Root) -> bool {
         && !["-azure", "-aws", "-gcp", "-gke"].iter().any(|cloud| release.contains(cloud))
 }
 
+/// The plan that starts a container with the parts that it lacks.
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
+    let is_with_start = |finding: &Finding| finding.fix == Some(FixId::ContainerDevices);
+    started(root, report, report.finding(CheckId::CfgP2pBoth).is_some_and(is_with_start))
+}
+
+/// The plan that starts a container with the keys of P2PDMA and the other parts that it lacks.
+pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
+    let plan = started(root, report, true);
+    let title = "Start the container with a file that enables P2PDMA".to_owned();
+    FixPlan { id: FixId::CufileP2pdmaKeys, title, ..plan }
+}
+
+fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let found = crate::machine::container(root).map(|container| container.runtime);
-    let needed = Needed::of(root, report);
+    let needed = Needed::of(root, report, has_keys);
     // The folder of the host is not known inside the container.
     let point =
         report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
@@ -222,13 +272,24 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let podman = format!("podman run --device nvidia.com/gpu=all {} IMAGE", options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
+    let keys =
+        |mount: &str, read_only: &str, variable: &str| needed.keys_by(mount, read_only, variable).unwrap_or_default();
     let nerdctl = format!(
-        "nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all -v /run/udev:/run/udev:ro -v HOST_FOLDER:{point} IMAGE"
+        "nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all -v /run/udev:/run/udev:ro{} -v HOST_FOLDER:{point} IMAGE",
+        keys(" -v ", ":ro", "-e ")
     );
-    let pyxis = format!("srun --container-mounts=/run/udev:/run/udev:ro,HOST_FOLDER:{point} PROGRAM");
-    let enroot = "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0 IMAGE";
-    let apptainer =
-        format!("apptainer exec --nv --bind /run/udev:/run/udev:ro --bind HOST_FOLDER:{point} IMAGE PROGRAM");
+    let pyxis = format!(
+        "srun --container-mounts=/run/udev:/run/udev:ro,HOST_FOLDER:{point}{} PROGRAM",
+        keys(",", ":ro", "--export=ALL,")
+    );
+    let enroot = format!(
+        "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0{} IMAGE",
+        keys(" -m ", ":none:x-create=file,bind,ro:0:0", "-e ")
+    );
+    let apptainer = format!(
+        "apptainer exec --nv --bind /run/udev:/run/udev:ro{} --bind HOST_FOLDER:{point} IMAGE PROGRAM",
+        keys(" --bind ", ":ro", "--env ")
+    );
     // Proxmox VE configures its LXC containers with pct, Incus and LXD with their own program.
     let lxc = if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
         let devices =
@@ -242,11 +303,12 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     };
     let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
-    let pod = needed.pod(root, report);
+    let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
+    let pod = needed.pod(root, report, &namespace);
     let lines: Vec<&str> = match found.as_deref() {
         Some("docker") => vec![&docker],
         Some("podman") => vec![cdi, &podman],
-        Some("enroot") => vec![enroot],
+        Some("enroot") => vec![&enroot],
         Some("pyxis") => vec![&pyxis],
         Some("apptainer") => vec![&apptainer],
         Some("lxc") => lxc.iter().map(String::as_str).collect(),
@@ -254,7 +316,7 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         // The operator restarts the drivers of all nodes, so it is changed only for the route that needs it.
         Some("kubernetes") if needed.nvidia_fs && may_change_operator(root) => vec![helm, &pod],
         Some("kubernetes") => vec![&pod],
-        _ => vec![&docker, cdi, &podman, gds, &nerdctl, enroot, &pyxis, &apptainer, &pod],
+        _ => vec![&docker, cdi, &podman, gds, &nerdctl, &enroot, &pyxis, &apptainer, &pod],
     };
     let which = match found.as_deref() {
         Some("docker") => "This is a container of Docker",
@@ -285,9 +347,18 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
         Some("lxc" | "kubernetes" | "enroot") => "",
         _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
     };
+    let is_pod = found.as_deref() == Some("kubernetes");
+    let outside = needed.keys_outside(is_pod, &namespace);
+    let file = match &needed.keys {
+        None => "",
+        Some(_) if is_pod => " A change of cufile.json inside the pod is lost with it.",
+        Some(_) => {
+            " Run gds-top on the host: it writes the file that the container gets. A change inside the container is lost with it."
+        }
+    };
     FixPlan {
-        why: format!("The container lacks parts of its host. {which}.{device}{folder}{rdma}"),
-        changes: lines.into_iter().map(run).collect(),
+        why: format!("The container lacks parts of its host. {which}.{device}{folder}{file}{rdma}"),
+        changes: outside.into_iter().chain(lines.into_iter().map(run)).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),
         ..empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show)

@@ -1,6 +1,7 @@
 //! Fixes that write files and run a few commands. They are applied after consent, and they have a journal and an
 //! undo.
 
+use super::advised;
 use super::distribution::unsupported_modules;
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
@@ -8,7 +9,7 @@ use super::parts::{empty, line_in, run};
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file, rename_misspelt, set_keys};
 use crate::checks::{Report, transport_key};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Excluded, Root, Unread, excluded, modules_disabled};
+use crate::machine::{Excluded, Kept, Root, Unread, excluded, kept, modules_disabled};
 use std::path::PathBuf;
 
 /// The plan that enables the counters of nvidia-fs.
@@ -97,9 +98,18 @@ fn p2pdma_keys(report: &Report) -> Vec<&'static str> {
     if keys.len() == 1 { P2PDMA_KEYS.to_vec() } else { keys }
 }
 
+/// The plan that sets the P2PDMA keys. A container gets them with its start if a change of its files is lost.
+pub(super) fn p2pdma_keys_plan(root: &Root, report: &Report) -> FixPlan {
+    let path = named_file(root).unwrap_or_else(|| SYSTEM_FILE.to_owned());
+    match kept(root, &path) {
+        Kept::Lost => advised::with_keys(root, report),
+        Kept::Here | Kept::Outside => cufile_keys(root, report),
+    }
+}
+
 /// The plan that sets the P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
 /// of the file is unchanged.
-pub(super) fn cufile_keys(root: &Root, report: &Report) -> FixPlan {
+fn cufile_keys(root: &Root, report: &Report) -> FixPlan {
     let keys = p2pdma_keys(report);
     let named = named_file(root);
     let needs = if named.as_deref().is_some_and(is_of_user) { Needs::User } else { Needs::Root };

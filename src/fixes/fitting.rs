@@ -7,7 +7,7 @@ use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Route, Status};
-use crate::machine::{ImageHost, Root, container, image_host, is_vgpu_guest, os_release};
+use crate::machine::{ImageHost, Kept, Root, container, image_host, is_vgpu_guest, kept, os_release};
 
 /// Adds the obstacle on this machine to a plan.
 pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan {
@@ -86,6 +86,21 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     if id == FixId::NvfsInstall && report.finding(CheckId::NvfsNvmeSymbol).is_some_and(driver_is_missing) {
         plan.why
             .push_str(" For NVMe disks run gds-top fix nvme-patch first: nvidia-fs must be built after that driver.");
+    }
+    let outcomes = plan.changes.iter().filter_map(|change| match change {
+        Change::WriteFile { path, .. } => Some((path.display().to_string(), kept(root, &path.to_string_lossy()))),
+        Change::Run { .. } => None,
+    });
+    let outcomes: Vec<(String, Kept)> = outcomes.collect();
+    let place_of = |kind: Kept| outcomes.iter().find(|(_, kept)| *kept == kind).map(|(path, _)| path.clone());
+    if let Some(path) = place_of(Kept::Outside) {
+        plan.obstacle = plan.obstacle.or(Some(format!(
+            "{path} is mounted from outside this container: make the change at its source, then start the container again"
+        )));
+    } else if let Some(path) = place_of(Kept::Lost) {
+        plan.remaining.push(format!(
+            "make the same change in the image, or mount {path} from outside, because the change is lost with this container"
+        ));
     }
     // An obstacle of the machine overrides one of the plan.
     plan.obstacle = obstacle.or(plan.obstacle);

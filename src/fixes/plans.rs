@@ -67,7 +67,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::NvmeMultipathOff => multipath::plan(root),
         FixId::P2pdmaRegistryKeys => registry::plan(root),
         FixId::Initramfs => boot::initramfs(root),
-        FixId::CufileP2pdmaKeys => applied::cufile_keys(root, report),
+        FixId::CufileP2pdmaKeys => applied::p2pdma_keys_plan(root, report),
         FixId::CufileConfig => config::plan(root, report),
         FixId::CufileLog => advised::log(root, report),
         FixId::LibcufileInstall => install::libcufile(root, report, family),

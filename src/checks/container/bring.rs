@@ -152,6 +152,23 @@ pub(crate) fn bring_file(container: &Container, path: &str) -> String {
     )
 }
 
+/// How to give a container the keys of P2PDMA in the file `path`: its other files are lost with it.
+pub(crate) fn bring_keys(container: &Container, path: &str, is_named: bool) -> String {
+    let file = quoted(path);
+    let variable = |option: &str| if is_named { format!("{option}CUFILE_ENV_PATH_JSON={file}") } else { String::new() };
+    let options = match container.runtime.as_str() {
+        "kubernetes" => {
+            let set = if is_named { ", and name it in CUFILE_ENV_PATH_JSON" } else { "" };
+            return format!("Mount a ConfigMap with the keys of P2PDMA into the pod at {path} (subPath){set}.");
+        }
+        "apptainer" => format!("--bind {file}:{file}:ro{}", variable(" --env ")),
+        "pyxis" => format!("srun --container-mounts={file}:{file}:ro{}", variable(" --export=ALL,")),
+        "enroot" => format!("--mount {file}:{file}:none:x-create=file,bind,ro{}", variable(" --env ")),
+        _ => format!("-v {file}:{file}:ro{}", variable(" -e ")),
+    };
+    format!("Start it with a file of the host that has the keys of P2PDMA: {options}.")
+}
+
 /// The advice for several parts at once: a container is started once with all of them.
 pub(crate) fn bring_all(container: &Container, lacks: &[Lack]) -> String {
     let option = |lack: &Lack| match lack {

@@ -1,13 +1,14 @@
 //! Advice inside a container about changes of its host: kernel modules, packages of the driver, mounts and boot.
 
-use super::bring::{Lack, bring};
+use super::bring::{Lack, bring, bring_keys};
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::cufile_json::{SYSTEM_FILE, file_to_mount, named_file};
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
 use crate::checks::storage::virtual_disk::cloud;
 use crate::core::FixId;
-use crate::machine::{self, Container};
+use crate::machine::{self, Container, Kept, kept};
 
 /// The place that a fix changes, seen from inside a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,7 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     // The nodes of these clouds come with their driver, and an operator would install a second one.
     let has_operator = cloud(ctx).is_none();
     let adapt = |judged: Judged| {
+        let judged = keys_from_outside(ctx, &container, judged);
         let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
         match node.filter(|_| is_of_host) {
             Some(host) => {
@@ -96,6 +98,36 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
         }
     };
     judged.into_iter().map(adapt).collect()
+}
+
+/// A container gets the keys of P2PDMA with its start, because a change of its files is lost with it.
+fn keys_from_outside(ctx: &Context<'_>, container: &Container, judged: Judged) -> Judged {
+    if judged.finding.fix != Some(FixId::CufileP2pdmaKeys) {
+        return judged;
+    }
+    let path = named_file(ctx.root).unwrap_or_else(|| SYSTEM_FILE.to_owned());
+    match kept(ctx.root, &path) {
+        Kept::Here => judged,
+        Kept::Lost => {
+            let (path, is_named) = file_to_mount(ctx.root);
+            let keys = bring_keys(container, &path, is_named);
+            // A variable that disables P2PDMA overrides every file.
+            let advice = match judged.advice.clone().filter(|advice| advice.first_command().is_some()) {
+                Some(advice) => advice.text(" ").text(keys),
+                None => keys.into(),
+            };
+            judged.fix(FixId::ContainerDevices).advice(advice)
+        }
+        Kept::Outside => {
+            let source = match container.runtime.as_str() {
+                "kubernetes" => "its ConfigMap, or in the file of the node",
+                _ => "the file of the host",
+            };
+            judged.by_hand().advice(format!(
+                "{path} is mounted into the container. Set the keys of P2PDMA in {source}, then restart the container."
+            ))
+        }
+    }
 }
 
 fn adapted(container: &Container, has_operator: bool, judged: Judged) -> Judged {

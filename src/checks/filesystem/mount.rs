@@ -116,9 +116,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let remedied = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         judged.advice(match (&inside, is_recorded) {
-            (Some(container), _) => {
-                format!("{} Or write the udev record of the disk on the host.", bring(container, Lack::Udev))
-            }
+            (Some(container), _) => bring(container, Lack::Udev).to_owned(),
             (None, true) => "Complete the udev record of the disk (`sudo udevadm trigger --action=change`).".to_owned(),
             (None, false) => {
                 "In a container, start it with `-v /run/udev:/run/udev:ro`. Otherwise, write the udev record of the disk."

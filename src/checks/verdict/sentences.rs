@@ -154,11 +154,14 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
     if parts.len() < 2 || !is_of_start(&step) {
         return None;
     }
+    let advice =
+        |parts: &[&Judged]| parts.iter().filter_map(|j| j.finding.advice.clone()).collect::<Vec<_>>().join(" ");
+    // The keys of P2PDMA have an advice for each container.
+    let (keys, parts): (Vec<&Judged>, Vec<&Judged>) = parts.into_iter().partition(|j| j.id == CheckId::CfgP2pBoth);
     let lacks: Option<Vec<Lack>> = parts.iter().map(|j| lack(j)).collect();
-    Some(lacks.map_or_else(
-        || parts.iter().filter_map(|j| j.finding.advice.clone()).collect::<Vec<_>>().join(" "),
-        |lacks| bring_all(&container, &lacks),
-    ))
+    let text =
+        lacks.filter(|lacks| lacks.len() > 1).map_or_else(|| advice(&parts), |lacks| bring_all(&container, &lacks));
+    Some(format!("{text} {}", advice(&keys)).trim().to_owned())
 }
 
 fn numbered(steps: &[String]) -> String {
