@@ -79,6 +79,12 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
             "{}; the packages contain a later nvidia-fs, which needs the open kernel modules",
             finding.summary
         ))
+    } else if is_update && repository::configured(root, family) == Err(true) {
+        // The archive of the distribution has no later version than the installed one.
+        Some(format!(
+            "no configured repository is NVIDIA's, which has the later version: run gds-top fix {} first",
+            FixId::NvidiaRepository
+        ))
     } else if !waits && bad(CheckId::DriverFlavour).is_some() {
         Some("this nvidia-fs needs the open kernel modules: run gds-top fix nvidia-driver-open first".to_owned())
     } else {

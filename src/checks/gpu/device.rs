@@ -152,41 +152,66 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     };
     let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|version| is_for_proprietary(ctx, &version));
     let last = LAST_PROPRIETARY;
-    // All but the version of nvidia-fs can be right.
-    let too_new = machine::nvidia_fs_installed(ctx.root).filter(|_| {
-        let is_proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
-        !old && is_proprietary && ctx.kernel().is_some_and(|kernel| kernel < (6, 2))
-    });
-    let judged = if let Some(version) = too_new {
-        let list = match machine::packages::family(ctx.root) {
-            machine::packages::Family::Debian => "apt-cache madison nvidia-fs-dkms",
-            machine::packages::Family::RedHat => "dnf list --showduplicates nvidia-fs-dkms",
-            machine::packages::Family::Suse => "zypper search --details nvidia-fs-dkms",
-        };
-        Judged::lack(ID, format!("nvidia-fs {version} needs the open kernel modules, which do not support this GPU"))
-            .missing(Cost::Install, &[Route::Nvfs])
-            .never(&[Route::P2pdma])
-            .advice(
-                Advice::from("Replace nvidia-fs by 2.17.4 or older, and keep the proprietary driver. Look for its versions in the repository: ")
-                    .command(list)
-                    .text(". Install one before 2.17.5 and hold the package, so that no update replaces it. If there is none, build that release of github.com/NVIDIA/gds-nvidia-fs. Then load it: ")
-                    .command("sudo modprobe nvidia-fs"),
-            )
+    let judged = if let Some(summary) = only_lacks_old_module(ctx, &name, old) {
+        Judged::lack(ID, summary).missing(Cost::Install, &[Route::Nvfs]).never(&[Route::P2pdma]).advice(old_module(ctx))
     } else if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
     } else {
         // nvidia-fs 2.18.3 is the first version that builds on Linux 6.2 (ChangeLog of nvidia-fs).
-        let old_module = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
+        let also = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {
             ""
         } else {
             " Only nvidia-fs 2.17.4 or older, built by hand, has a direct route on this GPU."
         };
         Judged::lack(ID, format!("{name} is older than Turing and cannot use the open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
-            "Use a Turing or newer GPU for a direct route. With the proprietary driver, branch {last} or older, this GPU reads through host memory.{old_module}"
+            "Use a Turing or newer GPU for a direct route. With the proprietary driver, branch {last} or older, this GPU reads through host memory.{also}"
         ))
     };
     Some(judged)
+}
+
+/// The finding if all parts of the route nvfs can be right except the version of nvidia-fs: the newest one that loads next
+/// to the proprietary modules is 2.17.4, and it builds on kernels before 6.2 (ChangeLog of nvidia-fs).
+fn only_lacks_old_module(ctx: &Context<'_>, name: &str, is_old: bool) -> Option<String> {
+    const HOOKS: [&str; 2] = ["nvme_v1_register_nvfs_dma_ops", "nvme_v2_register_nvfs_dma_ops"];
+    let is_proprietary = machine::Driver::of(ctx.root).is_open() == Some(false);
+    if is_old || !is_proprietary || ctx.kernel().is_none_or(|kernel| kernel >= (6, 2)) {
+        return None;
+    }
+    match machine::nvidia_fs_installed(ctx.root) {
+        Some(version) => {
+            Some(format!("nvidia-fs {version} needs the open kernel modules, which do not support this GPU"))
+        }
+        None => {
+            let is_patched =
+                ctx.root.symbols().is_ok_and(|symbols| HOOKS.iter().any(|symbol| symbols.contains(*symbol)));
+            is_patched.then(|| format!("{name} needs nvidia-fs 2.17.4 or older, which is not installed"))
+        }
+    }
+}
+
+/// How to install the newest nvidia-fs that loads next to the proprietary modules. The package would replace it.
+fn old_module(ctx: &Context<'_>) -> Advice {
+    let remove = match machine::packages::family(ctx.root) {
+        machine::packages::Family::Debian => "sudo apt-get purge nvidia-fs-dkms",
+        machine::packages::Family::RedHat => {
+            "sudo dnf remove --setopt=clean_requirements_on_remove=False nvidia-fs-dkms"
+        }
+        machine::packages::Family::Suse => "sudo zypper remove nvidia-fs-dkms",
+    };
+    let build = "git clone --depth 1 --branch v2.17.4 https://github.com/NVIDIA/gds-nvidia-fs && sudo make -C gds-nvidia-fs/src && sudo make -C gds-nvidia-fs/src install";
+    let advice = match machine::nvidia_fs_installed(ctx.root) {
+        Some(_) => Advice::from("Keep the proprietary driver. Replace nvidia-fs by 2.17.4: remove its package with ")
+            .command(remove),
+        None => Advice::from("Keep the proprietary driver, and install no package of nvidia-fs"),
+    };
+    advice
+        .text(", build 2.17.4 with ")
+        .command(build)
+        .text(", and load it with ")
+        .command("sudo modprobe nvidia-fs")
+        .text(". Build it again after each update of the kernel or the driver.")
 }
 
 fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {

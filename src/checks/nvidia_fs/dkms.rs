@@ -10,6 +10,9 @@ use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
+/// The package with the source of the module.
+const PACKAGE: &str = "nvidia-fs-dkms";
+
 pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsDkms;
     let rows = machine::nvidia_fs_builds(ctx.root);
@@ -51,8 +54,16 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
                 .advice("Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), then build nvidia-fs. P2PDMA builds no module.")
         } else if let Some((oldest, kernel)) = needed {
             let oldest = oldest.map(|n| n.to_string()).join(".");
-            Judged::lack(ID, format!("nvidia-fs {version} does not build on Linux {kernel} and later"))
-                .missing(Cost::Install, NVFS)
+            let judged = Judged::lack(ID, format!("nvidia-fs {version} does not build on Linux {kernel} and later"))
+                .missing(Cost::Install, NVFS);
+            if machine::is_half_configured(ctx.root, PACKAGE) {
+                return judged.by_hand().found("dpkg", format!("{PACKAGE} is half-configured")).advice(
+                    Advice::run(format!("sudo apt-get purge {PACKAGE}")).text(format!(
+                        ": every apt-get tries its build again, which fails. The route nvfs needs nvidia-fs {oldest} or later, from NVIDIA's repository."
+                    )),
+                );
+            }
+            judged
                 .fix(FixId::NvfsInstall)
                 .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
         } else {

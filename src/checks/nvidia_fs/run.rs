@@ -128,7 +128,16 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         judged.advice = None;
         judged.finding.fix = None;
     }
-    if proprietary && installed.as_deref().is_some_and(|version| machine::version_numbers(version) > vec![2, 17, 4]) {
+    let is_too_new = match installed.as_deref() {
+        Some(version) => machine::version_numbers(version) > vec![2, 17, 4],
+        // The packages have only versions that need the open modules.
+        None => ctx.before_turing().next().is_some(),
+    };
+    if proprietary && is_too_new && installed.is_none() {
+        judged.advice = None;
+        judged.finding.fix = None;
+    }
+    if proprietary && is_too_new {
         judged.cause(if ctx.before_turing().next().is_some() {
             CheckId::GpuOpenCapable
         } else {
