@@ -129,6 +129,9 @@ pub(super) const LINES: &[Row] = &[
     // Lines of programs.
     (&["assertion failure", "cufio-udev"], "libcufile aborted because it found no udev", &[found(CheckId::Wsl, "The program runs under WSL."), UDEV]),
     (&["undefined symbol: shm_open"], "libcufile needs librt, which has shm_open before glibc 2.34", &[own("The wheel of libcufile is not linked with librt.", "ldd --version", "Start programs with LD_PRELOAD=librt.so.1, or use the libcufile of the CUDA toolkit, or glibc 2.34 or later.")]),
+    (&["wrong elf class"], "the file is a library for another architecture", &[own("A library of another architecture is first in the library path.", "echo $LD_LIBRARY_PATH; file FILE", "Remove its folder from LD_LIBRARY_PATH, or install the library for this architecture.")]),
+    (&["invalid elf header"], "the file is not a library, or is incomplete", &[own("An installation was interrupted, or the file is a text file of the linker.", "file FILE", "Install the package of the file again.")]),
+    (&["undefined symbol:"], "no loaded library has a function that the library needs", &[own("Libraries of different releases are mixed.", "ldd FILE; echo $LD_LIBRARY_PATH", "Use libraries of the same CUDA release, without older ones in LD_LIBRARY_PATH.")]),
     (&["version `glibc_", "not found"], "the library was built for a newer glibc", &[own("The distribution is older than the library supports.", "ldd --version", "Use a newer distribution or image, or an older release of the library.")]),
     (&["driver version is insufficient"], "the driver is older than the CUDA runtime (35)", &[DRIVER_OLD]),
     (&["forward compatibility was attempted"], "the forward-compatibility package does not support this GPU or driver (804)", &[own("The image has cuda-compat in its library path.", "ldd PROGRAM | grep libcuda", "Remove cuda-compat from the library path, or update the driver."), DRIVER_OLD]),

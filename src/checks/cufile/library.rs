@@ -23,6 +23,14 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     let error = facts.error.clone().unwrap_or_else(|| "nothing found".to_owned());
     let mut judged = if facts.unasked {
         Judged::na(ID, "the probe of libcufile failed").found("probe", error).unknown(EVERY)
+    } else if let Some((line, (summary, advice))) =
+        rejected(facts).filter(|_| facts.found.is_empty() && facts.chosen.is_none())
+    {
+        Judged::lack(ID, format!("the dynamic loader rejects libcufile: {summary}"))
+            .found("dynamic loader", line)
+            .missing(Cost::Setting, EVERY)
+            .by_hand()
+            .advice(advice)
     } else if facts.found.is_empty() && facts.chosen.is_none() {
         Judged::lack(ID, "libcufile is not installed: no cuFile read is possible")
             .found("dynamic loader", error)
@@ -264,11 +272,28 @@ fn loader_error(stderr: &str) -> Option<(String, String)> {
         };
         return Some((format!("no library has {symbol}"), advice));
     }
-    let version = after("version `GLIBC_").and_then(|rest| rest.split('\'').next().map(str::to_owned))?;
-    Some((
-        format!("it needs glibc {version}"),
-        format!("Use an image or a distribution with glibc {version} or later, or an older libcufile."),
-    ))
+    let version = after("version `GLIBC_").and_then(|rest| rest.split('\'').next().map(str::to_owned));
+    if let Some(version) = version {
+        return Some((
+            format!("it needs glibc {version}"),
+            format!("Use an image or a distribution with glibc {version} or later, or an older libcufile."),
+        ));
+    }
+    let is_foreign =
+        ["wrong ELF class", "ELF file OS ABI invalid", "cannot open shared object file: Exec format error"];
+    if is_foreign.iter().any(|words| stderr.contains(words)) {
+        let advice = "Install the libcufile of this machine's architecture; this file is of another one.";
+        return Some(("it is for another architecture".to_owned(), advice.to_owned()));
+    }
+    let is_broken =
+        ["invalid ELF header", "file too short", "ELF load command"].iter().any(|words| stderr.contains(words));
+    is_broken.then(|| ("the file is not a complete library".to_owned(), "Install libcufile again.".to_owned()))
+}
+
+/// The error with which the dynamic loader rejected a libcufile that it found, and its meaning.
+fn rejected(facts: &LibcufileFacts) -> Option<(String, (String, String))> {
+    let mut errors = facts.tried.iter().filter_map(|tried| tried.get("error")?.as_str()).chain(facts.error.as_deref());
+    errors.find_map(|error| Some((error.to_owned(), loader_error(error)?)))
 }
 
 /// The masks in words: `nvme: p2pdma nvfs`.

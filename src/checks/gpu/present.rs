@@ -83,7 +83,7 @@ fn kept_away(ctx: &Context<'_>) -> Option<Judged> {
         .advice(match of_a_group(ctx) {
             _ if matches!(denied, Some(machine::Unread::Denied(machine::Denial::NotPermitted))) => by_cgroup(ctx, &cgroup),
             Some(group) => {
-                Advice::run(format!("sudo usermod -aG {group} \"$USER\"")).text(", then log in again.")
+                Advice::run(format!("sudo usermod -aG {group} \"$USER\"")).text(", then log in again. An administrator writes the name of this user for $USER.")
             }
             None => "Run as a user that may use the GPU, or correct the mode of /dev/nvidia* (0666 by default) and the cgroup.".into(),
         }),

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
-use crate::core::{CheckId, Status};
+use crate::core::{CheckId, Route, Status};
 use crate::machine;
 
 /// The maximum number of causes per log. The most severe ones are shown.
@@ -22,10 +22,11 @@ const ELSEWHERE: &[CheckId] = &[
 /// `known` contains the findings so far. A log can be old, so a cause whose check passes now is not a warning.
 pub(crate) fn run(ctx: &Context<'_>, known: &[Judged]) -> Vec<Judged> {
     let passes = |id: CheckId| known.iter().any(|judged| judged.id == id && judged.finding.status == Status::Pass);
-    cufile_log(ctx, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
+    let does_open = !known.iter().any(|judged| judged.id == CheckId::LibOpenProbe && judged.stops(Route::Compat));
+    cufile_log(ctx, does_open, &passes).into_iter().chain(kernel_log(ctx, known, &passes)).collect()
 }
 
-fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
+fn cufile_log(ctx: &Context<'_>, does_open: bool, passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
     let mut places: Vec<String> = Vec::new();
     places.extend(ctx.root.variable("CUFILE_LOGFILE_PATH"));
     places
@@ -37,7 +38,14 @@ fn cufile_log(ctx: &Context<'_>, passes: &dyn Fn(CheckId) -> bool) -> Option<Jud
     let (place, text) =
         places.into_iter().find_map(|place| ctx.root.read_text(&place).ok().map(|text| (place, text)))?;
     let causes = explain_cufile(&text);
-    Some(judged(CheckId::LogScan, "cufile.log", &place, &causes, passes))
+    let mut judged = judged(CheckId::LogScan, "cufile.log", &place, &causes, passes);
+    // The open of libcufile still fails, and its finding has the cause.
+    let worst = causes.iter().find(|cause| cause.status >= Status::Warn);
+    if !does_open && worst.is_some_and(|cause| cause.check == Some(CheckId::LibOpenProbe)) {
+        judged.finding.status = Status::Info;
+        judged.advice = None;
+    }
+    Some(judged)
 }
 
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {

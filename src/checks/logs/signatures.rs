@@ -133,7 +133,7 @@ const CUFILE: &[Signature] = &[
     sign(&["mount options not specified for device in mount table", "/dev/dm-"], Fail, "the file is on device mapper (LVM, encryption), which has no direct route", "put the model on a separate partition or disk", Some(CheckId::DmLvm)),
     sign(&["unsupported block device:"], Fail, "this kind of block device has no direct route", "put the model on a local NVMe disk", Some(CheckId::FsType)),
     sign(&["cuinit failed", "cuda_error_no_device"], Fail, "the program found no GPU", "correct CUDA_VISIBLE_DEVICES, or start the container with --gpus all", Some(CheckId::GpuPresent)),
-    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "run nvidia-smi to see whether the driver answers", Some(CheckId::DriverVersion)),
+    sign(&["cuinit failed"], Fail, "CUDA could not start in the program", "run nvidia-smi to see whether the driver answers", Some(CheckId::LibOpenProbe)),
     sign(&["error allocating nvfs handle"], Fail, "nvidia-fs could not map GPU memory: the GPU is not permitted, or BAR1 is full", "see the kernel log: journalctl -k | grep -i nvfs", Some(CheckId::GpuClass)),
     sign(&["device pointer is not registered"], Info, "a program deregistered memory that was not registered; earlier lines have the reason", "", None),
     sign(&["pci device not present in topology device attribute table"], Warn, "libcufile finds no PCI device of this disk", "put the model on a local NVMe disk", None),
