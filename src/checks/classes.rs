@@ -22,7 +22,7 @@ pub(crate) fn is_unlisted(gpu: &GpuSeen) -> bool {
 /// Why the route is not known to work for a GPU on this machine: nvfs on Arm, otherwise P2PDMA. `None` if NVIDIA lists it,
 /// or if the model is unknown.
 pub(crate) fn doubt(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<String> {
-    if ctx.is_arm_without_c2c() {
+    if is_arm_without_c2c(ctx) {
         return Some(
             "NVIDIA documents direct routes of Arm servers only for Grace (C2C), so nvfs is not known to work; compat mode is."
                 .to_owned(),
@@ -57,6 +57,12 @@ pub(crate) fn undocumented(ctx: &Context<'_>) -> Option<&'static str> {
         "Microsoft Corporation" if product == "Virtual Machine" => Some("Hyper-V"),
         _ => None,
     }
+}
+
+/// Whether this is an Arm server without the coherent link of Grace, and its GPUs are cards.
+pub(crate) fn is_arm_without_c2c(ctx: &Context<'_>) -> bool {
+    let is_card = |gpu: &GpuSeen| gpu.nvml.is_some() && !gpu.is_grace() && !is_integrated(gpu);
+    ctx.is_aarch64() && !ctx.gpus().is_empty() && ctx.gpus().iter().all(is_card)
 }
 
 /// Whether MIG divides the GPU.

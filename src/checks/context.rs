@@ -1,6 +1,5 @@
 //! The input of all checks: the machine, the paths with their facts, the GPUs and the configuration.
 
-use crate::checks::classes;
 use crate::checks::cufile::config_file::Config;
 use crate::core::FixId;
 use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root, Visible};
@@ -174,12 +173,6 @@ impl<'a> Context<'a> {
 
     pub(crate) fn is_aarch64(&self) -> bool {
         machine::is_aarch64(self.root)
-    }
-
-    /// Whether this is an Arm server without the coherent link of Grace, and its GPUs are cards.
-    pub(crate) fn is_arm_without_c2c(&self) -> bool {
-        let is_card = |gpu: &GpuSeen| gpu.nvml.is_some() && !gpu.is_grace() && !classes::is_integrated(gpu);
-        self.is_aarch64() && !self.gpus().is_empty() && self.gpus().iter().all(is_card)
     }
 
     /// (major, minor) of the kernel release.

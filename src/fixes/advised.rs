@@ -183,7 +183,7 @@ impl Needed {
         let (path, is_named) = self.keys.as_ref()?;
         let file = r#"{"properties":{"use_pci_p2pdma":true},"block":{"nvme":{"use_pci_p2pdma":true}}}"#;
         Some(if is_pod {
-            run(&format!("kubectl {namespace}create configmap cufile --from-literal=cufile.json={file}"))
+            run(&format!("kubectl {namespace}create configmap cufile-json --from-literal=cufile.json={file}"))
         } else if *is_named {
             run(&format!("sudo env CUFILE_ENV_PATH_JSON={path} gds-top fix {}", FixId::CufileP2pdmaKeys))
         } else {
@@ -208,8 +208,8 @@ impl Needed {
             env.push(json!({"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "compute,utility"}));
         }
         if let Some((path, is_named)) = &self.keys {
-            volumes.push(json!({"name": "cufile", "configMap": {"name": "cufile"}}));
-            mounts.push(json!({"name": "cufile", "mountPath": path, "subPath": "cufile.json", "readOnly": true}));
+            volumes.push(json!({"name": "cufile-json", "configMap": {"name": "cufile-json"}}));
+            mounts.push(json!({"name": "cufile-json", "mountPath": path, "subPath": "cufile.json", "readOnly": true}));
             env.extend(is_named.then(|| json!({"name": "CUFILE_ENV_PATH_JSON", "value": path})));
         }
         let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty());

@@ -5,7 +5,7 @@ use super::root::Root;
 use super::summary::container;
 use std::path::Path;
 
-/// What happens to a change of a file.
+/// The fate of a change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// It is kept.
@@ -16,7 +16,7 @@ pub enum Kept {
     Outside,
 }
 
-/// What happens to a change of the file `path`.
+/// The fate of a change of the file `path`.
 #[must_use]
 pub fn kept(root: &Root, path: &str) -> Kept {
     let Some(container) = container(root) else { return Kept::Here };

@@ -1,6 +1,7 @@
 //! The configuration of libcufile: syntax, compat mode, P2PDMA, lists.
 
 use crate::checks::advice::Advice;
+use crate::checks::classes;
 use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
@@ -306,7 +307,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             .unread(&file.path, why)
             .unknown(P2P_ROUTES);
     }
-    let judged = if master && ctx.is_arm_without_c2c() {
+    let judged = if master && classes::is_arm_without_c2c(ctx) {
         Judged::warn(ID, "P2PDMA is enabled, but it exists only on x86_64; Arm has C2C, on Grace only")
             .advice("Stay with compat mode here. The keys of P2PDMA have no effect on this machine and can be removed.")
     } else if master && (nvme || !wants_second) {

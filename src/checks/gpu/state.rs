@@ -330,7 +330,7 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
 }
 
 fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
-    if !ctx.is_aarch64() || ctx.is_arm_without_c2c() {
+    if !ctx.is_aarch64() || classes::is_arm_without_c2c(ctx) {
         return None;
     }
     let text = ctx.root.read_text(machine::registry::PARAMS_FILE).ok()?;

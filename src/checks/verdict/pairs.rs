@@ -72,7 +72,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
                 && judged.iter().any(|j| j.id == CheckId::NvfsNvmeSymbol && j.stops(Route::Nvfs) && concerns(j, &pair));
             let is_doubtful = |route: Route| match route {
                 Route::P2pdma => doubt.is_some(),
-                Route::Nvfs if !nvfs_is_set_up && ctx.is_arm_without_c2c() => true,
+                Route::Nvfs if !nvfs_is_set_up && classes::is_arm_without_c2c(ctx) => true,
                 Route::Nvfs => is_unpatched || (in_mig && !nvfs_is_set_up),
                 _ => false,
             };
