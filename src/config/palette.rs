@@ -52,7 +52,7 @@ pub struct Palette {
     pub status: [Ink; 5],
     /// The colours of the engines (based on the set of Okabe and Ito).
     pub lanes: [Ink; 11],
-    /// The colours of the phases: warm for overhead, cool for phases in which bytes move.
+    /// The colours of the phases: blue and teal for phases in which bytes move.
     pub phases: [Ink; 12],
     /// Text on the colour of a phase or engine.
     pub on_fill: Ink,
@@ -91,33 +91,33 @@ const LANES_ON_LIGHT: [Ink; 11] = [
 
 // open, map, allocate, register handle, register buffer, submit, transfer, copy, sync, deregister, release, idle
 const PHASES_ON_DARK: [Ink; 12] = [
-    ink(0xb5_838d, 7),
-    ink(0xd4_a373, 3),
-    ink(0xe0_b05c, 3),
-    ink(0xef_9a56, 1),
-    ink(0xe0_6c5a, 9),
-    ink(0xd9_b44a, 11),
+    ink(0xa9_8776, 7),
+    ink(0xe6_c84f, 11),
+    ink(0xf2_993a, 3),
+    ink(0xf4_a9c0, 13),
+    ink(0xe8_604f, 9),
+    ink(0x7c_ae4a, 10),
     ink(0x4f_9fd8, 12),
-    ink(0x4f_c1b0, 14),
-    ink(0x9d_8ec7, 13),
-    ink(0xc7_6b7b, 5),
-    ink(0xa7_7b6d, 6),
+    ink(0x43_c3b0, 14),
+    ink(0x9c_8ae0, 5),
+    ink(0xcf_5f9c, 5),
+    ink(0x85_93a8, 8),
     ink(0x3d_4452, 8),
 ];
 
 // These colours are dark enough for text on white paper and as a background of white text.
 const PHASES_ON_LIGHT: [Ink; 12] = [
-    ink(0x8f_5a66, 8),
-    ink(0x8a_5a26, 3),
-    ink(0x85_5c00, 3),
-    ink(0xb0_5a12, 1),
-    ink(0xb5_392a, 9),
-    ink(0x72_5d00, 3),
+    ink(0x7a_5647, 8),
+    ink(0x7d_6600, 3),
+    ink(0xa6_5300, 3),
+    ink(0xb0_406f, 5),
+    ink(0xb5_281c, 1),
+    ink(0x3f_7022, 2),
     ink(0x1f_6fb0, 4),
-    ink(0x1a_7568, 6),
-    ink(0x6c_5aa0, 13),
-    ink(0x9c_3f52, 5),
-    ink(0x7d_5548, 2),
+    ink(0x0f_7566, 6),
+    ink(0x5b_4bb0, 13),
+    ink(0x8c_1f5f, 5),
+    ink(0x52_607a, 8),
     ink(0xc9_ccd3, 7),
 ];
 
@@ -209,17 +209,17 @@ impl Palette {
             ink(0x7e_7e7e, 8),
         ],
         phases: [
-            ink(0xb0_6a77, 8),
-            ink(0xac_7035, 3),
-            ink(0xa5_741f, 3),
-            ink(0xb9_6600, 1),
-            ink(0xda_4f39, 1),
-            ink(0x95_7b20, 3),
+            ink(0xa0_7460, 8),
+            ink(0x9a_7d10, 3),
+            ink(0xc4_6500, 3),
+            ink(0xd4_608f, 5),
+            ink(0xe0_453a, 1),
+            ink(0x55_8a2c, 2),
             ink(0x2b_83c2, 4),
-            ink(0x31_8b7e, 6),
+            ink(0x1d_8d7e, 6),
             ink(0x87_6fc8, 5),
-            ink(0xc2_5e70, 5),
-            ink(0xa3_7361, 3),
+            ink(0xb0_50b0, 5),
+            ink(0x5a_829a, 8),
             ink(0x8a_919c, 8),
         ],
         on_fill: ink(0x00_0000, 0),
@@ -313,6 +313,20 @@ mod tests {
             for (i, fill) in p.lanes.into_iter().enumerate() {
                 let ratio = contrast(p.on_fill, fill);
                 assert!(ratio >= 3.0, "{theme}: bold on lane {i}: {ratio:.2}");
+            }
+        }
+    }
+
+    #[test]
+    fn phases_have_distinguishable_colours() {
+        for theme in ThemeName::ALL {
+            let Some(palette) = Palette::of(theme) else { continue };
+            let parts = |ink: Ink| [16, 8, 0].map(|shift| f64::from((ink.rgb >> shift) & 255));
+            for (at, one) in palette.phases.into_iter().enumerate() {
+                for other in palette.phases.into_iter().skip(at + 1) {
+                    let apart: f64 = parts(one).iter().zip(parts(other)).map(|(a, b)| (a - b).powi(2)).sum();
+                    assert!(apart.sqrt() >= 36.0, "{theme}: {:06x} and {:06x}", one.rgb, other.rgb);
+                }
             }
         }
     }

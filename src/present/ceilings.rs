@@ -1,8 +1,9 @@
-//! The measured ceilings as sentences, and the rate of each engine as a share of its ceiling.
+//! Tables of the measured ceilings, and of the rate of each engine as a share of its ceiling.
 
 use super::labels::{engine, engine_in};
 use super::progress::rate_now;
 use super::together::how;
+use super::view::{GAP, Table, number, or_gap, text};
 use crate::analysis::{median, median_u64};
 use crate::core::{CacheState, Ceiling, CeilingKind, Engine, RunResult, TargetName, units};
 use crate::session::{Group, Lane, State};
@@ -32,11 +33,34 @@ pub fn combined_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g 
     Some((run, kind, bound, rate / bound))
 }
 
-/// A sentence for each ceiling, followed by one for each engine with its share of the ceiling. Repeats are combined.
-/// Empty if no ceiling was measured.
+/// A table of the ceilings, and a table of the runs with their share of a ceiling. Repeats are combined. Empty if no
+/// ceiling was measured.
 #[must_use]
-pub fn sentences(state: &State) -> Vec<String> {
-    let mut said: Vec<String> = state.ceilings.iter().map(ceiling).collect();
+pub fn tables(state: &State) -> Vec<Table> {
+    let measured = Table {
+        title: "Ceilings measured in this session".to_owned(),
+        note: "No load on this machine can exceed these rates.".to_owned(),
+        heads: vec![text("ceiling"), text("of"), number("rate"), number("measured in"), text("method")],
+        rows: state.ceilings.iter().map(ceiling).collect(),
+    };
+    let shares = Table {
+        title: "Share of the ceiling".to_owned(),
+        note: "The rate at the median time. The range is that of the runs.".to_owned(),
+        heads: vec![
+            text("engine"),
+            number("rate"),
+            number("share"),
+            number("range"),
+            text("ceiling"),
+            text("compared with"),
+        ],
+        rows: shares(state),
+    };
+    [measured, shares].into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// A row for each engine, then for each group of runs that loaded together.
+fn shares(state: &State) -> Vec<Vec<String>> {
     let mut kinds: Vec<Repeats> = Vec::new();
     for lane in &state.lanes {
         // Runs that load together share a ceiling. They follow below as one run.
@@ -51,10 +75,10 @@ pub fn sentences(state: &State) -> Vec<String> {
             Repeats::add(&mut kinds, what, ceiling.kind, ceiling.bytes_per_s, run);
         }
     }
-    said.extend(kinds.iter().filter_map(|kind| kind.sentence("")));
+    let mut rows: Vec<Vec<String>> = kinds.iter().filter_map(|kind| kind.row(GAP)).collect();
     let cold = cold_reads(state);
     let several = cold.iter().any(|one| one.ceiling.model != cold[0].ceiling.model);
-    said.extend(cold.iter().map(|one| one.sentence(several)));
+    rows.extend(cold.iter().map(|one| one.row(several)));
     let mut combined_runs: Vec<Repeats> = Vec::new();
     let mut shared_disk = false;
     for group in state.groups() {
@@ -64,21 +88,20 @@ pub fn sentences(state: &State) -> Vec<String> {
         shared_disk |= kind == CeilingKind::DirectRead && !group.is_one_model();
         Repeats::add(&mut combined_runs, what, kind, bound, run);
     }
-    let caveat = if shared_disk { ", if each model has a separate disk" } else { "" };
-    said.extend(combined_runs.iter().filter_map(|kind| kind.sentence(caveat)));
-    said
+    let caveat = if shared_disk { "the sum for all models, if each has a separate disk" } else { GAP };
+    rows.extend(combined_runs.iter().filter_map(|kind| kind.row(caveat)));
+    rows
 }
 
-/// Formats a ceiling: `pinned copy rate (GPU-…): 55.1 GB/s (block size, threads; measured in 210 ms)`.
-fn ceiling(ceiling: &Ceiling) -> String {
-    let of = ceiling.model.as_deref().or(ceiling.gpu.as_deref()).map_or_else(String::new, |of| format!(" ({of})"));
-    format!(
-        "{}{of}: {} ({}; measured in {}).",
-        ceiling.kind.words(),
+/// The row of a ceiling: its name, its GPU or model, its rate, and its measurement.
+fn ceiling(ceiling: &Ceiling) -> Vec<String> {
+    vec![
+        ceiling.kind.words().to_owned(),
+        or_gap(ceiling.model.clone().or_else(|| ceiling.gpu.clone())),
         units::rate(ceiling.bytes_per_s),
+        units::duration(ceiling.took_ns),
         without_zeros(&ceiling.how),
-        units::duration(ceiling.took_ns)
-    )
+    ]
 }
 
 /// The text with sizes as [`units::bytes`] formats them. Recordings of earlier versions have zeros at their end.
@@ -106,22 +129,17 @@ impl Repeats {
         }
     }
 
-    /// Formats the repeats: `pread (hot): 49.7 GB/s, 90 % of the pinned copy rate (89 % to 92 %).` The rate is the
-    /// one at the median time, as in the results table.
-    fn sentence(&self, caveat: &str) -> Option<String> {
+    /// The row of the repeats: the rate at the median time, as in the results table, its share of the ceiling, and
+    /// the range of the shares.
+    fn row(&self, caveat: &str) -> Option<Vec<String>> {
         let (bytes, walls): (Vec<u64>, Vec<u64>) = self.runs.iter().copied().unzip();
         let rate = units::bytes_per_s(median_u64(&bytes)?, median_u64(&walls)?)?;
         let percent = |rate: f64| units::percent(rate / self.bound_bytes_per_s);
         let shares = || self.runs.iter().filter_map(|(bytes, ns)| units::bytes_per_s(*bytes, *ns));
         let (low, high) = (percent(shares().reduce(f64::min)?), percent(shares().reduce(f64::max)?));
-        let range = if low == high { String::new() } else { format!(" ({low} to {high})") };
-        Some(format!(
-            "{}: {}, {} of the {}{caveat}{range}.",
-            self.what,
-            units::rate(rate),
-            percent(rate),
-            self.kind.words()
-        ))
+        let range = if low == high { GAP.to_owned() } else { format!("{low} – {high}") };
+        let cells = [&self.what, &units::rate(rate), &percent(rate), &range, self.kind.words(), caveat];
+        Some(cells.map(str::to_owned).to_vec())
     }
 }
 
@@ -153,23 +171,20 @@ impl ColdReads<'_> {
         Some((shares().reduce(f64::min)?, shares().reduce(f64::max)?))
     }
 
-    fn sentence(&self, several: bool) -> String {
+    fn row(&self, several: bool) -> Vec<String> {
         let model = self.ceiling.model.as_deref().filter(|_| several);
         // With only one round there is no range.
         let range = self.by_round().filter(|_| self.rates.len() > 1);
-        let rounds = range.map_or_else(String::new, |(low, high)| {
-            format!(" Round by round: {} to {}.", units::percent(low), units::percent(high))
-        });
-        format!(
-            "{} into {}: {}, {} of the {} of a plain O_DIRECT reader. Medians of {} and {}, alternating.{rounds}",
-            engine_in(self.engine, CacheState::Cold, model),
-            self.target,
+        let loads = units::plural(self.rates.len() as u64, "load");
+        let reads = units::plural(self.ceiling.passes.len() as u64, "read");
+        vec![
+            format!("{} into {}", engine_in(self.engine, CacheState::Cold, model), self.target),
             units::rate(self.median_rate()),
             units::percent(self.median_rate() / self.ceiling.bytes_per_s),
-            units::rate(self.ceiling.bytes_per_s),
-            units::plural(self.rates.len() as u64, "load"),
-            units::plural(self.ceiling.passes.len() as u64, "read"),
-        )
+            or_gap(range.map(|(low, high)| format!("{} – {}", units::percent(low), units::percent(high)))),
+            self.ceiling.kind.words().to_owned(),
+            format!("a plain reader: medians of {loads} and {reads}, alternating; the range is that of the rounds"),
+        ]
     }
 }
 
@@ -208,7 +223,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn repeats_are_one_sentence_with_the_rate_of_their_median_time() {
+    fn repeats_are_one_row_with_the_rate_of_their_median_time() {
         let mut kinds = Vec::new();
         for (what, wall_ns) in [("pread (hot)", 100), ("mmap (hot)", 900), ("pread (hot)", 125), ("pread (hot)", 110)] {
             let run = serde_json::from_value(json!({
@@ -217,12 +232,12 @@ mod tests {
             }));
             Repeats::add(&mut kinds, what.to_owned(), CeilingKind::PinnedCopy, 10e9, &run.unwrap());
         }
-        let said: Vec<String> = kinds.iter().filter_map(|kind| kind.sentence("")).collect();
+        let rows: Vec<String> = kinds.iter().filter_map(|kind| Some(kind.row(GAP)?.join("|"))).collect();
         assert_eq!(
-            said,
+            rows,
             [
-                "pread (hot): 9.09 GB/s, 91 % of the pinned copy rate (80 % to 100 %).",
-                "mmap (hot): 1.11 GB/s, 11 % of the pinned copy rate."
+                "pread (hot)|9.09 GB/s|91 %|80 % – 100 %|pinned copy rate|–",
+                "mmap (hot)|1.11 GB/s|11 %|–|pinned copy rate|–"
             ]
         );
     }
@@ -235,14 +250,11 @@ mod tests {
         .unwrap();
         let said = |rounds: usize, several| {
             let rates = vec![(1e9, Some(2e9)); rounds];
-            ColdReads { engine: &Engine::Odirect, ceiling: &ceiling, target: TargetName::Host, rates }.sentence(several)
+            ColdReads { engine: &Engine::Odirect, ceiling: &ceiling, target: TargetName::Host, rates }.row(several)
         };
-        let one = said(1, true);
-        assert!(one.starts_with("O_DIRECT (cold, m) into host memory: ") && !one.contains("Round by round"), "{one}");
-        let two = said(2, false);
-        assert!(
-            two.starts_with("O_DIRECT (cold) into host memory: ") && two.ends_with("Round by round: 50 % to 50 %.")
-        );
+        let row = |rounds, several| said(rounds, several)[..5].join("|");
+        assert_eq!(row(1, true), "O_DIRECT (cold, m) into host memory|1.00 GB/s|50 %|–|O_DIRECT read rate");
+        assert_eq!(row(2, false), "O_DIRECT (cold) into host memory|1.00 GB/s|50 %|50 % – 50 %|O_DIRECT read rate");
     }
 
     #[test]
@@ -283,10 +295,8 @@ mod tests {
         assert!((cold[0].median_rate() - 1.9e9).abs() < 1.0);
         let (low, high) = cold[0].by_round().unwrap();
         assert!((low - 0.95).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
-        let said = sentences(&state).join("\n");
-        assert!(
-            said.contains("95 % of the 2.00 GB/s of a plain O_DIRECT reader. Medians of 4 loads and 3 reads"),
-            "{said}"
-        );
+        let rows = shares(&state);
+        assert_eq!(rows[0][1..5].join("|"), "1.90 GB/s|95 %|95 % – 100 %|O_DIRECT read rate");
+        assert!(rows[0][5].contains("medians of 4 loads and 3 reads, alternating"), "{rows:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A finding as labelled texts. Screens, the text of `check` and reports arrange them and write none of their own.
+//! A finding as labelled texts. Screens, the text of `check` and reports arrange these texts.
 
 use crate::core::{Evidence, Finding, Status};
 

@@ -151,7 +151,10 @@ fn not_recorded(state: &State) -> Option<Fact> {
             has(|machine| !machine.cufile_settings.is_empty() || !machine.cufile_defaults.is_empty()),
         ),
     ];
-    let missing: Vec<&str> = facts.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect();
+    // A session without runs has no load to report.
+    let has_load = load(state).is_some() || (state.lanes.is_empty() && state.grid.is_none());
+    let facts = facts.into_iter().chain([("machine load", has_load)]);
+    let missing: Vec<&str> = facts.filter(|(_, is_there)| !is_there).map(|(name, _)| name).collect();
     (!missing.is_empty()).then(|| ("Not recorded", missing.join(", ")))
 }
 
@@ -161,14 +164,8 @@ fn has_nodes(machine: &Machine) -> bool {
     machine.gpus.iter().any(|gpu| gpu.numa_node.is_some()) || disks().any(|disk| disk.numa_node.is_some())
 }
 
-/// The load of the machine during the session: the median time in which tasks waited. `None` without runs and without
-/// samples.
+/// The load of the machine during the session: the median time in which tasks waited. `None` without samples.
 fn load(state: &State) -> Option<Fact> {
-    let is_measured = !state.lanes.is_empty() || state.grid.is_some();
-    // Earlier recordings of programs have no samples.
-    if !is_measured && state.pressure(Metric::CpuPressurePercent).is_none() {
-        return None;
-    }
     let waited = [
         (Metric::CpuPressurePercent, "a CPU"),
         (Metric::IoPressurePercent, "storage"),
@@ -176,12 +173,7 @@ fn load(state: &State) -> Option<Fact> {
     ];
     let shares = waited.iter().filter_map(|(metric, what)| Some((state.pressure(*metric)?, *what)));
     let parts: Vec<String> = shares.map(|(share, what)| format!("{} for {what}", units::percent(share))).collect();
-    let text = if parts.is_empty() {
-        "not recorded".to_owned()
-    } else {
-        format!("time in which tasks waited (PSI): {}", parts.join(", "))
-    };
-    Some(("Machine load", text))
+    (!parts.is_empty()).then(|| ("Machine load", format!("time in which tasks waited (PSI): {}", parts.join(", "))))
 }
 
 /// The storage below each examined path, as one list of facts per path.

@@ -11,12 +11,12 @@ const POINTS: f64 = 240.0;
 /// Maximum number of dots of a scatter chart. If there are more, a part of them is drawn.
 const MOST_DOTS: usize = 1500;
 
+/// Minimum number of readings of a run in the chart of host memory. Two readings show no shape.
+const LEAST_READINGS: usize = 3;
+
 /// The caption of the chart of bandwidth.
 pub const BANDWIDTH_CAPTION: &str =
-    "GB/s of bytes that landed on the target, from the spans of the run with the median time.";
-/// The caption of the chart of host memory.
-pub const HOST_MEMORY_CAPTION: &str =
-    "GiB of resident memory of the loading process. Runs with fewer than two readings are not drawn.";
+    "Rate at which bytes reached the target, in the run with the median time of each engine.";
 
 /// The title of a chart: `Bandwidth, cold cache`.
 #[must_use]
@@ -142,26 +142,33 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Serie
     all
 }
 
-/// Resident memory of the loading process in GiB over the time in seconds.
+/// Resident memory of the loading process in bytes over the time in seconds until the load ended, and a caption with
+/// the engines that are not drawn.
 #[must_use]
-pub fn host_memory(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Series> {
-    let of = |run: &AnalysedRun<'_>| {
-        let clock_ns = run.lane.clock_ns?;
-        let points: Vec<(f64, f64)> = analysis
-            .state
-            .series(Metric::LaneRssBytes, Some(run.lane.id))
-            .filter(|(at, value)| *at >= clock_ns && value.is_finite())
-            .map(|(at, value)| ((at - clock_ns) as f64 / 1e9, value / units::GIB as f64))
-            .collect();
-        (points.len() > 1).then(|| Series {
-            label: label(analysis, run),
-            engine: Some(run.lane.engine.clone()),
-            points,
-            line: true,
-            dashed: false,
-        })
-    };
-    shown(analysis, cache).into_iter().filter_map(of).collect()
+pub fn host_memory(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series>, String) {
+    let (mut all, mut short) = (Vec::new(), Vec::new());
+    for run in shown(analysis, cache) {
+        // After the end the process verifies the bytes, which needs memory too.
+        let during = run.lane.clock_ns.zip(run.good()).map(|(from, good)| from..=from.saturating_add(good.wall_ns));
+        let readings = during.into_iter().flat_map(|during| {
+            let all = analysis.state.series_between(Metric::LaneRssBytes, Some(run.lane.id), during.clone());
+            let inside = all.filter(move |(at, value)| during.contains(at) && value.is_finite());
+            inside.map(|(at, value)| ((at - run.lane.clock_ns.unwrap_or(at)) as f64 / 1e9, value))
+        });
+        let points: Vec<(f64, f64)> = readings.collect();
+        let label = label(analysis, run);
+        if points.len() < LEAST_READINGS {
+            short.push(label);
+            continue;
+        }
+        all.push(Series { label, engine: Some(run.lane.engine.clone()), points, line: true, dashed: false });
+    }
+    let mut caption = "Resident memory of the loading process.".to_owned();
+    if !short.is_empty() {
+        caption +=
+            &format!(" Not drawn, because the load was too short for {LEAST_READINGS} readings: {}.", short.join(", "));
+    }
+    (all, caption)
 }
 
 /// Tensors by size and time with their fitted lines, and the number of tensors that a dot represents.

@@ -6,12 +6,13 @@ use crate::core::{LayerTimes, units};
 use crate::text::markup;
 use std::fmt::Write;
 
-const WIDTH: f64 = 640.0;
-const LEFT: f64 = 76.0;
+const WIDTH: f64 = 800.0;
+const LEFT: f64 = 96.0;
 const RIGHT: f64 = 20.0;
-const TOP: f64 = 10.0;
-// Two rows of text. A narrow page has larger letters (report.css), which must not touch each other or the lowest tick.
-const BOTTOM: f64 = 50.0;
+// A narrow page has larger letters (report.css), which must not touch each other. Above the chart is the name of the
+// vertical axis, below it two rows of text.
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 62.0;
 
 /// One of the eleven engine colours, which are the same as on the screens; grey for `None`.
 pub(super) fn colour(number: Option<usize>) -> String {
@@ -93,12 +94,12 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
             svg,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
-            at + 4.0,
+            at + 5.0,
             (y.tick)(*tick)
         );
     }
     for tick in &fx.ticks {
-        let (at, below) = (px(*tick), height - BOTTOM + 21.0);
+        let (at, below) = (px(*tick), height - BOTTOM + 26.0);
         let _ = write!(
             svg,
             "<text class=\"tick\" x=\"{at:.1}\" y=\"{below:.1}\" text-anchor=\"middle\">{}</text>",
@@ -109,9 +110,10 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
         svg,
         "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
         WIDTH - RIGHT,
-        height - 5.0,
-        x.name
+        height - 7.0,
+        markup(x.name)
     );
+    let _ = write!(svg, "<text class=\"tick\" x=\"0\" y=\"22\">{}</text>", markup(y.name));
     for s in series {
         let _ = write!(svg, "<g><title>{}</title>", markup(&s.label));
         let ink = colour(s.colour);

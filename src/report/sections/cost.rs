@@ -30,7 +30,7 @@ fn scatter(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Option<Section>
         series: charts::coloured(analysis, series),
         x: Axis { name: "size of the tensor", scale: Scale::Log2, tick: |value| units::bytes(value as u64) },
         y: Axis { name: "time", scale: Scale::Log, tick: |value| units::short_duration(value as u64) },
-        height: 320.0,
+        height: 360.0,
     };
     (!chart.series.is_empty()).then(|| charts::section(chart))
 }

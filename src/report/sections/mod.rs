@@ -56,7 +56,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
     all.extend(advice::section(analysis));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));
-    all.extend(ceilings::section(state));
+    all.extend(ceilings::sections(state));
     all.extend(failures::section(state));
     all.extend(workload::sections(state, false, full));
     all.extend(grid::section(state));

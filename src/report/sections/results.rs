@@ -1,19 +1,15 @@
 //! The comparison of engines: each group with its winner, bars and results table.
 
 use crate::core::{LaneInks, units};
-use crate::present::comparisons::{Comparison, naming};
+use crate::present::comparisons::Comparison;
 use crate::present::table::{self, ResultRow};
-use crate::present::{SessionAnalysis, labels, winner};
+use crate::present::{SessionAnalysis, labels};
 use crate::report::section::{Bar, Block, Cells, Section};
 
 pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Section> {
     let inks = LaneInks::of(analysis.state.lanes.iter().map(|lane| &lane.engine));
-    let naming = naming(&analysis.comparisons);
     let one = |comparison: &Comparison<'_>| {
         let mut section = Section::new(comparison.title());
-        // A terminal shows these sentences among the answers directly above.
-        let answer = winner::answer(&comparison.group, naming).filter(|_| full);
-        section.text.extend(answer.map(|answer| answer.text()));
         let rows = comparison.rows();
         if full {
             section.blocks.push(Block::Bars(rows.iter().map(|row| bar(row, &inks)).collect()));

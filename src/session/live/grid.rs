@@ -99,6 +99,7 @@ impl Session {
                 return;
             }
         };
+        let sampler = self.sampler_on(&target, crate::telemetry::device_of(&plan.dir));
         let mut next = 0;
         while next < plan.cells.len() {
             let order = GridOrder {
@@ -128,6 +129,7 @@ impl Session {
                 }
             }
         }
+        drop(sampler);
         if let Err(error) = files.remove() {
             self.bus.say(LogLevel::Warn, error.to_string());
         }

@@ -277,19 +277,17 @@ impl Session {
 
     /// Starts the meters.
     fn sampler(&self, target: &Target, model: &ModelInfo) -> Option<Sampler> {
+        // The files of a workload do not exist yet, but their folder does.
+        let mut paths = model.shards.first().map(|shard| &shard.path).into_iter().chain([&model.path]);
+        self.sampler_on(target, paths.find_map(|path| telemetry::device_of(path)))
+    }
+
+    /// Starts the meters for a target and a block device (major, minor).
+    pub(super) fn sampler_on(&self, target: &Target, device: Option<(u32, u32)>) -> Option<Sampler> {
         if !self.config.telemetry {
             return None;
         }
-        let config = SamplerConfig {
-            gpu: GpuRef::of(target),
-            // The files of a workload do not exist yet, but their folder does.
-            model_device: model
-                .shards
-                .first()
-                .and_then(|shard| telemetry::device_of(&shard.path))
-                .or_else(|| telemetry::device_of(&model.path)),
-            ..SamplerConfig::default()
-        };
+        let config = SamplerConfig { gpu: GpuRef::of(target), model_device: device, ..SamplerConfig::default() };
         let bus = self.bus.clone();
         match Sampler::start(config, move |sample| bus.emit(EventBody::Sampled { sample })) {
             Ok(sampler) => Some(sampler),
