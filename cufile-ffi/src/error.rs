@@ -147,7 +147,7 @@ impl fmt::Display for Error {
                 }
                 write!(
                     f,
-                    ". Install the package libcufile (or the Python wheel nvidia-cufile), or set {} to the file",
+                    ". Install libcufile (its CUDA package, or pip install nvidia-cufile), or set {} to its file",
                     crate::ENV_LIBCUFILE
                 )
             }

@@ -88,7 +88,8 @@ pub fn answer(verdict: &Verdict) -> Answer {
     if !verdict.proven || !route.is_direct() {
         conditions.extend(verdict.caveat.clone());
     }
-    if !verdict.proven {
+    // Whether cuFile can read at all needs no proof: the checks name the obstacle.
+    if !verdict.proven && route != Route::None {
         conditions.push("No read proved it yet.".to_owned());
     }
     Answer::new(status, headline, conditions.join(" "))
@@ -117,22 +118,25 @@ fn is_open(verdict: &Verdict) -> bool {
     verdict.steps.is_empty() && verdict.possible.is_direct() && !verdict.proven && verdict.basis != Basis::LibraryDenies
 }
 
-/// The permanent blockers, or the number of fixes until the goal: `Two fixes away from direct.`
+/// The permanent blockers, or the number of fixes until the goal: `Two fixes away from a direct route.`
 fn distance(verdict: &Verdict) -> String {
     let closed: Vec<CheckId> = permanent(verdict).collect();
     let closed = match closed.as_slice() {
         [] => "No direct route is possible here.".to_owned(),
-        ids => format!("No direct route is possible {}: {}.", place_of(ids), names(ids)),
+        ids => format!("No direct route is possible {} ({}).", place_of(ids), names(ids)),
     };
-    let goal = if verdict.possible.is_direct() { "direct".to_owned() } else { verdict.possible.to_string() };
     match (verdict.steps.len(), verdict.possible) {
         (_, possible) if possible == verdict.route => closed,
         (0, possible) if verdict.basis == Basis::LibraryDenies => {
             format!("The checks find no obstacle to {possible}, but libcufile does not list it.")
         }
         (0, possible) => format!("The checks find no obstacle to {possible}."),
-        (n, Route::Compat) => format!("{closed} {} away from {goal}.", counted(n, "fix")),
-        (n, _) => format!("{} away from {goal}.", counted(n, "fix")),
+        (n, Route::Compat) => {
+            let makes = if n == 1 { "makes" } else { "make" };
+            format!("{closed} {} {makes} reads through host memory (compat) possible.", counted(n, "fix"))
+        }
+        (n, Route::None) => format!("{} away from a read.", counted(n, "fix")),
+        (n, _) => format!("{} away from a direct route.", counted(n, "fix")),
     }
 }
 
@@ -234,7 +238,7 @@ mod tests {
         use Route::{Compat, None, P2pdma};
         assert_eq!(
             said(&verdict(Compat, P2pdma, true, &[CheckId::UdevDatabase, CheckId::CfgP2pBoth])),
-            "No: reads of /data/models are copied through host memory (compat). Two fixes away from direct."
+            "No: reads of /data/models are copied through host memory (compat). Two fixes away from a direct route."
         );
         assert!(said(&verdict(Compat, Compat, true, &[])).ends_with("No direct route is possible here."));
         let closed = Verdict {
@@ -243,11 +247,10 @@ mod tests {
         };
         assert_eq!(
             said(&closed),
-            "No: cuFile cannot read /data/models. No direct route is possible for this path: vm-type. One fix away from compat."
+            "No: cuFile cannot read /data/models. No direct route is possible for this path (vm-type). One fix makes reads through host memory (compat) possible."
         );
         assert!(
-            said(&verdict(None, P2pdma, false, &[CheckId::IommuState]))
-                .ends_with("One fix away from direct. No read proved it yet.")
+            said(&verdict(None, P2pdma, false, &[CheckId::IommuState])).ends_with("One fix away from a direct route.")
         );
     }
 
@@ -255,7 +258,7 @@ mod tests {
     fn a_route_that_nvidia_does_not_list_has_a_caveat_until_a_read_proves_it() {
         let caveat = Some("NVIDIA does not list H20 for P2PDMA.".to_owned());
         let goal = Verdict { caveat, ..verdict(Route::Compat, Route::P2pdma, true, &[CheckId::CfgP2pBoth]) };
-        assert!(said(&goal).ends_with("One fix away from direct. NVIDIA does not list H20 for P2PDMA."));
+        assert!(said(&goal).ends_with("One fix away from a direct route. NVIDIA does not list H20 for P2PDMA."));
         let proven = Verdict { route: Route::P2pdma, steps: Vec::new(), ..goal };
         assert!(!said(&proven).contains("H20"));
         let derived = Verdict { proven: false, ..proven };

@@ -2,8 +2,7 @@
 //! findings by group.
 
 use super::text::paint;
-use crate::core::check::names;
-use crate::core::{Finding, Group, Status, Verdict};
+use crate::core::{CheckId, Finding, Group, Status, Verdict};
 use crate::present::finding::FindingView;
 use crate::present::verdict::answer;
 use crate::text::{indented, paragraph, sanitise_line, strong};
@@ -28,8 +27,8 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
             paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
         }
         paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
-        if !verdict.blockers.is_empty() {
-            paragraph(&mut out, "  Cause   ", 10, &names(&verdict.blockers), width);
+        for (number, cause) in causes(findings, &verdict.blockers).iter().enumerate() {
+            paragraph(&mut out, if number == 0 { "  Cause   " } else { "          " }, 10, cause, width);
         }
         paragraph(&mut out, "  Next    ", 10, &verdict.advice, width);
         out.push('\n');
@@ -61,6 +60,15 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         }
     }
     out
+}
+
+/// Each blocker as the summary of its finding, followed by the name of the check.
+fn causes(findings: &[Finding], blockers: &[CheckId]) -> Vec<String> {
+    let one = |id: &CheckId| match findings.iter().find(|finding| finding.id == *id) {
+        Some(finding) => format!("{} ({id})", finding.summary),
+        None => id.to_string(),
+    };
+    blockers.iter().map(one).collect()
 }
 
 /// Renders a complete finding with its labelled texts.

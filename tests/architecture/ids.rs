@@ -27,7 +27,7 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     ("block_bytes", &["src/report/"]),
     ("threads", &["src/report/", "src/present/watch/", "src/tui/screens/"]),
     // A value of `--require`, and the direct route in sentences and in the glossary.
-    ("direct", &["src/cli/check.rs", "src/present/verdict.rs", "src/tui/help.rs", "src/config/taste.rs"]),
+    ("direct", &["src/cli/check.rs", "src/tui/help.rs", "src/config/taste.rs"]),
     // The library, in the text of another program or in its configuration.
     ("cufile", &["src/explain/query.rs", "src/machine/redact", "src/checks/serving/"]),
     // The step of a test read that failed.

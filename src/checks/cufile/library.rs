@@ -39,9 +39,9 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             .advice({
                 let (major, minor) = machine::cuda_packages(ctx.root);
                 let wheel =
-                    machine::cufile_wheel(major).map_or_else(String::new, |wheel| format!("or pip install {wheel}, "));
+                    machine::cufile_wheel(major).map_or_else(String::new, |wheel| format!(", or pip install {wheel}"));
                 format!(
-                    "Install the package libcufile-{major}-{minor}, {wheel}or name the library in GDS_TOP_LIBCUFILE."
+                    "Install libcufile (the package libcufile-{major}-{minor}{wheel}), or set GDS_TOP_LIBCUFILE to its file."
                 )
             })
     } else {

@@ -118,10 +118,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         judged.advice(match (&inside, is_recorded) {
             (Some(container), _) => bring(container, Lack::Udev).to_owned(),
             (None, true) => "Complete the udev record of the disk (`sudo udevadm trigger --action=change`).".to_owned(),
-            (None, false) => {
-                "In a container, start it with `-v /run/udev:/run/udev:ro`. Otherwise, write the udev record of the disk."
-                    .to_owned()
-            }
+            (None, false) => "In a container, start it with `-v /run/udev:/run/udev:ro`.".to_owned(),
         })
     };
     match ctx.root.read_text(&path) {

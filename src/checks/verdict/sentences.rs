@@ -100,15 +100,13 @@ pub(crate) fn advice(
         } else {
             text.push("No fix gives this machine a direct route.".to_owned());
         }
-        match steps.as_slice() {
-            [] => {}
-            [one] => text.push(format!("Reads through host memory need one step. {one}")),
-            several => {
-                text.push(format!("Reads through host memory need {} steps.", several.len()));
-                text.push(numbered(several));
-            }
-        }
-        return text.join(" ");
+        // The steps that are possible are first.
+        let possible = match steps.as_slice() {
+            [] => String::new(),
+            [one] => format!("For reads through host memory: {one} "),
+            several => format!("For reads through host memory: {} ", numbered(several)),
+        };
+        return possible + &text.join(" ");
     }
     match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
@@ -176,7 +174,11 @@ fn step(ctx: &Context<'_>, j: &Judged, with_command: bool) -> String {
     // A problem alone is not a step.
     let text = j.finding.advice.clone().unwrap_or_else(|| format!("{}.", j.finding.summary));
     match &j.finding.command {
-        Some(command) if !j.advice.as_ref().is_some_and(is_enough) => format!("{text} Run `{command}`."),
+        Some(command) if j.advice.is_none() => format!("{text} Run `{command}`."),
+        // The advice is the alternative to the fix.
+        Some(command) if !j.advice.as_ref().is_some_and(is_enough) => {
+            format!("Run `{command}`. Alternative: {text}")
+        }
         _ => text,
     }
 }
