@@ -103,7 +103,7 @@ impl From<LoadArgs> for RaceArgs {
 /// Destination of the report.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ExportArgs {
-    /// Write the report into this folder
+    /// Write the report into this directory
     ///
     /// Files of an earlier report are replaced, files that gds-top did not write are left alone.
     #[arg(long, value_name = "DIR")]
@@ -148,7 +148,7 @@ pub(super) struct ScreenArgs {
     /// Theme: auto, dark, light, high-contrast, colour-blind, mono, or a file of colours
     ///
     /// 'gds-top settings --template dark' prints such a file.
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", value_parser = super::hints::themes(), hide_possible_values = true)]
     pub(super) theme: Option<String>,
     /// Characters for the lines of charts: braille, block, ascii
     #[arg(long, value_name = "NAME", hide_short_help = true)]

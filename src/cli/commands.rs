@@ -22,7 +22,7 @@ pub(super) struct Cli {
     pub(super) command: Option<Sub>,
     /// A model: its files, a Hugging Face repo id, or a shape (qwen3-0.6b)
     ///
-    /// A .safetensors file, a folder of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
+    /// A .safetensors file, a directory of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
     /// profile by name (qwen3-0.6b). Without it the screens examine the directory of synthetic models (~/.cache/gds-top),
     /// and nothing is loaded until you press a key; with --headless a synthetic model of 150 MB is written there on
     /// first use.
@@ -58,9 +58,9 @@ pub(super) enum Sub {
     /// Without a GPU no route is in use, so the exit status is 0 also with failures; --require then ends with 1.
     #[command(display_order = 1)]
     Check {
-        /// Files or folders of models (default: the working directory)
+        /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,
-        /// Examine a captured machine: a folder or archive written by 'capture', or a directory with etc/, usr/ and so on
+        /// Examine a captured machine: a directory or archive written by 'capture', or a directory with etc/, usr/ and so on
         #[arg(long = "capture", visible_alias = "root", value_name = "FILE|DIR")]
         root: Option<PathBuf>,
         /// Do not prove the route by a read into GPU memory; CUDA is not opened
@@ -126,7 +126,13 @@ pub(super) enum Sub {
     Explain {
         /// A code of cuFile or CUDA (5030, CU_FILE_INTERNAL_ERROR, 801), a key of cufile.json, a variable, the id of a check or fix, a line of
         /// cufile.log or of the kernel log; 'matrix' shows the routes of each GPU and storage; '-' reads a log from standard input
-        #[arg(required = true, allow_negative_numbers = true, value_name = "CODE|KEY|ID|LINE")]
+        #[arg(
+            required = true,
+            allow_negative_numbers = true,
+            value_name = "CODE|KEY|ID|LINE",
+            value_parser = super::hints::checks(),
+            hide_possible_values = true
+        )]
         query: Vec<String>,
         #[command(flatten)]
         output: ResultArgs,
@@ -142,9 +148,9 @@ pub(super) enum Sub {
     /// 'gds-top check --capture ARCHIVE' examines it on another machine.
     #[command(display_order = 16)]
     Capture {
-        /// A folder, or an archive whose name ends in .tar.zst
+        /// A directory, or an archive whose name ends in .tar.zst
         file: PathBuf,
-        /// Files or folders of models (default: the working directory)
+        /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,
         #[command(flatten)]
         output: ResultArgs,
@@ -196,7 +202,7 @@ pub(super) enum Sub {
         /// Shape profile (see --list)
         #[arg(required_unless_present = "list", value_name = "SHAPE", value_parser = super::hints::profiles(), hide_possible_values = true)]
         profile: Option<String>,
-        /// Destination folder
+        /// Destination directory
         #[arg(required_unless_present = "list")]
         dir: Option<PathBuf>,
         /// Multiply the first dimension of every tensor by this factor (above 0, at most 4)
@@ -375,10 +381,10 @@ pub(super) enum Sub {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write the pages of all commands into a folder
+    /// Print the manual page, or write the pages of all commands into a directory
     #[command(hide = true)]
     Man {
-        /// The folder
+        /// The directory
         dir: Option<PathBuf>,
     },
     #[command(flatten)]

@@ -281,7 +281,7 @@ fn file_text(tuned: &[Tuned]) -> Result<String, String> {
 /// Writes a new file. If this fails, there is no partial file.
 fn write_new(path: &Path, text: &str) -> Result<(), String> {
     let bad = |error: &dyn std::fmt::Display| {
-        format!("{} could not be written: {error}; name a new file in a folder of yours", path.display())
+        format!("{} could not be written: {error}; name a new file in a directory of yours", path.display())
     };
     let (folder, name) = Destination::of_file(path).map_err(|e| bad(&e))?;
     let mut file = folder.unfinished_file().map_err(|e| bad(&e))?;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The arguments of `export`.
 #[derive(Debug, Args)]
 pub(super) struct ExporterArgs {
-    /// Files or folders of models (default: the working directory)
+    /// Files or directories of models (default: the working directory)
     paths: Vec<PathBuf>,
     /// Serve /metrics at this address. By default only this machine can reach it
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9469")]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The arguments of `fleet`.
 #[derive(Debug, Args)]
 pub(super) struct FleetArgs {
-    /// Reports that check, bench, bench-kv and bench-io wrote with --json: files, folders of .json and .jsonl files, or - for standard input
+    /// Reports that check, bench, bench-kv and bench-io wrote with --json: files, directories of .json and .jsonl files, or - for standard input
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Format of the result

@@ -1,7 +1,10 @@
 //! The values that shell completions suggest for arguments. The program accepts other values too.
 
+use crate::config::ThemeName;
 use crate::core::engine_spec::ENGINES;
-use crate::core::{CacheState, Engine, EngineError, FallbackReason, FixId, KvPath, KvSystem, LOADERS, Serving};
+use crate::core::{
+    CacheState, CheckId, Engine, EngineError, FallbackReason, FixId, KvPath, KvSystem, LOADERS, Serving,
+};
 use crate::fixes::guide;
 use crate::models::Profile;
 use crate::workloads::kv::GdsMode;
@@ -94,6 +97,16 @@ pub(super) const fn fallbacks() -> Hinted<FallbackReason> {
 /// A mode of llm-d.
 pub(super) const fn gds_modes() -> Hinted<GdsMode> {
     hinted(|| words(GdsMode::ALL.map(|mode| mode.name)))
+}
+
+/// A built-in theme. A file of colours is a theme too.
+pub(super) const fn themes() -> Hinted<String> {
+    hinted(|| ThemeName::ALL.iter().map(ToString::to_string).collect())
+}
+
+/// The ids of checks. `explain` also knows fixes, codes, keys and lines.
+pub(super) const fn checks() -> Hinted<String> {
+    hinted(|| CheckId::ALL.iter().map(ToString::to_string).collect())
 }
 
 fn words<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<String> {

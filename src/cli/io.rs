@@ -19,7 +19,7 @@ const MOST_CELLS: usize = 10_000;
 /// The arguments of `bench-io`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct IoArgs {
-    /// A folder on the storage to measure; two files are created in a new folder inside it and removed at the end
+    /// A directory on the storage to measure; two files are created in a new directory inside it and removed at the end
     dir: PathBuf,
     /// Bytes of an operation, multiples of 4K; suffixes K, M, G are binary
     #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "4K,64K,1M,16M", value_parser = size)]

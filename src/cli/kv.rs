@@ -22,7 +22,7 @@ pub(super) struct KvArgs {
     /// Workload: lmcache-mp, lmcache-nixl, llmd, vllm-fs, lmcache (deprecated in LMCache), ucm (a proposal)
     #[arg(required_unless_present = "list", value_name = "SYSTEM", value_parser = super::hints::kv_systems(), hide_possible_values = true)]
     profile: Option<KvSystem>,
-    /// A folder on the disk to be measured; files are written to a new folder in it
+    /// A directory on the disk to be measured; files are written to a new directory in it
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
     /// List workloads, their settings, and shapes
@@ -227,10 +227,10 @@ fn sharded(kind: KvSystem, dir: &Path, gpu: Option<&str>) -> Result<PathBuf, Str
     let number = match gpu {
         None | Some("host") => 0,
         Some(gpu) => gpu.parse::<usize>().map_err(|_| {
-            format!("--target {gpu} is not an index, but the index of the GPU selects one of several folders; name the index or one folder")
+            format!("--target {gpu} is not an index, but the index of the GPU selects one of several directories; name the index or one directory")
         })?,
     };
-    all.get(number % all.len().max(1)).map(PathBuf::from).ok_or_else(|| format!("'{text}' names no folder"))
+    all.get(number % all.len().max(1)).map(PathBuf::from).ok_or_else(|| format!("'{text}' names no directory"))
 }
 
 /// The variants of a workload that run by default.

@@ -126,6 +126,12 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     {
         error.remove(ContextKind::Suggested);
     }
+    let is_not_text = |word: &OsString| word.to_str().is_none();
+    if error.kind() == ErrorKind::InvalidUtf8
+        && let Some(word) = std::env::args_os().find(is_not_text)
+    {
+        return ExitCode::from(fail(BAD_CALL, &format!("the argument {word:?} is not UTF-8")));
+    }
     let text = error.render().to_string();
     fail(BAD_CALL, text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     ExitCode::from(BAD_CALL)

@@ -143,7 +143,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     let several = models.len() > 1;
     if several && output.json {
         return Err(
-            "--json prints one result; name one model, or use --export DIR, which gets a folder for each".to_owned()
+            "--json prints one result; name one model, or use --export DIR, which gets a directory for each".to_owned()
         );
     }
     let mut worst = FINE;

@@ -58,7 +58,7 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
             match std::fs::metadata(&absolute) {
                 Ok(_) => Ok(absolute),
                 Err(error) => {
-                    Err(format!("{} cannot be examined: {error}; name a file or folder with models", path.display()))
+                    Err(format!("{} cannot be examined: {error}; name a file or directory with models", path.display()))
                 }
             }
         })
