@@ -106,12 +106,12 @@ fn every_plan_is_offered_with_what_it_writes_and_where() {
         [
             "load",
             "load, cold and hot",
-            "kv lmcache-mp",
-            "kv lmcache-nixl",
-            "kv lmcache",
-            "kv ucm",
-            "kv llmd",
-            "kv vllm-fs",
+            "bench-kv lmcache-mp",
+            "bench-kv lmcache-nixl",
+            "bench-kv lmcache",
+            "bench-kv ucm",
+            "bench-kv llmd",
+            "bench-kv vllm-fs",
             "io grid"
         ]
     );
@@ -207,8 +207,8 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
         assert!(files == 1 || grid.done() == grid.plan.cells.len(), "{files} folders");
         assert!(session.state.lanes.is_empty());
     }
-    if able(&session, "kv ucm") {
-        session.send(Command::RunPlan("kv ucm".into()));
+    if able(&session, "bench-kv ucm") {
+        session.send(Command::RunPlan("bench-kv ucm".into()));
         session.until("a lane", |body, _| matches!(body, EventBody::LaneStarted { .. }));
         let files = place.beside().len();
         session.send(Command::CancelRace);
@@ -217,7 +217,7 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
         let lanes = &session.state.lanes;
         assert!(files == 1 || lanes.iter().all(|lane| lane.status == LaneStatus::Done), "{files} folders");
         assert!(session.state.grid.is_none() && !lanes.is_empty());
-        assert_eq!(session.state.race_title(), "kv ucm");
+        assert_eq!(session.state.race_title(), "bench-kv ucm");
     }
     session.end();
 }
@@ -232,10 +232,10 @@ fn what_cannot_be_run_is_a_sentence_and_no_page() {
     // A folder of another program has the name of the folder for the files.
     std::fs::create_dir(place.folder.path().join("gds-top-kv-llmd")).unwrap();
     std::fs::write(place.folder.path().join("gds-top-kv-llmd/thesis"), "x").unwrap();
-    session.send(Command::RunPlan("kv llmd".into()));
+    session.send(Command::RunPlan("bench-kv llmd".into()));
     session.until(
         "a sentence",
-        |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("kv llmd cannot be run")),
+        |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("bench-kv llmd cannot be run")),
     );
     assert!(place.folder.path().join("gds-top-kv-llmd/thesis").exists());
     assert_eq!((session.state.earlier.len(), session.state.lanes.len()), (0, 1));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A plan that can run in this session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RacePlan {
-    /// Its name: `kv lmcache`.
+    /// Its name: `bench-kv lmcache`.
     pub name: String,
     /// The title, with the model or directory: `load Qwen3-0.6B`.
     pub title: String,

@@ -92,9 +92,13 @@ pub fn worst(answers: &[Answer]) -> Status {
 }
 
 fn no_runs(state: &State) -> Answer {
-    none_can_run(state).unwrap_or_else(|| match &state.model {
-        Some(_) => Answer::new(Status::Info, "The model is open; the runs are being planned …", ""),
-        None => Answer::new(Status::Info, "No runs yet: no model is open.", ""),
+    none_can_run(state).unwrap_or_else(|| match (&state.model, state.model_written) {
+        (None, Some((bytes, of))) => {
+            let share = units::percent(bytes as f64 / of.max(1) as f64);
+            Answer::new(Status::Info, format!("Writing the synthetic model: {share} of {}.", units::bytes(of)), "")
+        }
+        (Some(_), _) => Answer::new(Status::Info, "The model is open; the runs are being planned …", ""),
+        (None, None) => Answer::new(Status::Info, "No runs yet: no model is open.", ""),
     })
 }
 

@@ -323,7 +323,7 @@ impl State {
         }
         let workload = self.lanes.iter().find_map(|lane| lane.result.as_deref()?.workload.as_ref());
         match (workload, &self.model) {
-            (Some(seen), _) => format!("kv {}", seen.workload),
+            (Some(seen), _) => format!("bench-kv {}", seen.workload),
             (None, Some(model)) => format!("load {}", model.name),
             (None, None) => "load".to_owned(),
         }

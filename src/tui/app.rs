@@ -139,6 +139,14 @@ impl App {
         if let Some(row) = rows().find(here) {
             return Some(format!("{} ({}): not available now", key.shown(), row.help));
         }
+        // Enter has another meaning on each screen.
+        if key.code == KeyCode::Enter {
+            return Some(format!(
+                "{} does nothing here; {} lists the keys",
+                key.shown(),
+                self.ctx.keys.key_of(Action::Help)
+            ));
+        }
         let elsewhere = rows().find_map(|row| match row.place {
             Place::Screen(screen, 0) if screen != self.current && !self.is_covered() => Some((row, screen)),
             _ => None,

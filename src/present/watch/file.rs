@@ -35,17 +35,17 @@ pub(in crate::present) fn name(file: &WatchedFile) -> String {
     format!("{} chunk {chunk}{layer}: {}", kv.system, file.path)
 }
 
-/// The route of a file's transfers. A question mark means that the route is inferred.
+/// The route of a file's transfers, and whether it is inferred.
 pub(in crate::present) fn route(file: &WatchedFile) -> String {
     route_text(file.route, file.proven)
 }
 
-/// A route. A question mark means that it is inferred.
+/// A route, and whether it is inferred: `compat, inferred`.
 pub(super) fn route_text(route: Route, proven: bool) -> String {
     match (route, proven) {
         (Route::None, _) => GAP.to_owned(),
         (route, true) => route.to_string(),
-        (route, false) => format!("{route}?"),
+        (route, false) => format!("{route}, inferred"),
     }
 }
 

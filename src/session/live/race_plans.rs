@@ -293,10 +293,10 @@ impl Session {
 
     /// Opens the model, or writes it first. Stops if `go_on` returns false.
     pub(super) fn open(&self, source: Source, go_on: &mut dyn FnMut() -> bool) -> Result<ModelInfo, WeightsError> {
-        let mut shown = Instant::now();
+        let mut shown: Option<Instant> = None;
         let mut written = |bytes: u64, of_bytes: u64| {
-            if shown.elapsed() >= SHOWN_EVERY {
-                shown = Instant::now();
+            if shown.is_none_or(|shown| shown.elapsed() >= SHOWN_EVERY) {
+                shown = Some(Instant::now());
                 self.bus.emit(EventBody::ModelFilesWritten { bytes, of_bytes });
             }
             go_on()

@@ -152,8 +152,8 @@ pub(crate) fn offers() -> Vec<RacePlan> {
     vec![
         plan("load", "load Qwen2.5-7B", "Which engine loads this model fastest here, and why?", None, None),
         plan(
-            "kv lmcache",
-            "kv lmcache",
+            "bench-kv lmcache",
+            "bench-kv lmcache",
             "LMCache's GDS back end: how much of a layer-by-layer transfer of the KV cache overlaps with computing?",
             Some(
                 "writes up to 640 MiB at once into the new folder /data/models/gds-top-kv-lmcache, which is removed in the end",

@@ -60,7 +60,7 @@ fn a_plan_is_run_by_enter_and_one_that_cannot_run_says_why() {
     press(&mut ui, &state, KeyCode::Down);
     // The files are listed before the user consents.
     assert!(shown(&mut ui, &state, (120, 36)).contains("640 MiB"));
-    assert_eq!(press(&mut ui, &state, KeyCode::Enter), [Command::RunPlan("kv lmcache".into())]);
+    assert_eq!(press(&mut ui, &state, KeyCode::Enter), [Command::RunPlan("bench-kv lmcache".into())]);
     assert_eq!(race(&mut ui).plans, None);
     press(&mut ui, &state, KeyCode::Char('P'));
     press(&mut ui, &state, KeyCode::End);
@@ -110,7 +110,7 @@ fn a_new_plan_is_shown_at_once() {
     state.reduce(&crate::core::Event { at_ns: state.now_ns + 1, body: plan_started });
     shown(&mut ui, &state, (120, 36));
     assert_eq!((ui.ctx.plan, ui.ctx.entry, state.earlier.len(), state.lanes.len()), (None, None, 1, 0));
-    assert_eq!(state.earlier[0].race_title(), "kv lmcache");
+    assert_eq!(state.earlier[0].race_title(), "bench-kv lmcache");
 }
 
 #[test]

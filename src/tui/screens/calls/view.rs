@@ -153,13 +153,17 @@ fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         return;
     }
     let route_width = rows.iter().map(|(_, _, route_width, _)| width(route_width)).max().unwrap_or(0) as u16;
-    for (y, (share, bytes, method, name)) in rows.iter().enumerate() {
-        let y = y as u16;
+    // Names that do not fit are below their bars, if there is space.
+    let x = BAR + 12 + route_width;
+    let room = inside.width().saturating_sub(x);
+    let is_long = rows.iter().any(|(.., name)| width(name) > usize::from(room));
+    let lines = if is_long && 2 * rows.len() <= usize::from(inside.height()) { 2 } else { 1 };
+    for (row, (share, bytes, method, name)) in rows.iter().enumerate() {
+        let y = row as u16 * lines;
         bars::bar(&mut inside, 0, y, BAR, *share, ('█', theme.series(0)), (' ', theme.text));
         inside.right(BAR + 10, y, bytes, theme.text);
         inside.text(BAR + 11, y, method, theme.dim);
-        let x = BAR + 12 + route_width;
-        let room = inside.width().saturating_sub(x);
+        let (x, y, room) = if lines == 2 { (1, y + 1, inside.width().saturating_sub(1)) } else { (x, y, room) };
         inside.fit(x, y, room, &crate::text::truncate_middle(name, usize::from(room)), theme.text);
     }
 }

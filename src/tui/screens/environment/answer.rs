@@ -58,15 +58,20 @@ pub(super) fn draw(
         }
     };
     // If there is little space for the list, the fix is shown and the reason is left out.
-    if let Some(first) = found.first().filter(|_| h > 2) {
-        let more = match found.len() - 1 {
+    let plan = first_plan(state, verdict);
+    let fixed =
+        plan.and_then(|plan| to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)));
+    // The reason is that of the fix below.
+    let reason = fixed.and_then(|at| to_do.get(at)).or_else(|| found.first());
+    if let Some(first) = reason.filter(|_| h > 2) {
+        let more = match found.len().saturating_sub(1) {
             0 => String::new(),
             n => format!("(and {n} more)"),
         };
         put("why", None, &first.summary, &more, if w >= 100 { 1 } else { 2 });
     }
-    if let Some(plan) = first_plan(state, verdict) {
-        let at = to_do.iter().position(|step| plan_for(state, step).is_some_and(|own| own.id == plan.id)).unwrap_or(0);
+    if let Some(plan) = plan {
+        let at = fixed.unwrap_or(0);
         let number = if to_do.len() > 1 { format!("{} of {}: ", at + 1, to_do.len()) } else { String::new() };
         let key = (ui.ctx.keys.key_of(Action::Fix), Action::Fix);
         put("fix", Some(key), &format!("{number}{}", plan.title), &needs_words(plan), 2);

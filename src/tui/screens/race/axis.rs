@@ -10,7 +10,7 @@ use crate::tui::theme::Theme;
 use ratatui::style::Style;
 
 /// Label of the set-up in the line of the axis.
-const SETUP: &str = "set-up";
+const SETUP: &str = "░ set-up";
 /// The mark of a set-up that is longer than its part of the axis.
 const BREAK: &str = "╱╱";
 /// Minimum width in columns of bars that have the set-up before them.
@@ -90,7 +90,7 @@ impl Axis {
         if width(words) <= room {
             pen.text(self.zero + at, y, words, style);
         }
-        if usize::from(self.head) > width(SETUP) {
+        if self.head > 0 && usize::from(self.zero) > width(SETUP) + 1 {
             pen.right(self.zero - 1, y, SETUP, style);
         }
     }

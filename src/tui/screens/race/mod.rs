@@ -64,7 +64,9 @@ impl Screen for Race {
             Some(Engine::Workload(_)) => "KV cache",
             _ => ScreenId::Race.title(),
         };
-        Tab { title, is_empty: page.lanes.is_empty() && page.grid.is_none() && !is_watched }
+        // With plans, the screen starts runs.
+        let has_content = !page.lanes.is_empty() || page.grid.is_some() || !session.race_plans.is_empty() || is_watched;
+        Tab { title, is_empty: !has_content }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
