@@ -107,31 +107,31 @@ fn the_results_are_those_of_the_shipped_recordings() {
     part_is("docs/results.md", "results", &results());
 }
 
-/// The names of loaders, their recordings, and whether the README lists them.
-const LOADERS: [(&str, &str, bool); 11] = [
-    ("NIXL 1.5.1 GDS, one tensor at a time", "nixl-gds", true),
-    ("NIXL 1.5.1 GDS_MT, one tensor at a time", "nixl-gds-mt", false),
-    ("torch.cuda.gds 2.11, one tensor at a time", "torch", true),
-    ("kvikio 26.10, blocks of 16 MiB", "kvikio", false),
-    ("kvikio 26.10 in POSIX mode", "kvikio-posix", false),
-    ("fastsafetensors 0.5.0, cuFile", "fastsafetensors", true),
-    ("fastsafetensors 0.5.0, default", "fastsafetensors-default", true),
-    ("InstantTensor 0.2.2, cuFile", "instanttensor", false),
-    ("InstantTensor 0.2.2, default", "instanttensor-default", false),
-    ("run:ai model streamer 0.16.1", "runai", false),
-    ("safetensors 0.8.0 `load_file`", "safetensors", true),
+/// The names of loaders and their recordings.
+const LOADERS: [(&str, &str); 11] = [
+    ("NIXL 1.5.1 GDS, one tensor at a time", "nixl-gds"),
+    ("NIXL 1.5.1 GDS_MT, one tensor at a time", "nixl-gds-mt"),
+    ("torch.cuda.gds 2.11, one tensor at a time", "torch"),
+    ("kvikio 26.10, blocks of 16 MiB", "kvikio"),
+    ("kvikio 26.10 in POSIX mode", "kvikio-posix"),
+    ("fastsafetensors 0.5.0, cuFile", "fastsafetensors"),
+    ("fastsafetensors 0.5.0, default", "fastsafetensors-default"),
+    ("InstantTensor 0.2.2, cuFile", "instanttensor"),
+    ("InstantTensor 0.2.2, default", "instanttensor-default"),
+    ("run:ai model streamer 0.16.1", "runai"),
+    ("safetensors 0.8.0 `load_file`", "safetensors"),
 ];
 
 /// The tensors of Qwen3-0.6B.
 const TENSORS: u64 = 311;
 
 /// A row for each loader with its calls for the file of the model, from the recording of one load.
-fn loaders(short: bool) -> String {
+fn loaders() -> String {
     let per_tensor = |count: u64| if count == TENSORS { ", one per tensor" } else { "" };
     let mut text = "| loader | cuFile calls for data | buffers registered | other reads | copies by libcuda |\n\
                     |---|---|---|---|---|\n"
         .to_owned();
-    for (name, recording, _) in LOADERS.iter().filter(|(.., in_readme)| !short || *in_readme) {
+    for (name, recording) in LOADERS {
         let state = state(&format!("assets/recordings/watch-{recording}.gdsrec"));
         let watched = state.watch.as_deref().unwrap();
         assert_eq!((watched.lost_events, watched.uncounted), (0, 0), "{name}");
@@ -178,8 +178,7 @@ fn loaders(short: bool) -> String {
 
 #[test]
 fn the_calls_of_loaders_are_those_of_their_recordings() {
-    part_is("README.md", "loaders", &loaders(true));
-    part_is("docs/watch.md", "loaders", &loaders(false));
+    part_is("docs/watch.md", "loaders", &loaders());
 }
 
 /// Number, meaning and cases of each exit status, from the help of a command.
@@ -402,7 +401,10 @@ fn the_outputs_in_the_readme_are_those_of_the_program() {
         let words = shlex::Shlex::new(command).collect::<Vec<_>>();
         let out = gds_top().args(&words[1..]).output().unwrap();
         let text = String::from_utf8(out.stdout).unwrap();
-        let shown: Vec<&str> = text.lines().take(lines.parse().unwrap()).map(str::trim_end).collect();
+        let lines: usize = lines.parse().unwrap();
+        let mut shown: Vec<&str> = text.lines().take(lines).map(str::trim_end).collect();
+        // The rest of the output is not shown.
+        shown.extend((text.lines().count() > lines).then_some("…"));
         wanted += &rest[..line_end];
         let _ = write!(wanted, "```console\n$ {command}\n{}\n```\n", shown.join("\n").trim_end());
         rest = &rest[line_end + rest[line_end..].find(end).unwrap()..];
