@@ -74,7 +74,7 @@ pub fn multipathd_takes_nvme(root: &Root) -> bool {
     let paths =
         ["/etc/multipath.conf".to_owned()].into_iter().chain(names.iter().map(|name| format!("{FOLDER}/{name}")));
     let text: String = paths.filter_map(|path| root.read_text(path).ok()).collect();
-    let values = text.lines().filter_map(|line| line.trim().strip_prefix("find_multipaths"));
-    let value = values.last().map(|value| value.trim().trim_matches('"').to_owned());
+    let mut values = text.lines().filter_map(|line| line.trim().strip_prefix("find_multipaths"));
+    let value = values.next_back().map(|value| value.trim().trim_matches('"').to_owned());
     value.is_some_and(|value| ["no", "off", "greedy"].contains(&value.as_str())) && !text.contains("nvme")
 }

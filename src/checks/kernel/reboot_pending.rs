@@ -331,9 +331,9 @@ pub(crate) fn next_kernel_release(ctx: &Context<'_>) -> Option<String> {
         return Some(next);
     }
     let settings = machine::grub_files(ctx.root);
-    let values =
+    let mut values =
         settings.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| line.strip_prefix("GRUB_DEFAULT="));
-    let is_first = values.last()?.trim().trim_matches('"') == "0";
+    let is_first = values.next_back()?.trim().trim_matches('"') == "0";
     let names = ctx.root.entries("/boot").unwrap_or_default();
     let releases = names.iter().filter_map(|name| name.strip_prefix("vmlinuz-")).filter(|name| !name.ends_with(".old"));
     let numbers = |release: &&str| -> Vec<u64> {

@@ -256,9 +256,9 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         None if ignored.is_some() => {
             reboot_pending::without_suffix(judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
-        None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(format!(
-            "Exclude NVMe disks from multipathd first (/etc/multipath.conf: blacklist {{ protocol \"nvme:pcie\" }}). Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot."
-        )),
+        None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(
+            "Exclude NVMe disks from multipathd first (/etc/multipath.conf: blacklist { protocol \"nvme:pcie\" }). Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+        ),
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
         ),
