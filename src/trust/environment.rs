@@ -205,7 +205,7 @@ fn trusted(list: &OsStr, below: &mut dyn FnMut(&Path) -> Option<String>) -> (OsS
         let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
         match foreign(folder)
             .or_else(|| foreign_library(folder))
-            .or_else(|| foreign_for_processor(folder))
+            .or_else(|| foreign_for_processor(folder, DEEPEST))
             .or_else(|| below(folder))
         {
             None => kept.push(part),
@@ -231,12 +231,21 @@ fn foreign_library(folder: &Path) -> Option<String> {
     })
 }
 
-/// The same for the folders with libraries for particular processors, in which the dynamic linker searches first.
-fn foreign_for_processor(folder: &Path) -> Option<String> {
-    let all = folder.join("glibc-hwcaps");
-    let folders = std::fs::read_dir(&all).ok()?.take(MOST_LIBRARIES).flatten();
-    foreign(&all).or_else(|| {
-        folders.map(|entry| entry.path()).find_map(|path| foreign(&path).or_else(|| foreign_library(&path)))
+/// Folders with libraries for particular processors, in which the dynamic linker searches before the folder itself.
+/// Before 2.37, glibc searches the others too, and each of them below each other one.
+const FOR_PROCESSORS: [&str; 8] =
+    ["glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "aarch64", "atomics"];
+
+/// The deepest of these folders, such as `tls/haswell/avx512_1/x86_64`.
+const DEEPEST: u32 = 4;
+
+/// The same for the folders with libraries for particular processors.
+fn foreign_for_processor(folder: &Path, depth: u32) -> Option<String> {
+    let deeper = depth.checked_sub(1)?;
+    let in_hwcaps = std::fs::read_dir(folder.join(FOR_PROCESSORS[0])).into_iter().flatten().take(MOST_LIBRARIES);
+    let folders = FOR_PROCESSORS.iter().map(|name| folder.join(name)).filter(|path| path.is_dir());
+    folders.chain(in_hwcaps.flatten().map(|entry| entry.path())).find_map(|path| {
+        foreign(&path).or_else(|| foreign_library(&path)).or_else(|| foreign_for_processor(&path, deeper))
     })
 }
 
@@ -374,17 +383,21 @@ mod tests {
     fn a_folder_whose_libraries_for_a_processor_others_can_change_is_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("lib");
-        let processor = folder.join("glibc-hwcaps/x86-64-v2");
-        fs::create_dir_all(&processor).unwrap();
-        for path in [&folder, &folder.join("glibc-hwcaps"), &processor] {
-            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-        }
-        assert_eq!(trusted(folder.as_os_str()).0, folder.as_os_str());
-        for path in [folder.join("glibc-hwcaps"), processor] {
-            fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
-            let (kept, left_out) = trusted(folder.as_os_str());
-            assert!(kept.is_empty() && left_out.len() == 1, "{}: {left_out:?}", path.display());
-            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir_all(&folder).unwrap();
+        for below in ["glibc-hwcaps/x86-64-v2", "tls/haswell/avx512_1/x86_64", "x86_64/x86_64", "atomics"] {
+            let folders: Vec<std::path::PathBuf> =
+                folder.join(below).ancestors().take_while(|path| **path != folder).map(Path::to_owned).collect();
+            fs::create_dir_all(folder.join(below)).unwrap();
+            for path in folders.iter().chain([&folder]) {
+                fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+            }
+            assert_eq!(trusted(folder.as_os_str()).0, folder.as_os_str());
+            for path in folders {
+                fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+                let (kept, left_out) = trusted(folder.as_os_str());
+                assert!(kept.is_empty() && left_out.len() == 1, "{}: {left_out:?}", path.display());
+                fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            }
         }
     }
 
