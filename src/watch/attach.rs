@@ -137,8 +137,16 @@ impl Attached {
     }
 
     fn drain(&mut self) {
-        let state = self.recorder.as_ref().and_then(|recorder| recorder.drain(|group| self.tally.take(group)));
-        self.counted = state.unwrap_or_else(|| std::mem::take(&mut self.counted));
+        let Some(recorder) = &self.recorder else { return };
+        if let Some(state) = recorder.drain(|group| self.tally.take(group)) {
+            self.counted = state;
+            return;
+        }
+        self.recorder = None;
+        if let Some(seen) = self.report.attached.as_mut() {
+            seen.recorded = false;
+            seen.not_recorded = Some("the memory of the process could not be read".to_owned());
+        }
     }
 
     /// Adds probes to the copies of libcufile that the process and its children have mapped.

@@ -5,14 +5,18 @@ use super::group::Group;
 use super::probes::Recorder;
 use super::rings::{Totals, now_ns};
 use crate::core::{OpenCall, units};
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 use rustix::process::setpriority_process;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Maximum time between two readings.
 const DRAIN_EVERY: Duration = Duration::from_millis(5);
+
+/// Maximum time without an answer of the thread. The kernel may need seconds to set the probes. Reading memory can last for
+/// ever: a process can map a file of a file system that it serves itself.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The highest priority of an ordinary thread, so that the thread reads memory before the program changes it.
 const FIRST: i32 = -20;
@@ -49,6 +53,7 @@ pub(super) struct ProbeThread {
     requests: Option<Sender<Request>>,
     reported: Receiver<Reported>,
     thread: Option<JoinHandle<()>>,
+    patience: Duration,
 }
 
 impl ProbeThread {
@@ -57,27 +62,35 @@ impl ProbeThread {
     /// # Errors
     /// Returns a sentence without its end if no thread can be started.
     pub(super) fn start(root: u32) -> Result<Self, String> {
+        Self::running(PATIENCE, move |asked, reports| record(Recorder::new(root), asked, reports))
+    }
+
+    fn running(
+        patience: Duration,
+        body: impl FnOnce(&Receiver<Request>, &Sender<Reported>) + Send + 'static,
+    ) -> Result<Self, String> {
         let (requests, asked) = unbounded();
         let (reports, reported) = unbounded();
         let thread = std::thread::Builder::new().name("probes".to_owned());
-        let thread = thread.spawn(move || record(Recorder::new(root), &asked, &reports));
-        let thread = thread.map_err(|error| units::no_thread(&error))?;
-        Ok(Self { requests: Some(requests), reported, thread: Some(thread) })
+        let thread = thread.spawn(move || body(&asked, &reports)).map_err(|error| units::no_thread(&error))?;
+        Ok(Self { requests: Some(requests), reported, thread: Some(thread), patience })
     }
 
     /// Adds probes to a copy of libcufile, as [`Recorder::add`].
     pub(super) fn add(&self, process: u32, range: (u64, u64), path: PathBuf) -> Added {
         let (answer, answered) = bounded(1);
         self.ask(Request::Add { process, range, path, answer });
-        answered.recv().unwrap_or_else(|_| Err("the thread that sets kernel probes ended".to_owned()))
+        answered
+            .recv_timeout(self.patience)
+            .unwrap_or_else(|_| Err("the thread that sets kernel probes hangs".to_owned()))
     }
 
     /// Passes the new calls to `take`, in the order of time. Returns the numbers after these calls, or `None` if the
-    /// thread has ended.
+    /// thread has ended or does not answer.
     pub(super) fn drain(&self, mut take: impl FnMut(&Group)) -> Option<RecorderState> {
         self.ask(Request::State);
         loop {
-            match self.reported.recv().ok()? {
+            match self.reported.recv_timeout(self.patience).ok()? {
                 Reported::Group(group) => take(&group),
                 Reported::State(state) => return Some(state),
             }
@@ -93,7 +106,16 @@ impl ProbeThread {
 impl Drop for ProbeThread {
     fn drop(&mut self) {
         self.requests = None;
-        if let Some(thread) = self.thread.take() {
+        let until = Instant::now() + self.patience;
+        let ends = loop {
+            match self.reported.recv_deadline(until) {
+                Ok(_) => {}
+                Err(error) => break error == RecvTimeoutError::Disconnected,
+            }
+        };
+        // A thread that hangs in the kernel is left. It removes its probes when it continues, or the kernel does it at
+        // the end of this program.
+        if let Some(thread) = self.thread.take().filter(|_| ends) {
             let _ = thread.join();
         }
     }
@@ -119,5 +141,25 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Re
             // The receiver exists as long as the sender of requests.
             let _ = reports.send(Reported::Group(group));
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_answer_is_left() {
+        let (end, ended) = bounded::<()>(0);
+        let body = move |_: &Receiver<Request>, _: &Sender<Reported>| {
+            let _ = ended.recv();
+        };
+        let thread = ProbeThread::running(Duration::from_millis(20), body).unwrap();
+        assert!(thread.drain(|_| ()).is_none());
+        assert!(thread.add(1, (0, 1), PathBuf::new()).is_err());
+        // This would not return before `end` is dropped.
+        drop(thread);
+        drop(end);
     }
 }
