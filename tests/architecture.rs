@@ -22,7 +22,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("explain", &["checks", "fixes", "core", "text"]),
     ("models", &["core", "trust", "text"]),
     ("device", &["core"]),
-    ("engines", &["models", "device", "core"]),
+    ("engines", &["models", "device", "core", "trust"]),
     ("workloads", &["engines", "device", "core", "trust"]),
     ("telemetry", &["machine", "watch", "core"]),
     ("watch", &["core", "device", "models", "trust"]),

@@ -3,7 +3,8 @@
 use super::error::LoadError;
 use crate::core::{LaneOrder, ModelInfo, ShardInfo};
 use crate::models;
-use rustix::fs::{Mode, OFlags};
+use crate::trust::{open_regular_blocking, open_regular_direct};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -52,35 +53,20 @@ impl<'a> Opened<'a> {
 
 /// Opens a file for reading.
 pub(super) fn open_shard(path: &Path, direct: bool) -> Result<File, LoadError> {
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    if direct {
-        flags |= OFlags::DIRECT;
-    }
-    // If a FIFO has replaced the file, a blocking open would wait for a writer.
-    match rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
-        Ok(fd) => {
-            let file = File::from(fd);
-            let failed = |source| LoadError::File { doing: "opening", path: path.to_owned(), source };
-            if !file.metadata().map_err(failed)?.is_file() {
-                return Err(LoadError::Changed { what: format!("{} is no longer a regular file", path.display()) });
-            }
-            // cuFile does not accept a non-blocking descriptor (5019).
-            rustix::fs::fcntl_setfl(&file, flags & OFlags::DIRECT).map_err(|errno| failed(errno.into()))?;
-            Ok(file)
-        }
-        Err(rustix::io::Errno::INVAL) if direct => {
-            Err(LoadError::NoDirect { path: path.to_owned(), source: rustix::io::Errno::INVAL.into() })
-        }
-        Err(rustix::io::Errno::MFILE) => Err(LoadError::TooManyFiles {
+    let opened = if direct { open_regular_direct(path) } else { open_regular_blocking(path) };
+    opened.map_err(|source| match Errno::from_io_error(&source) {
+        Some(Errno::INVAL) if direct => LoadError::NoDirect { path: path.to_owned(), source },
+        Some(Errno::MFILE) => LoadError::TooManyFiles {
             path: path.to_owned(),
             may: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
-        }),
+        },
         // The file existed when the session opened it.
-        Err(rustix::io::Errno::NOENT) => {
-            Err(LoadError::Changed { what: format!("{} no longer exists", path.display()) })
+        Some(Errno::NOENT) => LoadError::Changed { what: format!("{} no longer exists", path.display()) },
+        None | Some(Errno::ISDIR) => {
+            LoadError::Changed { what: format!("{} is no longer a regular file", path.display()) }
         }
-        Err(errno) => Err(LoadError::File { doing: "opening", path: path.to_owned(), source: errno.into() }),
-    }
+        Some(_) => LoadError::File { doing: "opening", path: path.to_owned(), source },
+    })
 }
 
 /// Raises the limit of open files as far as possible and returns it. Some engines keep all files of a model open,

@@ -4,13 +4,14 @@
 use super::probe::{answer, with_own_log};
 use crate::core::{Access, Counted, Made, RouteCounts, units::MIB};
 use crate::device::{CudaDevice, Device, DeviceMemory};
+use crate::trust::{open_regular, open_regular_blocking, open_regular_direct};
 use cufile_ffi::stats::GpuCounters;
 use cufile_ffi::values::{PARAM_ALLOW_COMPAT_MODE, PARAM_FORCE_COMPAT_MODE};
 use cufile_ffi::{Driver, Error, FileHandle, Library, OpenOptions};
 use serde_json::{Value, json};
-use std::fs::{File, OpenOptions as FileOptions};
+use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -127,7 +128,7 @@ fn read(path: &Path, uuid: &str, allow_compat: bool) -> Result<Value, Refusal> {
 fn contents(file: &File, path: &Path, bytes: u64) -> Result<Vec<u8>, Refusal> {
     use std::os::unix::fs::FileExt;
     // The file may be open with O_DIRECT, which needs an aligned buffer.
-    let plainly = File::open(path).map_err(plain("file"))?;
+    let plainly = open_regular(path).map_err(plain("file"))?;
     let same = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).map_err(plain("file"));
     if same(file)? != same(&plainly)? {
         return Err(Refusal { stage: "file", code: None, error: format!("{} was replaced", path.display()) });
@@ -196,10 +197,7 @@ fn file_under(path: &Path) -> Option<PathBuf> {
 /// Opens a file with `O_DIRECT`, as loaders do. If the file system does not support it, the file is opened without
 /// it.
 fn open(path: &Path) -> std::io::Result<(File, u64)> {
-    // O_DIRECT is the only flag, because cuFileHandleRegister rejects O_NONBLOCK with 5019. The caller has checked
-    // that it is a regular file.
-    let with = |flags: i32| FileOptions::new().read(true).custom_flags(flags).open(path);
-    let file = with(libc::O_DIRECT).or_else(|_| with(0))?;
+    let file = open_regular_direct(path).or_else(|_| open_regular_blocking(path))?;
     let size = file.metadata()?.len();
     Ok((file, size))
 }

@@ -19,7 +19,7 @@ pub use environment::{
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, has_access_list, own_ids, shown, writers};
 pub use maker::Maker;
-pub use regular::{open_regular, read_descriptor, read_regular};
+pub use regular::{open_regular, open_regular_blocking, open_regular_direct, read_descriptor, read_regular};
 pub use scratch::{Scratch, remove_leftovers};
 pub use walk::Owners;
 

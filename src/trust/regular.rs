@@ -15,6 +15,31 @@ use std::path::Path;
 /// # Errors
 /// Fails if the file is not a regular file or cannot be opened.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_with(path, OFlags::empty())
+}
+
+/// Opens a regular file like [`open_regular`], but with O_DIRECT and without O_NONBLOCK, which cuFile rejects (5019).
+///
+/// # Errors
+/// The errors of [`open_regular`]. `EINVAL` if the file system has no O_DIRECT.
+pub fn open_regular_direct(path: &Path) -> io::Result<File> {
+    blocking(open_with(path, OFlags::DIRECT)?, OFlags::DIRECT)
+}
+
+/// Opens a regular file like [`open_regular`], but without O_NONBLOCK, which cuFile rejects (5019).
+///
+/// # Errors
+/// The errors of [`open_regular`].
+pub fn open_regular_blocking(path: &Path) -> io::Result<File> {
+    blocking(open_with(path, OFlags::empty())?, OFlags::empty())
+}
+
+fn blocking(file: File, flags: OFlags) -> io::Result<File> {
+    rustix::fs::fcntl_setfl(&file, flags)?;
+    Ok(file)
+}
+
+fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     let named = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     match FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode) {
         FileType::RegularFile => {}
@@ -22,7 +47,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         _ => return Err(not_regular()),
     }
     // The owner of a file can hold a lease on it. An open without O_NONBLOCK waits for the end of the lease.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match rustix::fs::open(format!("/proc/self/fd/{}", named.as_raw_fd()), flags, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => without_procfs(path, flags),
         opened => Ok(File::from(opened?)),
@@ -109,6 +134,25 @@ mod tests {
             assert!(of(name.to_owned()).is_none(), "{name}");
         }
         assert_eq!(of(format!("/dev/fd/{}", reads.as_raw_fd())).unwrap().unwrap(), b"text");
+    }
+
+    #[test]
+    fn a_file_for_cufile_is_regular_and_blocking() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(open_regular_blocking(&fifo).is_err() && open_regular_direct(&fifo).is_err());
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let file = open_regular_blocking(&dir.path().join("file")).unwrap();
+        assert!(!rustix::fs::fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
+        // Not every file system has O_DIRECT.
+        match open_regular_direct(&dir.path().join("file")) {
+            Ok(file) => {
+                let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+                assert!(flags.contains(OFlags::DIRECT) && !flags.contains(OFlags::NONBLOCK));
+            }
+            Err(error) => assert_eq!(Errno::from_io_error(&error), Some(Errno::INVAL)),
+        }
     }
 
     #[test]
