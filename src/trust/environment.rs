@@ -25,8 +25,23 @@ const LOG: &str = "CUFILE_LOGFILE_PATH";
 const LIBRARIES: [&str; 12] =
     ["CUFILE_", "CUDA_", "NVTX_", "NVIDIA_", "__NVML_", "NCCL_", "NIXL_", "UCX_", "MLX5_", "IBV_", "RDMAV_", "KVIKIO_"];
 
-/// Variables of the C library and of Python with the same effect.
-const OTHERS: [&str; 4] = ["GCONV_PATH", "LOCPATH", "PYTHONPYCACHEPREFIX", "SSLKEYLOGFILE"];
+/// Variables of libraries with these endings contain paths, also without a slash.
+const PATHS: [&str; 10] = ["_FILE", "_PATH", "_DIR", "_LOG", "_JSON", "_DEST", "_PIPE", "_HOME", "_ROOT", "_LIBRARY"];
+
+/// Variables of the C library, of OpenSSL and of Python packages with the same effect.
+const OTHERS: [&str; 11] = [
+    "GCONV_PATH",
+    "LOCPATH",
+    "NUMBA_CACHE_DIR",
+    "OPENSSL_CONF",
+    "OPENSSL_ENGINES",
+    "OPENSSL_MODULES",
+    "PYTHONPYCACHEPREFIX",
+    "SSLKEYLOGFILE",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "TRITON_CACHE_DIR",
+];
 
 /// The variables that commands of the system keep if root runs them, in addition to PATH. None of them names code.
 const KEPT: [&str; 13] = [
@@ -119,7 +134,9 @@ fn without_foreign(name: &OsStr, value: &OsStr) -> Option<(OsString, Vec<String>
     } else if name == LOG {
         foreign_to_write(Path::new(value))
     } else if is(&OTHERS) || LIBRARIES.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes())) {
-        let parts = value.as_bytes().split(|byte| b":;,=".contains(byte)).filter(|part| part.contains(&b'/'));
+        let is_path = is(&OTHERS) || PATHS.iter().any(|end| name.as_bytes().ends_with(end.as_bytes()));
+        let parts = value.as_bytes().split(|byte| b":;,=".contains(byte));
+        let parts = parts.filter(|part| part.contains(&b'/') || (is_path && !part.is_empty()));
         parts.map(|part| Path::new(OsStr::from_bytes(part))).find_map(foreign_to_write)
     } else {
         None
@@ -203,7 +220,11 @@ fn trusted(list: &OsStr, below: &mut dyn FnMut(&Path) -> Option<String>) -> (OsS
     // The dynamic linker also accepts semicolons.
     for part in list.as_bytes().split(|byte| matches!(byte, b':' | b';')) {
         let folder = if part.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(part)) };
-        match foreign(folder)
+        // The dynamic linker replaces words such as $LIB.
+        let is_text = !part.contains(&b'$');
+        match (!is_text)
+            .then(|| format!("{} has a word that the dynamic linker replaces", folder.display()))
+            .or_else(|| foreign(folder))
             .or_else(|| foreign_library(folder))
             .or_else(|| foreign_for_processor(folder, DEEPEST))
             .or_else(|| below(folder))
@@ -380,6 +401,14 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_whose_name_the_dynamic_linker_changes_is_left_out() {
+        for list in ["/usr/$LIB", "/usr/${PLATFORM}/lib", "$ORIGIN"] {
+            let (kept, left_out) = trusted(OsStr::new(&format!("/usr/lib:{list}")));
+            assert_eq!((kept.to_str(), left_out.len()), (Some("/usr/lib"), 1), "{list}");
+        }
+    }
+
+    #[test]
     fn a_folder_whose_libraries_for_a_processor_others_can_change_is_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("lib");
@@ -456,7 +485,14 @@ mod tests {
         fs::set_permissions(own.join("of-all"), Permissions::from_mode(0o666)).unwrap();
         let is_kept = |name: &str, value: String| without_foreign(OsStr::new(name), OsStr::new(&value)).is_none();
         let (open, own) = (open.display(), own.display());
-        for name in ["CUFILE_ENV_PATH_JSON", "CUFILE_LOGFILE_PATH", "CUDA_CACHE_PATH", "UCX_LOG_FILE", "LOCPATH"] {
+        for name in [
+            "CUFILE_ENV_PATH_JSON",
+            "CUFILE_LOGFILE_PATH",
+            "CUDA_CACHE_PATH",
+            "UCX_LOG_FILE",
+            "LOCPATH",
+            "OPENSSL_CONF",
+        ] {
             assert!(is_kept(name, format!("{own}/file")) && is_kept(name, format!("{own}/later")), "{name}");
             // In a folder like /tmp, the file can be a hard link to a file of root. Root only reads the settings.
             assert_eq!(is_kept(name, format!("{open}/file")), name == "CUFILE_ENV_PATH_JSON", "{name}");
