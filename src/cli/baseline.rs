@@ -2,6 +2,7 @@
 
 use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print_coloured};
+use super::report_file;
 use super::terminal::{columns, headless_options};
 use crate::analysis::{Against, Change, LEAST_NOISE, LeftOut, Measured, Tolerance, against, left_out};
 use crate::core::median::median_share;
@@ -10,8 +11,6 @@ use crate::present::baseline as present;
 use crate::report::lines;
 use crate::report::section::Section;
 use crate::session::{LaneStatus, State, recording};
-use crate::text::json_values;
-use crate::trust::read_regular;
 use serde::Deserialize;
 use serde_json::json;
 use std::path::Path;
@@ -127,25 +126,9 @@ impl Report {
 /// # Errors
 /// A sentence if the file cannot be read, has another format, or contains no successful run.
 pub(super) fn read(path: &Path, threshold: Option<f64>) -> Result<Baseline, String> {
-    const MOST_BYTES: u64 = 256 << 20;
-    const MOST_VALUES: u64 = 20_000_000;
     let name = path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
     let (runs, pressure) = if name.ends_with(".json") {
-        let failed = |e: std::io::Error| format!("reading {} failed: {e}", path.display());
-        let seen = std::fs::metadata(path).map_err(failed)?;
-        if !seen.is_file() || seen.len() > MOST_BYTES {
-            return Err(format!(
-                "{} is not a report of gds-top: it is not a regular file of at most 256 MiB",
-                path.display()
-            ));
-        }
-        let text = read_regular(path, MOST_BYTES).map_err(failed)?;
-        if json_values(&text) > MOST_VALUES {
-            return Err(format!(
-                "{} is not a report of gds-top: it has more than {MOST_VALUES} values",
-                path.display()
-            ));
-        }
+        let text = report_file::read(path)?;
         let report: Report =
             serde_json::from_slice(&text).map_err(|e| format!("{} is not a report of gds-top: {e}", path.display()))?;
         let pressure = pressure_of(&report.samples);

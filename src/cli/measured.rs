@@ -1,13 +1,12 @@
 //! Finds the measured loads for predictions: recordings, reports and shipped recordings.
 
+use super::report_file;
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
 use crate::core::{CacheState, Machine, Setting, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::present::prediction::{Model, Predicted};
 use crate::session::{State, recording, shipped};
-use crate::text::json_values;
-use crate::trust::read_regular;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -137,18 +136,8 @@ struct Analysis {
 }
 
 fn reported(path: &Path) -> Result<Measured, String> {
-    // The report of a large model has a few MiB. A file above this limit is not a report.
-    const MOST_BYTES: u64 = 256 << 20;
-    const MOST_VALUES: u64 = 20_000_000;
-    let bad = |what: String| format!("{} is not a report of gds-top: {what}", path.display());
-    let length = std::fs::metadata(path).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
-    if !length.is_file() || length.len() > MOST_BYTES {
-        return Err(bad("it is not a regular file of at most 256 MiB".to_owned()));
-    }
-    let text = read_regular(path, MOST_BYTES).map_err(|e| format!("reading {} failed: {e}", path.display()))?;
-    if json_values(&text) > MOST_VALUES {
-        return Err(bad(format!("it has more than {MOST_VALUES} values")));
-    }
-    let report: Report = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
+    let text = report_file::read(path)?;
+    let bad = |e: serde_json::Error| format!("{} is not a report of gds-top: {e}", path.display());
+    let report: Report = serde_json::from_slice(&text).map_err(bad)?;
     Ok((report.analysis.timings, report.machine))
 }

@@ -33,6 +33,7 @@ mod overhead;
 mod predict;
 mod race;
 mod recordings;
+mod report_file;
 mod selftest;
 mod serving;
 mod settings;
