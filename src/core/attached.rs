@@ -3,6 +3,9 @@
 use super::route::{Route, RouteProof};
 use serde::{Deserialize, Serialize};
 
+/// The name of the entry that all files above a limit share.
+pub const MORE_FILES: &str = "(more files)";
+
 /// A running process, according to procfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,9 +1,11 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use crate::core::{HiddenProcess, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error};
+use crate::core::{
+    HiddenProcess, MORE_FILES, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error,
+};
 use crate::watch::Running;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth"
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 /// Maximum number of characters of a command line that are kept.
 const COMMAND: usize = 400;
+/// Maximum number of listed mapped files of a process.
+const MOST_MAPPED: usize = 1_000;
 /// The number of rounds after which a process without the libraries is examined again, because it may load them
 /// later.
 const AGAIN: u64 = 3;
@@ -237,6 +241,7 @@ fn libraries(folder: &Path) -> Libraries {
         }
     };
     let mut last = "";
+    let mut known = HashSet::new();
     for line in maps.lines() {
         // The path is the sixth field and may contain spaces. All mappings of a file are adjacent.
         let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
@@ -249,9 +254,12 @@ fn libraries(folder: &Path) -> Libraries {
             found.cuda = true;
         } else if is_libcufile(Path::new(path)) {
             found.cufile = Some(name.to_owned());
-        } else if is_model(path) && !found.mapped.iter().any(|known| known == path) {
+        } else if is_model(path) && known.insert(path) && known.len() <= MOST_MAPPED {
             found.mapped.push(path.to_owned());
         }
+    }
+    if known.len() > MOST_MAPPED {
+        found.mapped.push(MORE_FILES.to_owned());
     }
     found
 }
@@ -402,6 +410,21 @@ mod tests {
             (seen[0].route, seen[0].mapped.as_slice()),
             (SeenRoute::Mapped, &["/m/a.safetensors".to_owned()][..])
         );
+    }
+
+    #[test]
+    fn of_many_mapped_files_the_first_are_listed() {
+        let proc = tempfile::tempdir().unwrap();
+        let maps = |count: usize| -> String {
+            (0..count).map(|n| format!("7f{n:x} r--s 0 08:01 {n} /m/{n}.safetensors\n")).collect()
+        };
+        process(proc.path(), 4_000_001, &maps(MOST_MAPPED), 1, 1);
+        process(proc.path(), 4_000_002, &maps(MOST_MAPPED + 1), 1, 1);
+        let mapped = |pid: u32| libraries(&proc.path().join(pid.to_string())).mapped;
+        assert_eq!(mapped(4_000_001).len(), MOST_MAPPED);
+        assert!(!mapped(4_000_001).contains(&MORE_FILES.to_owned()));
+        assert_eq!(mapped(4_000_002).len(), MOST_MAPPED + 1);
+        assert_eq!(mapped(4_000_002).last().map(String::as_str), Some(MORE_FILES));
     }
 
     #[test]

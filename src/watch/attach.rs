@@ -11,7 +11,8 @@ use super::routes::{self, MachineRoutes};
 use super::settings::Settings;
 use super::tally::Tally;
 use crate::core::{
-    AttachedFile, AttachedLog, AttachedProcess, ProcessIo, ProgramEnd, WatchReport, WatchedCall, is_libcufile,
+    AttachedFile, AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall,
+    is_libcufile,
 };
 use procfs::process::{FDTarget, MMapPath, Process};
 use rustix::process::geteuid;
@@ -299,9 +300,6 @@ impl Attached {
         report
     }
 }
-
-/// All files above the limit share one entry, as for the files of calls.
-const MORE_FILES: &str = "(more files)";
 
 fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {
     let mut path = path.to_string_lossy().into_owned();

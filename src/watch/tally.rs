@@ -11,7 +11,7 @@ use super::paces::Paces;
 use super::recent::{Details, Recent};
 use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
-use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
+use crate::core::{BufferUse, DriverProperties, MORE_FILES, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
 };
@@ -332,7 +332,7 @@ impl Tally {
         if let Some(at) = self.by_path.get(&path) {
             return *at;
         }
-        let path = if self.files.len() < MOST_FILES { path } else { "(more files)".to_owned() };
+        let path = if self.files.len() < MOST_FILES { path } else { MORE_FILES.to_owned() };
         if let Some(at) = self.by_path.get(&path) {
             return *at;
         }
