@@ -94,11 +94,14 @@ fn screens_of(
         baseline: Some(keep_baseline),
         authorize,
     };
-    let rest = feed.events.clone();
+    let (rest, unrecorded) = (feed.events.clone(), feed.unrecorded.clone());
     let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
     // The recording is complete only after the session has ended.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}
+    if let Some(why) = unrecorded.get() {
+        note(why);
+    }
     if let Some((folder, formats)) = export {
         let files = report::export(&outcome.state, &folder, &formats).map_err(|error| error.to_string())?;
         files.iter().for_each(|file| note(&format!("wrote {}", file.display())));
@@ -106,6 +109,7 @@ fn screens_of(
     Ok(match outcome.signal {
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
+        None if unrecorded.get().is_some() => COULD_NOT_RUN,
         // The user closed the screens, so their content does not affect the exit status.
         None => FINE,
     })

@@ -77,6 +77,9 @@ pub fn run_observed(
         say(err, headline::UNEXPECTED_END);
         exit = exit.max(1);
     }
+    if feed.unrecorded.get().is_some() {
+        exit = exit.max(3);
+    }
     if options.json && !state.earlier.is_empty() {
         let all = state.earlier.len() + 1;
         say(

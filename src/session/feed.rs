@@ -21,13 +21,15 @@ pub struct Feed {
     pub player: Receiver<Played>,
     /// The reason why the recording was not read to its end: it exceeds a limit. It is set before `events` closes.
     pub refused: Arc<OnceLock<String>>,
+    /// The reason why the recording of a live session is not complete. It is set before `events` closes.
+    pub unrecorded: Arc<OnceLock<String>>,
 }
 
 impl Feed {
     /// Creates the feed of a live session, or of a replay without a player.
     #[must_use]
     pub fn new(events: Receiver<Event>, commands: Sender<Command>, replay: bool) -> Self {
-        Self { events, commands, replay, player: never(), refused: Arc::default() }
+        Self { events, commands, replay, player: never(), refused: Arc::default(), unrecorded: Arc::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::session::recording::{RecordingError, Writer};
 use crossbeam_channel::Sender;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A cloneable sender for the events of one session.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ struct Inner {
     origin_monotonic_ns: u64,
     events: Sender<Event>,
     recording: Mutex<Option<Writer>>,
+    /// The reason why the recording is not complete.
+    unrecorded: Arc<OnceLock<String>>,
     /// The recording of an earlier session that was killed.
     set_aside: Option<PathBuf>,
     /// GPU memory in use in bytes, from the last reading; 0 before the first reading.
@@ -33,6 +35,7 @@ impl Bus {
             origin_monotonic_ns: monotonic_ns(),
             events,
             recording: Mutex::new(recording),
+            unrecorded: Arc::default(),
             set_aside,
             gpu_memory_bytes: AtomicU64::new(0),
         })))
@@ -75,6 +78,7 @@ impl Bus {
         let _ = self.0.events.send(event);
         if let Some(error) = failed {
             let text = format!("the recording stops here: {error}");
+            let _ = self.0.unrecorded.set(text.clone());
             let _ = self.0.events.send(Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text } });
         }
     }
@@ -95,11 +99,20 @@ impl Bus {
         self.emit(EventBody::Said { level, text: text.into() });
     }
 
+    /// The reason why the recording is not complete, see [`Feed::unrecorded`](crate::session::Feed::unrecorded).
+    pub(super) fn unrecorded(&self) -> Arc<OnceLock<String>> {
+        self.0.unrecorded.clone()
+    }
+
     /// Completes the recording.
     pub(super) fn finish(&self) {
         let writer = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
         match writer.map(Writer::finish) {
-            Some(Err(error)) => self.say(LogLevel::Error, format!("the recording is not complete: {error}")),
+            Some(Err(error)) => {
+                let text = format!("the recording is not complete: {error}");
+                let _ = self.0.unrecorded.set(text.clone());
+                self.say(LogLevel::Error, text);
+            }
             Some(Ok(None)) => {
                 self.say(LogLevel::Warn, "no recording was kept: the session was interrupted before its first result");
             }

@@ -93,6 +93,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, config.record.as_deref())?;
+    let unrecorded = bus.unrecorded();
     let scratch = Scratch::new("gds-top-")
         .map_err(|source| SessionError::Folder { doing: "making a temporary folder", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
@@ -112,7 +113,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
         .name("session".to_owned())
         .spawn(move || session.run(source))
         .map_err(SessionError::Thread)?;
-    Ok(Feed::new(events, commands, false))
+    Ok(Feed { unrecorded, ..Feed::new(events, commands, false) })
 }
 
 impl Session {

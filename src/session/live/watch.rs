@@ -62,6 +62,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
     let (event_sender, events) = unbounded();
     let (commands, command_receiver) = unbounded();
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
+    let unrecorded = bus.unrecorded();
     bus.begin(started());
     let watched = match target {
         WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
@@ -71,7 +72,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
         .name("watch".to_owned())
         .spawn(move || follow(watched, &bus, &command_receiver, stays))
         .map_err(SessionError::Thread)?;
-    Ok(Feed::new(events, commands, false))
+    Ok(Feed { unrecorded, ..Feed::new(events, commands, false) })
 }
 
 fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: bool) {
