@@ -3,7 +3,7 @@
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::baseline::{self, Sampled};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
-use super::{race, settings, terminal};
+use super::{race, report_file, settings, terminal};
 use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
@@ -91,6 +91,11 @@ pub(super) fn run(args: WatchArgs) -> Ran {
             },
         }),
     };
+    let export = args.export.plan();
+    // The program must not run if its report cannot be written.
+    if let Some((folder, formats)) = &export {
+        report::prepare(folder, formats).map_err(|error| error.to_string())?;
+    }
     // The program can be running before the screens or the printing begin.
     let signals = (!args.screens).then(race::keep_signals);
     let feed = match live::watch(&target, args.record.as_deref(), args.screens) {
@@ -98,9 +103,9 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
     let Some(signals) = signals else {
-        return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, args.export.plan());
+        return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, export);
     };
-    let outcome = race::follow_watched(&feed, &signals, &output, args.export.plan());
+    let outcome = race::follow_watched(&feed, &signals, &output, export);
     let seen = outcome.state.watch.as_deref();
     let unmet = args.require.and_then(|Require::Direct| watch::unmet(seen));
     if let Some(unmet) = unmet {
@@ -149,14 +154,8 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
         }
         return state.watch.as_deref().map(|seen| (seen.clone(), baseline::pressure(&state))).ok_or_else(none);
     }
-    const MOST_BYTES: u64 = 1 << 30;
-    let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
-    let seen = std::fs::metadata(path).map_err(failed)?;
-    if !seen.is_file() || seen.len() > MOST_BYTES {
-        return Err(format!("{} is not a report: it is not a regular file of at most 1 GiB", path.display()));
-    }
     let wrong = |error: serde_json::Error| format!("{} is not a report of gds-top: {error}", path.display());
-    let mut report: Value = serde_json::from_slice(&std::fs::read(path).map_err(failed)?).map_err(wrong)?;
+    let mut report: Value = serde_json::from_slice(&report_file::read(path)?).map_err(wrong)?;
     let calls = report["watch"]["calls"].take();
     let files = report["program"]["transfers"].take();
     let other_calls = report["program"]["other_calls"].take();

@@ -53,6 +53,8 @@ pub fn run_observed(
         say(err, &e.to_string());
         // The session may have ended already.
         let _ = feed.commands.send(Command::Quit);
+        // The session ends the programs that it started.
+        while feed.events.recv().is_ok() {}
         return Outcome { state, exit: 2, exported: Vec::new() };
     }
     let mut progress = Progress::new(options);

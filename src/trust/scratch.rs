@@ -158,8 +158,7 @@ fn about(folder: &Path, why: &io::Error) -> io::Error {
 
 /// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name.
 fn own_folder(shared: &Path) -> io::Result<PathBuf> {
-    let user = rustix::process::geteuid();
-    let name = OsString::from(format!("gds-top-of-{}", user.as_raw()));
+    let name = own_name();
     let folder = match PrivateFolder::make(shared, &name) {
         Err(FolderError::System(error)) if error.kind() == io::ErrorKind::AlreadyExists => {
             PrivateFolder::open(shared, &name)
@@ -170,10 +169,15 @@ fn own_folder(shared: &Path) -> io::Result<PathBuf> {
         let text = format!("{}: {why}; {OTHER_TMPDIR}", shared.join(&name).display());
         io::Error::new(io::ErrorKind::PermissionDenied, text)
     })?;
-    if user.is_root() {
+    if rustix::process::geteuid().is_root() {
         folder.let_others_enter()?;
     }
     Ok(folder.path().to_owned())
+}
+
+/// The name of the folder of this user in a folder that all users share.
+fn own_name() -> OsString {
+    format!("gds-top-of-{}", rustix::process::geteuid().as_raw()).into()
 }
 
 /// Removes the scratch folders in `above` that killed processes of this user left. It does this once per process.
@@ -195,7 +199,8 @@ pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
             .filter(|path| !path.as_os_str().is_empty())
     });
     let with_parents = named.flat_map(|path| [path.parent().map(Path::to_owned), Some(path)]).flatten();
-    let usual = [std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
+    let usual =
+        [PathBuf::from("/tmp").join(own_name()), std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
     for folder in usual.into_iter().chain(closed_folders()).chain(with_parents).collect::<BTreeSet<PathBuf>>() {
         sweep_of(&folder, |maker| maker == own);
         if let Ok(folder) = Destination::open(&folder) {

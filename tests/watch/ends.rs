@@ -48,6 +48,18 @@ fn the_output_of_the_program_is_its_own_and_nothing_stays_behind() {
 }
 
 #[test]
+fn a_program_whose_report_cannot_be_written_is_not_started() {
+    let Some(place) = Place::new() else { return };
+    let (file, mark) = (place.file("file"), place.file("mark"));
+    std::fs::write(&file, "").unwrap();
+    let report = file.join("report");
+    let mut command = place.watch(&["--export", report.to_str().unwrap()]);
+    let output = command.arg("touch").arg(&mark).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(!mark.exists());
+}
+
+#[test]
 fn a_command_that_does_not_exist_could_not_run() {
     let Some(place) = Place::new() else { return };
     let output = place.watch(&[]).arg("/no/such/program").output().unwrap();

@@ -12,7 +12,7 @@ use crate::machine::{FoundLibrary, LibcufileFacts, PathFacts};
 use crate::session::{Command, Feed};
 use crate::telemetry::cpu_pressure_percent;
 use crate::watch::{self, Launch, Source, WatchError};
-use crossbeam_channel::{Receiver, TryRecvError, unbounded};
+use crossbeam_channel::{Receiver, TryRecvError, bounded, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,14 +64,16 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
     let unrecorded = bus.unrecorded();
     bus.begin(started());
+    // Without the thread, nobody would end the program.
+    let (hand_over, taken) = bounded(1);
+    let session = move || taken.recv().into_iter().for_each(|watched| follow(watched, &bus, &command_receiver, stays));
+    std::thread::Builder::new().name("watch".to_owned()).spawn(session).map_err(SessionError::Thread)?;
     let watched = match target {
         WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
         WatchTarget::Process(pid, time) => Source::Attached(Box::new(watch::attach(*pid, *time)?)),
     };
-    std::thread::Builder::new()
-        .name("watch".to_owned())
-        .spawn(move || follow(watched, &bus, &command_receiver, stays))
-        .map_err(SessionError::Thread)?;
+    // The thread waits for it.
+    let _ = hand_over.send(watched);
     Ok(Feed { unrecorded, ..Feed::new(events, commands, false) })
 }
 
