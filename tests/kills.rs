@@ -257,8 +257,9 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
             name: "watch",
             start: &|folder| [words("watch --record", &[&before(folder)]), words("-- sleep 0.2", &[])].concat(),
             holds: &|folder, temporary| {
-                // Removes the shared memory of the killed program.
-                let _ = plain(&words("watch -- true", &[]), temporary);
+                // Removes the shared memory of the killed program, and lasts longer than the recorded program, which keeps
+                // the folder of the library.
+                let _ = plain(&words("watch -- sleep 0.4", &[]), temporary);
                 recorded(folder, temporary)
             },
         },

@@ -33,7 +33,7 @@ impl Baseline {
         slower.map(|one| (one.engine, one.cache)).collect()
     }
 
-    /// What the comparison with a session of this CPU pressure tolerates.
+    /// The tolerance of the comparison with a session of this CPU pressure.
     pub(super) fn tolerance(&self, pressure: f64) -> Tolerance {
         Tolerance { threshold: self.threshold, pressure: self.pressure.max(pressure) }
     }

@@ -1,4 +1,4 @@
-//! The completions of shells: the scripts of clap_complete, and what they lack. They complete no list with commas, no
+//! The completions of shells: the scripts of clap_complete, and the values that they lack. They complete no list with commas, no
 //! value of a positional argument in fish, no word with ':' or '=' in bash, and nothing in zsh after a command that an
 //! optional argument can replace.
 

@@ -12,7 +12,7 @@ const MOST_VALUES: u64 = 20_000_000;
 /// The text of a report.
 ///
 /// # Errors
-/// A sentence if the file cannot be read, is no regular file, or is above a limit.
+/// A sentence if the file cannot be read, is not a regular file, or is above a limit.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
     let text = read_regular(path, MOST_BYTES).map_err(|error| format!("reading {} failed: {error}", path.display()))?;
     if json_values(&text) > MOST_VALUES {

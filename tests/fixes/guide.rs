@@ -293,7 +293,7 @@ fn what_rules_out_a_direct_route_is_first_everywhere() {
         assert_eq!(verdict.blockers[..closed.len()], *closed, "{name}");
         assert!(!verdict.possible.is_direct() && !verdict.advice.is_empty(), "{name}");
         let answer = gds_top::present::verdict::answer(verdict).text();
-        assert!(answer.contains(&format!("No direct route is possible {place}: {}.", closed.join(", "))), "{answer}");
+        assert!(answer.contains(&format!("No direct route is possible {place} ({}).", closed.join(", "))), "{answer}");
         let guided = guide::guide(&root, &report);
         assert_eq!((guided.route, guided.steps[0].state), (Route::Compat, State::Impossible), "{name}");
         assert_eq!(guided.steps[0].checks, closed, "{name}");

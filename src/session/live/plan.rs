@@ -1,4 +1,4 @@
-//! The configuration of a session: what it runs, and on which targets.
+//! The configuration of a session: its runs and their targets.
 
 use crate::core::{CacheState, Engine, EngineSettings, GridPlan, ModelInfo, SettingOrder, WorkloadOrder};
 use crossbeam_channel::Receiver;

@@ -163,9 +163,9 @@ impl Session {
         for (cache, engines) in &engines {
             for repeat in repeats.clone() {
                 let mut round: Vec<_> = engines.iter().flat_map(|e| variants.iter().map(move |v| (e, v))).collect();
-                // In each round another engine goes first. Otherwise an engine would always follow the same engine,
-                // whose effects on the disk and the machine could change its result. This is not done for workloads,
-                // because their runs read files of earlier runs.
+                // In each round another engine goes first. Otherwise an engine would always follow the same engine, and
+                // the effects of that engine on the disk and the machine could change its result. This is not done for
+                // workloads, because their runs read files of earlier runs.
                 if self.config.workload.is_none() {
                     let first = goes_first(repeat, round.len());
                     round.rotate_left(first);

@@ -64,7 +64,7 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
     let bus = Bus::new(event_sender, record).map_err(SessionError::from)?;
     let unrecorded = bus.unrecorded();
     bus.begin(started());
-    // Without the thread, nobody would end the program.
+    // Without the thread, the program would run on without gds-top.
     let (hand_over, taken) = bounded(1);
     let session = move || taken.recv().into_iter().for_each(|watched| follow(watched, &bus, &command_receiver, stays));
     std::thread::Builder::new().name("watch".to_owned()).spawn(session).map_err(SessionError::Thread)?;
