@@ -307,6 +307,17 @@ pub fn is_not_recorded(report: &WatchReport) -> bool {
     }
 }
 
+/// The calls before a transfer after whose failure a program can read without cuFile. Without a registered buffer, cuFile
+/// uses its own.
+const SET_UPS: [&str; 3] = ["cuFileHandleRegister", "cuFileBatchIOSetUp", "cuFileBatchIOSubmit"];
+
+/// The number of these calls that failed.
+#[must_use]
+pub fn failed_set_ups(report: &WatchReport) -> u64 {
+    let calls = report.calls.iter().filter(|call| SET_UPS.contains(&call.function.as_str()));
+    calls.fold(0, |sum, call| sum.saturating_add(call.errors))
+}
+
 /// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
 #[must_use]
 pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
@@ -320,7 +331,8 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
         && report.unrecorded.is_empty()
         && report.in_other_session.is_empty()
         && report.open_calls.is_empty()
-        && report.still_running == 0;
+        && report.still_running == 0
+        && failed_set_ups(report) == 0;
     // A failed transfer takes no route, and the program may repeat it without cuFile.
     let failed = |file: &WatchedFile| file.reads.errors + file.writes.errors > 0;
     Some(is_complete && used.all(|file| file.proven && file.route.is_direct() && !failed(file)))
@@ -329,7 +341,7 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{BufferUse, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
+    use crate::core::{BufferUse, CallTotal, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {
@@ -352,6 +364,21 @@ mod tests {
 
     fn ids(report: &WatchReport) -> Vec<&'static str> {
         watch_advice(report).iter().map(WatchAdvice::id).collect()
+    }
+
+    #[test]
+    fn a_direct_route_is_not_proven_if_a_call_before_a_transfer_failed() {
+        let reads = Transfers { count: 4, bytes: 4 << 20, ..Transfers::default() };
+        for (function, is_proven) in [
+            ("cuFileHandleRegister", false),
+            ("cuFileBatchIOSetUp", false),
+            ("cuFileBatchIOSubmit", false),
+            ("cuFileBufRegister", true),
+        ] {
+            let failed = CallTotal { function: function.to_owned(), count: 2, errors: 1, ..CallTotal::default() };
+            let report = WatchReport { files: vec![file(reads)], calls: vec![failed], ..WatchReport::default() };
+            assert_eq!(is_proven_direct(&report), Some(is_proven), "{function}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The answer about a watched program, and its facts.
 
 use super::file::{proof, route_text};
-use crate::analysis::{is_proven_direct, not_returned};
+use crate::analysis::{failed_set_ups, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
     AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, WatchReport,
@@ -112,6 +112,7 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
+    let set_ups = failed_set_ups(report);
     match (is_proven_direct(report), first) {
         (Some(true), route) if one_route => Answer::new(
             Status::Pass,
@@ -122,6 +123,10 @@ fn of_route(report: &WatchReport) -> Answer {
         (_, route) if failed > 0 && one_route && used().all(|file| file.proven && file.route.is_direct()) => {
             let some = format!("{} failed", plural(failed, "cuFile transfer"));
             Answer::new(Status::Warn, format!("{some}; the others take {route}, proven."), conditions)
+        }
+        (_, route) if set_ups > 0 && one_route && used().all(|file| file.proven && file.route.is_direct()) => {
+            let some = format!("{} to prepare cuFile transfers failed", plural(set_ups, "call"));
+            Answer::new(Status::Warn, format!("{some}; the transfers take {route}, proven."), conditions)
         }
         (_, Route::Compat) if one_route => {
             let proven = if used().all(|file| file.proven) { "proven" } else { "inferred" };
