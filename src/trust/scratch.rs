@@ -93,8 +93,7 @@ impl Scratch {
         self.0.as_ref().map_or(Ok(()), PrivateFolder::let_others_enter)
     }
 
-    /// Leaves the folder to other processes that use it. A later process of this user removes it when none does, see
-    /// [`is_used`].
+    /// Leaves the folder to other processes that use it. A later process of this user removes it when none does.
     pub fn leave(&mut self) {
         self.0 = None;
     }
