@@ -129,7 +129,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
 }
 
 /// Records the path of a program whose calls are not recorded: it gets other rights, the process has changed its user,
-/// or another session records it. Programs of a process that cannot find the shared file are counted.
+/// or another session records it. Programs of a process that cannot find the shared file or the library are counted.
 /// The rights of names that are searched for in PATH are not examined.
 unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
     // SAFETY: by the condition of the callers, `path` is a C string or null.
@@ -140,7 +140,7 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
         let bytes = CStr::from_ptr(path).to_bytes();
         let other = variables.and_then(|variables| value(variables, &FILE));
         let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
-        if system::is_missing(rings::path()) && system::exists(path) {
+        if (system::is_missing(rings::path()) || rings::is_library_missing()) && system::exists(path) {
             rings::count(header::WITHOUT_FILE);
             return;
         }

@@ -41,9 +41,11 @@ pub mod header {
     /// The bits of [`super::options`]. They are set before the program starts. Only a program can set or remove
     /// [`super::options::PAUSED`].
     pub const OPTIONS: usize = 5;
-    /// The number of programs that were started by processes for which the file does not exist: it was removed, or the
-    /// process has other mounts. Their names are not known, because a thread without a ring cannot record them.
+    /// The number of programs that were started by processes for which the file or the library does not exist: it was
+    /// removed, or the process has other mounts. Their names are not known, because a thread without a ring cannot record them.
     pub const WITHOUT_FILE: usize = 6;
+    /// The number of programs that could map only the header of the file: a limit leaves them too little address space.
+    pub const WITHOUT_SPACE: usize = 7;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;

@@ -53,6 +53,14 @@ pub(crate) fn library_path() -> &'static [u8] {
     LIBRARY.bytes()
 }
 
+/// Whether this process cannot find the library, so that the dynamic linker does not load it into programs that the
+/// process starts. It is false if the path is unknown.
+pub(crate) fn is_library_missing() -> bool {
+    let length = library_path().len();
+    // SAFETY: a zero byte ends the path, because it is shorter than the room.
+    (1..PATH_BYTES).contains(&length) && unsafe { system::is_missing(LIBRARY.0.get().cast()) }
+}
+
 /// Whether LD_AUDIT of this process names the library with this path.
 fn is_loaded(library: &[u8]) -> bool {
     let value = system::variable(c"LD_AUDIT");
@@ -117,13 +125,18 @@ pub(crate) fn open() -> bool {
     if !copied {
         return false;
     }
+    let is_known = |file: *mut u64| {
+        word(file, header::MAGIC).load(Ordering::Relaxed) == MAGIC
+            && word(file, header::VERSION).load(Ordering::Relaxed) == VERSION
+    };
     // SAFETY: PATH ends with a zero byte, because the text is shorter than the buffer.
-    let Some(file) = (unsafe { system::map_shared(path(), FILE_BYTES) }) else { return false };
-    let known = word(file, header::MAGIC).load(Ordering::Relaxed) == MAGIC
-        && word(file, header::VERSION).load(Ordering::Relaxed) == VERSION;
-    if !known {
+    let map = |bytes| unsafe { system::map_shared(path(), bytes) }.filter(|file| is_known(*file));
+    let Some(file) = map(FILE_BYTES) else {
+        if let Some(file) = map(HEADER_BYTES) {
+            word(file, header::WITHOUT_SPACE).fetch_add(1, Ordering::Relaxed);
+        }
         return false;
-    }
+    };
     // SAFETY: LIBRARY is written only here, before there is a second thread.
     let room = unsafe { &mut *LIBRARY.0.get() };
     for (index, bytes) in room.chunks_mut(8).take(LIBRARY_WORDS).enumerate() {

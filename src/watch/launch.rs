@@ -240,6 +240,10 @@ impl Watched {
         } else if without_file > 0 {
             all.insert(format!("({} with other mounts)", plural(without_file, "program")));
         }
+        let without_space = self.library.words.load(header::WITHOUT_SPACE);
+        if without_space > 0 {
+            all.insert(format!("({} with too little address space)", plural(without_space, "program")));
+        }
         all.into_iter().collect()
     }
 

@@ -80,7 +80,13 @@ pub(super) fn is_ring(words: &SharedWords, first: usize) -> bool {
 pub(super) fn is_header(words: &SharedWords, span: Span) -> bool {
     // Several threads count in these words.
     let most = span.most().saturating_mul(RINGS as u64);
-    let counts = [header::WITHOUT_RING, header::PROGRAMS, header::LIBRARIES_LEFT_OUT, header::WITHOUT_FILE];
+    let counts = [
+        header::WITHOUT_RING,
+        header::PROGRAMS,
+        header::LIBRARIES_LEFT_OUT,
+        header::WITHOUT_FILE,
+        header::WITHOUT_SPACE,
+    ];
     words.load(header::MAGIC) == MAGIC
         && words.load(header::VERSION) == VERSION
         && counts.iter().all(|word| words.load(*word) <= most)

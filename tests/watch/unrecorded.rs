@@ -81,19 +81,39 @@ fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
 #[test]
 fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
     let Some(place) = Place::new() else { return };
-    let hidden = "mount -t tmpfs none /dev/shm";
-    if !Command::new("unshare").args(["-rm", "sh", "-c", hidden]).output().is_ok_and(|out| out.status.success()) {
-        standins::skipped("needs unshare and permission to mount");
-        return;
+    // The file with the calls, and the library.
+    let code = tempfile::tempdir().unwrap();
+    for folder in [Path::new("/dev/shm"), code.path()] {
+        let hidden = format!("mount -t tmpfs none {}", folder.display());
+        if !Command::new("unshare").args(["-rm", "sh", "-c", &hidden]).output().is_ok_and(|out| out.status.success()) {
+            standins::skipped("needs unshare and permission to mount");
+            return;
+        }
+        let program = place.file("linked");
+        let mut command = place.watch(&["--json"]);
+        command.env("TMPDIR", code.path()).env("XDG_RUNTIME_DIR", code.path());
+        // Not every place can have the library, see `Scratch::for_code`.
+        let hide_library = r#"mount -t tmpfs none "$(dirname "$(dirname "${LD_AUDIT%%:*}")")""#;
+        let hide = if folder == code.path() { hide_library } else { hidden.as_str() };
+        let script = format!("{hide}; {} {} read 3; true", program.display(), place.data().display());
+        command.args(["unshare", "-rm", "sh", "-c", &script]);
+        let seen = Seen::of(command);
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
+        assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with other mounts)"]));
+        assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
     }
+}
+
+#[test]
+fn a_program_that_has_no_address_space_for_the_recording_is_reported() {
+    let Some(place) = Place::new() else { return };
     let program = place.file("linked");
+    let script = format!("ulimit -v 200000; exec {} {} read 3", program.display(), place.data().display());
     let mut command = place.watch(&["--json"]);
-    let script = format!("{hidden}; {} {} read 3; true", program.display(), place.data().display());
-    command.args(["unshare", "-rm", "sh", "-c", &script]);
+    command.args(["sh", "-c", &script]);
     let seen = Seen::of(command);
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with other mounts)"]));
-    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!(["(1 program with too little address space)"]));
 }
 
 #[test]
