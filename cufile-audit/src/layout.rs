@@ -320,7 +320,7 @@ pub mod kind {
     /// The settings with which libcufile opens its driver: the value of [`super::CONFIGURATION`] follows. The object has
     /// the bits of [`super::settings`].
     pub const SETTINGS: u16 = 1009;
-    /// Another thread, whose id is the object, has taken the ring. The next records are its own.
+    /// Another thread has taken the ring. The object is its id, and the next records are its own.
     pub const THREAD: u16 = 1010;
     /// A ring of io_uring before the process ends. The object is its descriptor, the offset its inode or 0, and the size
     /// the number of completed requests.

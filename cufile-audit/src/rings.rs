@@ -57,7 +57,7 @@ pub(crate) fn library_path() -> &'static [u8] {
 /// process starts. It is false if the path is unknown.
 pub(crate) fn is_library_missing() -> bool {
     let length = library_path().len();
-    // SAFETY: a zero byte ends the path, because it is shorter than the room.
+    // SAFETY: a zero byte ends the path, because it is shorter than the buffer.
     (1..PATH_BYTES).contains(&length) && unsafe { system::is_missing(LIBRARY.0.get().cast()) }
 }
 

@@ -77,11 +77,14 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     }
     let earlier_program =
         args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
+    // Without statistics, a route that the baseline proves could not be proven again.
+    let has_proof =
+        earlier_program.as_ref().is_some_and(|(_, (before, _))| before.files.iter().any(|file| file.proven));
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
         None => WatchTarget::Launch(Launch {
             command: args.command,
-            statistics: args.statistics || args.require.is_some(),
+            statistics: args.statistics || args.require.is_some() || has_proof,
             requires_direct: args.require.is_some(),
             output: match (args.screens, output.json) {
                 (true, _) => Output::Dropped,

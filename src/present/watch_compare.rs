@@ -36,7 +36,9 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
             false => String::new(),
         };
         return match enough.is_empty() && few.iter().any(slower_or_unclear) {
-            true => not_decided(format!("No function has {ENOUGH_CALLS} calls or more in both recordings.")),
+            true => {
+                not_decided(format!("No function has {ENOUGH_CALLS} calls or more of one size in both recordings."))
+            }
             false => Answer::new(Status::Pass, format!("No regression against {baseline}."), tolerated),
         };
     }

@@ -65,6 +65,25 @@ fn a_baseline_finds_calls_that_fail_more_often() {
 }
 
 #[test]
+fn a_proven_route_is_not_lost_because_statistics_were_not_requested_again() {
+    let Some(place) = Place::new() else { return };
+    let report = place.file("report.json");
+    let run = |options: &[&str], route: &str| {
+        let mut command = place.watch(options);
+        command.env("STANDIN_CUFILE_ROUTE", route).arg(place.file("linked")).arg(place.data()).args(["read", "2000"]);
+        command.output().unwrap()
+    };
+    let earlier = run(&["--json", "--statistics"], "p2p");
+    std::fs::write(&report, &earlier.stdout).unwrap();
+    let seen: Value = serde_json::from_slice(&earlier.stdout).unwrap();
+    assert_eq!(seen["program"]["transfers"][0]["proven"], true);
+    for (route, status) in [("p2p", 0), ("posix", 1)] {
+        let output = run(&["--baseline", report.to_str().unwrap(), "--threshold", "1000"], route);
+        assert_eq!(output.status.code(), Some(status), "{route}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
 fn slower_calls_on_a_busy_machine_are_not_decided() {
     let Some(place) = Place::new() else { return };
     let mut earlier = place.seen("linked", &[], &["read", "2000"]).report;

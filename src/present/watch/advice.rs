@@ -140,7 +140,7 @@ fn route_unknown(counted: Option<(u64, u64)>, wanted: bool, batches: bool) -> (S
             "no counter shows the route".to_owned(),
         ),
         None => (
-            "Run again with --statistics: libcufile 1.15 and later then counts transfers by route.".to_owned(),
+            "Start the program with 'gds-top watch --statistics -- COMMAND': libcufile 1.15 and later then counts transfers by route.".to_owned(),
             "no counter shows the route".to_owned(),
         ),
         Some((all, 0)) => (

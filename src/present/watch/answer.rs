@@ -85,7 +85,7 @@ fn of_route(report: &WatchReport) -> Answer {
             return Answer::new(Status::Warn, "The program made no cuFile transfer before it ended.", conditions);
         }
         let headline = match report.attached {
-            Some(_) => "The process made no cuFile transfer while it was watched.",
+            Some(_) => "No cuFile transfer of the process was seen.",
             None => "The program loaded libcufile but transferred nothing with it.",
         };
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
@@ -189,7 +189,7 @@ fn attached(process: &AttachedProcess) -> Answer {
             };
             Answer::new(Status::Info, headline, why + start)
         }
-        (None, true) => Answer::new(Status::Info, "The process does not have libcufile loaded.", ""),
+        (None, true) => Answer::new(Status::Info, "The process had no libcufile loaded when it was examined.", ""),
         (None, false) => Answer::new(
             Status::Warn,
             "The process could not be examined.",
