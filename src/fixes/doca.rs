@@ -12,7 +12,9 @@ use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{PathFacts, Root, built_in, kernel_release, nvme_transports, ofed_module_to_build, os_release};
+use crate::machine::{
+    MlnxOfed, PathFacts, Root, built_in, kernel_release, mlnx_ofed, nvme_transports, ofed_module_to_build, os_release,
+};
 use crate::text::quoted_line;
 use std::path::PathBuf;
 
@@ -70,7 +72,8 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         && report
             .finding(CheckId::NvfsNvmeSymbol)
             .is_some_and(|found| found.facts.contains(&FindingFact::OutdatedDoca));
-    let (mut changes, source) = match ofed(root) {
+    let ofed = mlnx_ofed(root);
+    let (mut changes, source) = match &ofed {
         // DKMS has the driver: a new kernel needs only its build.
         _ if is_outdated => match updated(root, family) {
             Ok((changes, source)) => (changes, Ok(source)),
@@ -83,7 +86,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
                 .collect(),
             Ok(" DKMS has the driver for another kernel, so it is built for this one; the headers of the kernel must be installed.".to_owned()),
         ),
-        Some(version) => (vec![run(INSTALLER)], Ok(of_ofed(&version))),
+        Some(ofed) => of_ofed(root, family, transport, ofed),
         // NVIDIA lists RHEL 8 and its rebuilds for MLNX_OFED only (release notes of GDS, MLNX_OFED/DOCA requirements).
         None if rhel(root) == Some(8) => (
             vec![run(INSTALLER)],
@@ -132,7 +135,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             "before the reboot modinfo -n nvme names a file in updates or extra; after it grep nvme_v /proc/kallsyms shows nvme_v1_register_nvfs_dma_ops or nvme_v2_…"
         }
         .to_owned(),
-        undo: format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
+        undo: match &ofed {
+            Some(_) => format!("remove the package of {}, rebuild the initramfs, reboot", transport.module()),
+            None => format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
+        },
         remaining: mount.iter().filter_map(|facts| over_rdma(facts)).collect(),
         obstacle,
         ..empty(transport.id(), Needs::Reboot, FixRisk::High, FixPolicy::Show)
@@ -183,19 +189,33 @@ fn numbers(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next()??))
 }
 
-/// The version of MLNX_OFED. `None` if it is not installed. DOCA has the same program, which reports OFED-internal.
-fn ofed(root: &Root) -> Option<String> {
-    const MARK: &str = "MLNX_OFED_LINUX-";
-    let text = root.read_text("/usr/bin/ofed_info").ok()?;
-    let rest = &text[text.find(MARK)?..];
-    Some(rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "_.-".contains(*c)).collect())
-}
-
-fn of_ofed(version: &str) -> String {
-    format!(
-        " {version} is installed, and NVIDIA's guide forbids to combine it with DOCA: its installer is run again, in the folder of its package. 24.10 is \
-         its last release; to change to DOCA remove it first (sudo /usr/sbin/ofed_uninstall.sh --force)."
-    )
+/// The commands that add the driver to the installed MLNX_OFED, from its repository or with its installer.
+fn of_ofed(
+    root: &Root,
+    family: Family,
+    transport: Transport,
+    ofed: &MlnxOfed,
+) -> (Vec<Change>, Result<String, String>) {
+    let release = &ofed.release;
+    let (changes, by) = match ofed.package(transport.module()) {
+        Some(package) => {
+            let kernel = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
+            let refresh = (family == Family::Debian).then(|| run("sudo apt-get update"));
+            // The module in Red Hat's package is compiled.
+            let packages = match family {
+                Family::Debian => format!("{} {package}", distribution::headers(root, family, &kernel)),
+                _ => package,
+            };
+            let install = run(&install(root, family, &packages));
+            (refresh.into_iter().chain([install]).collect(), "so the driver comes from its configured repository")
+        }
+        None => (vec![run(INSTALLER)], "so its installer is run again, in the folder of its package"),
+    };
+    let said = format!(
+        " {release} is installed, and NVIDIA's guide forbids to combine it with DOCA, {by}. 24.10 is its last release. To change to DOCA, \
+         remove it first (sudo /usr/sbin/ofed_uninstall.sh --force) and reboot; this replaces the drivers of all NVIDIA network cards."
+    );
+    (changes, Ok(said))
 }
 
 /// nvidia-fs is compiled with the symbols of OFED (see its dkms.conf), so it is built after the driver. Returns the

@@ -207,7 +207,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NvmePatch => Spec {
             title: "Install an NVMe driver that is built for GDS",
-            changes: "adds DOCA's repository, replaces the NVMe driver, rebuilds nvidia-fs and the initramfs",
+            changes: "adds DOCA's repository (not with MLNX_OFED), replaces the NVMe driver, rebuilds nvidia-fs and the initramfs",
             undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsNvmeSymbol,

@@ -43,6 +43,7 @@ fn allowed_commands() -> &'static [&'static [&'static str]] {
         &["ldconfig", "-p"],
         &["nvidia-smi"],
         &["nv-fabricmanager", "--version"],
+        &["ofed_info", "-s"],
     ]
 }
 

@@ -34,6 +34,7 @@ mod mounts;
 mod nvidia_fs;
 mod nvme;
 mod nvml;
+mod ofed;
 /// The distribution family and its packages.
 pub mod packages;
 mod path_facts;
@@ -88,6 +89,7 @@ pub use nvme::{
     nvme_multipath, nvme_subsystems,
 };
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
+pub use ofed::{MlnxOfed, mlnx_ofed};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use pod::{assigned_gpus, pod_namespace};

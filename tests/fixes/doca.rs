@@ -160,6 +160,18 @@ fn mlnx_ofed_is_not_mixed_with_doca() {
     assert!(lines(&plan)[0].starts_with("sudo ./mlnxofedinstall"), "{:?}", lines(&plan));
     assert!(!lines(&plan).iter().any(|line| line.contains("doca")), "{:?}", lines(&plan));
     assert!(plan.why.contains("MLNX_OFED_LINUX-24.10-1.1.4.0"), "{}", plan.why);
+    // Its own repository completes it, and only without DOCA's.
+    let (list, own) = ("files/etc/apt/sources.list.d/mlnx_ofed.list", "deb file:/opt/MLNX_OFED_LINUX-24.10/DEBS ./");
+    let with = |text: &str| {
+        let ofed = put("files/usr/bin/ofed_info", "#!/bin/sh\necho MLNX_OFED_LINUX-24.10-1.1.4.0:\n");
+        lines(&self::plan(UBUNTU, "6.8.0-60-generic", vec![ofed, put(list, text)]))
+    };
+    assert_eq!(
+        with(own)[..2],
+        ["sudo apt-get update", "sudo apt-get install -y linux-headers-6.8.0-60-generic mlnx-nvme-dkms"]
+    );
+    let both = format!("{own}\ndeb https://linux.mellanox.com/public/repo/doca/latest/ubuntu24.04/x86_64/ ./\n");
+    assert!(with(&both)[0].starts_with("sudo ./mlnxofedinstall"), "{:?}", with(&both));
     // DOCA has a program with the same name.
     let doca = put("files/usr/bin/ofed_info", "#!/bin/sh\necho OFED-internal-26.04-1.1.0:\n");
     assert!(lines(&self::plan(UBUNTU, "6.8.0-60-generic", vec![doca])).iter().any(|line| line.contains("doca-ofed")));

@@ -143,6 +143,10 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Adv
             .text(" and ")
             .command("sudo systemctl restart beegfs-client")
         }
+        "nfs" | "nfs4" if machine::mlnx_ofed(ctx.root).is_some() => {
+            let client = machine::mlnx_ofed(ctx.root).map(|ofed| super::nvme_hook::from_ofed(&ofed, "mlnx-nfsrdma"));
+            format!("Install an NFS client that registers with nvidia-fs: {}. Then unmount and reboot.", client.unwrap_or_default()).into()
+        }
         "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA, or for VAST the client of VAST (kb.vastdata.com). If `modinfo -n rpcrdma` names a file in updates or extra, it is installed: then unmount and reboot."
             .into(),
         _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
@@ -179,12 +183,15 @@ fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
 }
 
 /// The driver nvme_rdma has no hook. It is in the package of DOCA's NVMe driver, and nvidia-fs is built after it.
-fn nvme_rdma_without_hook(symbol: &str) -> Judged {
+fn nvme_rdma_without_hook(ctx: &Context<'_>, symbol: &str) -> Judged {
+    const DRIVER: &str = "DOCA with mlnx-nvme-dkms, or MLNX_OFED with --with-nvmf --enable-gds";
+    let driver = machine::mlnx_ofed(ctx.root)
+        .map_or_else(|| DRIVER.to_owned(), |ofed| super::nvme_hook::from_ofed(&ofed, "mlnx-nvme"));
     Judged::lack(CheckId::NvfsNvmeSymbol, "the driver nvme_rdma is not built for GDS")
         .found("/proc/kallsyms", format!("no {symbol}"))
         .missing(Cost::System, NVFS)
         .fix(FixId::NvmePatch)
-        .advice("Install DOCA with mlnx-nvme-dkms, or MLNX_OFED with --with-nvmf --enable-gds, then reboot.")
+        .advice(format!("Install {driver}, then reboot."))
 }
 
 /// Checks whether the storage drivers of the paths are registered with nvidia-fs. A client that is not built for it is
@@ -216,7 +223,7 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
                         .found("/proc/kallsyms", symbol)
                 }
-                Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(symbol),
+                Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(ctx, symbol),
                 // A mount over TCP does not load the module. VAST's client names itself in the version of sunrpc.
                 Ok(_) if name == "rpcrdma" && is_vast(ctx) => continue,
                 Ok(_) => match nfs_to_build(ctx).filter(|_| name == "rpcrdma") {

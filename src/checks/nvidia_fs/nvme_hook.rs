@@ -265,6 +265,16 @@ fn system_of_host(ctx: &Context<'_>) -> Option<&'static str> {
     .find_map(|(fits, name)| fits.then_some(name))
 }
 
+/// The source of a driver on a machine with MLNX_OFED, which must not be combined with DOCA.
+pub(super) fn from_ofed(ofed: &machine::MlnxOfed, part: &str) -> String {
+    match ofed.package(part) {
+        Some(package) => format!("{package} from the repository of the installed {}", ofed.release),
+        None => {
+            format!("{part} with the installer of {} (--with-nvmf --with-nfsrdma --enable-gds)", ofed.release)
+        }
+    }
+}
+
 /// Where to get an NVMe driver for GDS on this system, and whether P2PDMA makes it unnecessary.
 fn patched_driver(ctx: &Context<'_>) -> String {
     let named = match system_of_host(ctx) {
@@ -296,7 +306,10 @@ fn patched_driver(ctx: &Context<'_>) -> String {
             "NVIDIA documents only compat mode in virtual machines of {cloud}. It has no patched NVMe driver for their kernels."
         );
     }
-    let driver = if is(&["ubuntu"]) {
+    let of_ofed = machine::mlnx_ofed(ctx.root).map(|ofed| from_ofed(&ofed, "mlnx-nvme"));
+    let driver = if let Some(driver) = &of_ofed {
+        driver
+    } else if is(&["ubuntu"]) {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
         "DOCA with mlnx-nvme-dkms"
