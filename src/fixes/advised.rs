@@ -191,6 +191,36 @@ impl Needed {
         })
     }
 
+    /// The change of an LXC container: only the parts that it lacks. Proxmox VE configures its containers with pct,
+    /// Incus and LXD with their own program.
+    fn lxc(&self, root: &Root, report: &Report) -> Vec<String> {
+        /// The first number of a device. The lower ones are probably used.
+        const FIRST: usize = 64;
+        let has_no_gpu = report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail);
+        let gpu = ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"].map(str::to_owned);
+        let nvidia_fs = (0..16).filter(|_| self.nvidia_fs).map(|n| format!("/dev/nvidia-fs{n}"));
+        let lacking: Vec<String> =
+            gpu.into_iter().filter(|_| has_no_gpu).chain(nvidia_fs).filter(|path| !root.exists(path)).collect();
+        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty()) && !lacking.is_empty();
+        if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
+            let udev = (!has_udev).then(|| " --mp9 /run/udev,mp=/run/udev,ro=1".to_owned());
+            let devices = lacking.iter().enumerate().map(|(n, path)| format!(" --dev{} {path}", FIRST + n));
+            let options: String = udev.into_iter().chain(devices).collect();
+            return vec![format!("sudo pct set ID{options}"), "sudo pct reboot ID".to_owned()];
+        }
+        let add = |rest: &str| format!("incus config device add NAME {rest}");
+        let udev = (!has_udev).then(|| add("udev disk source=/run/udev path=/run/udev readonly=true"));
+        // A device of the type gpu has all nodes of the GPUs.
+        let is_gpu = |path: &String| !path.starts_with("/dev/nvidia-fs");
+        let all = lacking.iter().any(|path| path == "/dev/nvidia0");
+        let nodes = lacking
+            .iter()
+            .filter(|path| !(all && is_gpu(path)))
+            .map(|path| add(&format!("{} unix-char source={path} path={path}", path.trim_start_matches("/dev/"))));
+        let gpu = all.then(|| add("gpu gpu"));
+        udev.into_iter().chain(gpu).chain(nodes).chain(["incus restart NAME".to_owned()]).collect()
+    }
+
     /// The change of a pod: only the parts that it lacks.
     fn pod(&self, root: &Root, report: &Report, namespace: &str) -> String {
         use serde_json::{Map, Value, json};
@@ -290,17 +320,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         "apptainer exec --nv --bind /run/udev:/run/udev:ro{} --bind HOST_FOLDER:{point} IMAGE PROGRAM",
         keys(" --bind ", ":ro", "--env ")
     );
-    // Proxmox VE configures its LXC containers with pct, Incus and LXD with their own program.
-    let lxc = if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
-        let devices =
-            (0..16).filter(|_| needed.nvidia_fs).map(|n| format!(" --dev{n} /dev/nvidia-fs{n}")).collect::<String>();
-        [format!("sudo pct set ID --mp9 /run/udev,mp=/run/udev,ro=1{devices}"), "sudo pct reboot ID".to_owned()]
-    } else {
-        [
-            "incus config device add NAME udev disk source=/run/udev path=/run/udev readonly=true".to_owned(),
-            "incus restart NAME".to_owned(),
-        ]
-    };
+    let lxc = needed.lxc(root, report);
     let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
@@ -334,7 +354,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let device = match found.as_deref() {
         Some("enroot" | "pyxis" | "apptainer" | "kubernetes" | "nspawn") => "",
         Some("lxc") => {
-            " Incus and LXD also need the nodes of nvidia-fs, if the host has them: incus config device add NAME nvidia-fs0 unix-char source=/dev/nvidia-fs0."
+            " `pct config ID` must not list these numbers yet. If the host has no /dev/nvidia-uvm, run `sudo nvidia-modprobe -u -c 0` there first."
         }
         _ if !needed.nvidia_fs => "",
         _ => " Omit --device for nodes that the host does not have.",

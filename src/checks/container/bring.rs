@@ -89,10 +89,10 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
                 "On the host, add to the container's configuration: lxc.mount.entry = /run/udev run/udev none bind,ro,create=dir. Then restart the container."
             }
             Lack::Gpu => {
-                "On the host, give the container /dev/nvidia0, /dev/nvidiactl and /dev/nvidia-uvm (Incus: incus config device add NAME gpu gpu; Proxmox VE: dev0: /dev/nvidia-uvm), then restart it."
+                "On the host, give the container the GPU's nodes (Incus: incus config device add NAME gpu gpu; Proxmox VE: pct set ID --devN /dev/nvidia-uvm). Then restart it."
             }
             Lack::NvidiaFs => {
-                "On the host, give the container /dev/nvidia-fs0 to /dev/nvidia-fs15 (Proxmox VE: dev0: /dev/nvidia-fs0), then restart it."
+                "On the host, give the container /dev/nvidia-fs0 to /dev/nvidia-fs15 (Proxmox VE: pct set ID --devN /dev/nvidia-fs0 with a free N), then restart it."
             }
             Lack::Rdma => "On the host, give the container /dev/infiniband, then restart it.",
             Lack::Volume => "Keep models on a mounted directory: lxc.mount.entry = /data data none bind,create=dir.",
