@@ -189,7 +189,7 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
                 // Without the file, only the default is left.
                 None if similar.is_some() => {
                     let file = similar.unwrap_or_default();
-                    let place = environment_file(ctx);
+                    let place = environment_file(ctx, "CUFILE_ENV_PATH_JSON");
                     Advice::from(format!(
                         "Set CUFILE_ENV_PATH_JSON={file}{place}: this file exists. Then start the program again."
                     ))
@@ -217,9 +217,10 @@ fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
 }
 
 /// Where the variable is set for all users, as part of a sentence.
-fn environment_file(ctx: &Context<'_>) -> &'static str {
+pub(crate) fn environment_file(ctx: &Context<'_>, name: &str) -> &'static str {
     const FILE: &str = "/etc/environment";
-    let sets = |text: String| text.lines().any(|line| line.trim_start().starts_with("CUFILE_ENV_PATH_JSON="));
+    let is_it = |line: &str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+    let sets = |text: String| text.lines().any(is_it);
     if ctx.root.read_text(FILE).is_ok_and(sets) { " in /etc/environment" } else { "" }
 }
 

@@ -58,11 +58,27 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
             .command("ldconfig -p | grep libcuda.so")
             .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
-        804 => {
-            "CUDA error 804, cuda-compat does not support this GPU: remove its directory from LD_LIBRARY_PATH.".into()
-        }
+        804 => without_compat(root),
         _ => return None,
     })
+}
+
+/// How to search for libcuda without the folder of cuda-compat.
+fn without_compat(root: &Root) -> Advice {
+    const TEXT: &str = "CUDA error 804, cuda-compat does not support this GPU: ";
+    let value = root.variable("LD_LIBRARY_PATH").unwrap_or_default();
+    let is_compat = |folder: &&str| folder.split('/').any(|part| part == "compat");
+    let (compat, others): (Vec<&str>, Vec<&str>) = value.split(':').filter(|one| !one.is_empty()).partition(is_compat);
+    let said = |what: &str| Advice::from(format!("{TEXT}{what}"));
+    match (compat.as_slice(), others.as_slice()) {
+        ([], _) => said("remove its directory from LD_LIBRARY_PATH."),
+        (folders, []) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
+            .command("unset LD_LIBRARY_PATH")
+            .text(" here, and remove it where it is set."),
+        (folders, others) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
+            .command(format!("export LD_LIBRARY_PATH={}", crate::text::quoted(&others.join(":"))))
+            .text(" here, and remove it where it is set."),
+    }
 }
 
 /// CUDA waits for the NVLink fabric. Fabric Manager runs only on machines that have NVSwitches.

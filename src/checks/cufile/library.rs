@@ -140,6 +140,11 @@ fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     }
 }
 
+/// Whether a code of CUDA excludes that libcufile is too new, which is error 35.
+const fn has_another_cause(code: Option<i32>) -> bool {
+    matches!(code, Some(100 | 101 | 802 | 803 | 804))
+}
+
 fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
     const ID: CheckId = CheckId::LibOpenProbe;
     let modules = ctx.root.read_bytes("/proc/modules").err();
@@ -200,7 +205,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::NvfsDevnodes)
             } else if matches!(code, 5002 | -22) && log_folder_is_missing(ctx) {
                 judged.cause(CheckId::LogLocation)
-            } else if matches!(code, 5011 | 5033) && library_is_newer(ctx) {
+            } else if matches!(code, 5011 | 5033) && !has_another_cause(open.cuda_code) && library_is_newer(ctx) {
                 judged.cause(CheckId::CudaDriverRuntime)
             } else if matches!(code, 5011 | 5033) && is_mismatched(ctx) {
                 judged.cause(CheckId::DriverMismatch)

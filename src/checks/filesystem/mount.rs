@@ -274,13 +274,13 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
             format!("the file is {}: cuFile rejects such files (5008)", bad.join(" and ")),
         )
         .missing(Cost::Root, DIRECT)
-        .advice(inode_advice(&bad))
+        .advice(inode_advice(&bad, facts))
     };
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
 /// How to remove file flags that cuFile rejects.
-fn inode_advice(bad: &[&str]) -> Advice {
+fn inode_advice(bad: &[&str], facts: &PathFacts) -> Advice {
     let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
     let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
     let copy = match stored.as_slice() {
@@ -289,7 +289,9 @@ fn inode_advice(bad: &[&str]) -> Advice {
         _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".to_owned()),
     };
     let is_locked = bad.len() > stored.len();
-    let unlock = || Advice::run("sudo chattr -a -i FILE");
+    let options = [("append-only", " -a"), ("immutable", " -i")].into_iter().filter(|(flag, _)| bad.contains(flag));
+    let options: String = options.map(|(_, option)| option).collect();
+    let unlock = || Advice::run(format!("sudo chattr{options} {}", quoted(&facts.path.display().to_string())));
     match copy {
         Some(copy) if is_locked => unlock().text(format!(". {copy}")),
         Some(copy) => copy.into(),

@@ -6,5 +6,6 @@ pub(crate) mod driver_log;
 pub(crate) mod fabric;
 pub(crate) mod guest_driver;
 pub(crate) mod present;
+pub(crate) mod reserved;
 pub(crate) mod state;
 pub(crate) mod static_bar1;

@@ -6,7 +6,7 @@ use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::driver_log;
+use crate::checks::gpu::{driver_log, reserved};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
@@ -171,7 +171,12 @@ fn present(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides all GPUs from programs")
             .found("environment", format!("{CUDA_VISIBLE_DEVICES}={value}"))
             .missing(Cost::Setting, EVERY)
-            .advice(Advice::run("unset CUDA_VISIBLE_DEVICES").text(", or name existing GPUs in it."))
+            .advice(Advice::run("unset CUDA_VISIBLE_DEVICES").text(
+                match crate::checks::cufile::config::environment_file(ctx, CUDA_VISIBLE_DEVICES) {
+                    "" => ", or name existing GPUs in it.",
+                    _ => " here. For new logins, remove its line from /etc/environment, or name existing GPUs in it.",
+                },
+            ))
     } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {
@@ -215,9 +220,7 @@ fn present(ctx: &Context<'_>) -> Judged {
             not_loaded(ctx)
         }
     } else if !lent.is_empty() {
-        Judged::lack(ID, "all GPUs are reserved for virtual machines")
-            .missing(Cost::Root, EVERY)
-            .advice("Run gds-top in the virtual machine, or bind a GPU to the NVIDIA driver here.")
+        reserved::reserved(ctx)
     } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
         Judged::na(ID, "neither NVML nor the PCI bus can be read").unknown(EVERY)
     } else {
