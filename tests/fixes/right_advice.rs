@@ -29,19 +29,6 @@ fn advice_fits_the_machine() {
             &["/var/lib/dkms", "MOK.der", "FILE"][..],
         ),
         (
-            "mlnx-ofed-without-nvme",
-            Route::Nvfs,
-            &["mlnx-nvme-dkms from the repository of the installed MLNX_OFED_LINUX-24.10-2.1.8.0"],
-            &["doca", "DOCA with", "mlnxofedinstall"],
-        ),
-        (
-            "mlnx-ofed-without-nvme-rhel",
-            Route::Nvfs,
-            &["kmod-mlnx-nvme from the repository of the installed MLNX_OFED_LINUX-24.10-2.1.8.0"],
-            &["doca", "DOCA with", "mlnxofedinstall"],
-        ),
-        ("mlnx-ofed-no-repository", Route::Nvfs, &["--with-nvmf"], &["doca", "DOCA with"]),
-        (
             "cuda-compat-old-driver",
             Route::Nvfs,
             &["/usr/local/cuda-13.0/compat", "export LD_LIBRARY_PATH=/opt/lib"],
@@ -61,7 +48,7 @@ fn advice_fits_the_machine() {
         ),
         (
             "vfio-ids",
-            Route::P2pdma,
+            Route::Nvfs,
             &["options.*vfio.*10de:/s/ids=[^ ]*/ids=1b73:1100/' /etc/modprobe.d/vfio.conf", "softdep.*vfio/s/^/#/'"],
             &[],
         ),
