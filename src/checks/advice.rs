@@ -26,7 +26,7 @@ pub(crate) enum NamedConfig {
     OfSystem,
 }
 
-/// What the command of a fix depends on, besides the fix.
+/// The facts on which the command of a fix depends, in addition to the fix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Examined<'a> {
     /// The examined path, unless it is the working directory.

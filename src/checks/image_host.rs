@@ -10,7 +10,7 @@ use crate::checks::judged::Judged;
 use crate::core::{FixId, Route};
 use crate::machine::{ImageHost, container, image_host, os_release, packages, registry};
 
-/// What a fix installs or changes.
+/// The part of the host that a fix installs or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Driver,

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Text from a string, a number or a list, whose elements are joined by commas. Any other value becomes `None`.
+/// Text from a string, a number or a list. The elements of a list are joined by commas. Any other value becomes `None`.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(as_text(&Value::deserialize(deserializer)?))
 }

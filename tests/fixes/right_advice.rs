@@ -46,12 +46,6 @@ fn advice_fits_the_machine() {
             &["sudo pct set ID --dev64 /dev/nvidia-uvm --dev65 /dev/nvidia-uvm-tools"],
             &["/run/udev,mp"],
         ),
-        (
-            "vfio-ids",
-            Route::Nvfs,
-            &["options.*vfio.*10de:/s/ids=[^ ]*/ids=1b73:1100/' /etc/modprobe.d/vfio.conf", "softdep.*vfio/s/^/#/'"],
-            &[],
-        ),
         ("gpus-hidden-for-all", Route::P2pdma, &["unset CUDA_VISIBLE_DEVICES", "/etc/environment"], &[]),
         (
             "akmods-unsigned",

@@ -216,7 +216,7 @@ fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
     Some(format!("{folder}/{file}"))
 }
 
-/// Where the variable is set for all users, as part of a sentence.
+/// The file that sets the variable for all users, as part of a sentence.
 pub(crate) fn environment_file(ctx: &Context<'_>, name: &str) -> &'static str {
     const FILE: &str = "/etc/environment";
     let is_it = |line: &str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with('='));

@@ -74,10 +74,10 @@ fn without_compat(root: &Root) -> Advice {
         ([], _) => said("remove its directory from LD_LIBRARY_PATH."),
         (folders, []) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
             .command("unset LD_LIBRARY_PATH")
-            .text(" here, and remove it where it is set."),
+            .text(" here, and remove it from the file that sets it."),
         (folders, others) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
             .command(format!("export LD_LIBRARY_PATH={}", crate::text::quoted(&others.join(":"))))
-            .text(" here, and remove it where it is set."),
+            .text(" here, and remove it from the file that sets it."),
     }
 }
 

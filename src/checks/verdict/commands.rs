@@ -42,7 +42,7 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
     }
 }
 
-/// What the commands of a finding depend on.
+/// The facts on which the commands of a finding depend.
 fn examined_by<'a>(ctx: &'a Context<'_>, judged: &Judged) -> Examined<'a> {
     let is_system = |fact: &FindingFact| match fact {
         FindingFact::BrokenFile(file) | FindingFact::UnreadableFile(file) => file == SYSTEM_FILE,
