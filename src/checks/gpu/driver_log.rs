@@ -12,6 +12,11 @@ use crate::text::contains_in_order;
 
 const ID: CheckId = CheckId::GpuPresent;
 
+/// Whether nouveau uses a GPU.
+pub(super) fn on_nouveau(ctx: &Context<'_>) -> bool {
+    ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
+}
+
 /// The reason in the kernel log, and its line. Reasons for a module that is not loaded are used only then.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
     let log = machine::kernel_log(ctx.root)?;

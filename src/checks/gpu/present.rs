@@ -207,7 +207,7 @@ fn present(ctx: &Context<'_>) -> Judged {
                 .cause(CheckId::DriverMismatch)
         } else if let Some(judged) = not_driven(ctx) {
             judged
-        } else if let Some(judged) = (!on_nouveau(ctx)).then(|| driver_log::refused(ctx)).flatten() {
+        } else if let Some(judged) = (!driver_log::on_nouveau(ctx)).then(|| driver_log::refused(ctx)).flatten() {
             judged
         } else if let Some(judged) = kept_away(ctx) {
             judged
@@ -280,11 +280,6 @@ fn unanswered(ctx: &Context<'_>) -> Judged {
 /// Whether libcufile did not find libcuda.
 fn lacks_libcuda(ctx: &Context<'_>) -> bool {
     ctx.root.libcufile().open.as_ref().is_some_and(|open| open.stderr.contains("libcuda.so"))
-}
-
-/// Whether nouveau uses a GPU.
-fn on_nouveau(ctx: &Context<'_>) -> bool {
-    ctx.pci().into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"))
 }
 
 /// A GPU without a loaded driver: the driver is not installed, was rejected, or is not built for the running kernel.
