@@ -59,13 +59,16 @@ pub fn map_id(uuid: &str) -> &str {
 }
 
 /// The local NVMe disk below a map of multipathd, and its identifier (WWID). The disk has only one path, so the map can
-/// be removed. `None` for other layers.
+/// be removed. `None` for other layers, and for an identifier that a command could not contain.
 #[must_use]
 pub fn local_multipath<'a>(root: &Root, facts: &'a PathFacts) -> Option<(&'a BlockDevice, &'a str)> {
     let maps = facts.block_device.iter().filter(|device| device.kind == BlockKind::Dm);
     let ids: Option<Vec<&str>> = maps.map(|map| map_id(map.uuid.as_deref()?).strip_prefix("mpath-")).collect();
     match disks(facts).as_slice() {
-        [disk] if nvme_transports(root, facts) == ["pcie"] => Some((*disk, ids?.pop()?)),
+        [disk] if nvme_transports(root, facts) == ["pcie"] => {
+            let plain = |id: &&str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
+            Some((*disk, ids?.pop().filter(plain)?))
+        }
         _ => None,
     }
 }

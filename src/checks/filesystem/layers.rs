@@ -86,12 +86,12 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
 fn multipath(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let (disk, worldwide) = machine::local_multipath(ctx.root, facts)?;
     let file = "/etc/multipath/conf.d/local-nvme.conf";
-    let advice = Advice::from("Exclude local NVMe disks from multipathd: ")
+    let advice = Advice::from(format!("{}Exclude the disk from multipathd: ", by_uuid(ctx, worldwide)))
         .command(format!(
-            "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n protocol \"nvme:pcie\"\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file} && {}",
+            "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file} && {}",
             machine::packages::initramfs(ctx.root, machine::packages::family(ctx.root))
         ))
-        .text(format!("{}, then reboot. The data stay in place.", by_uuid(ctx, facts)));
+        .text(", then reboot. The data stay in place.");
     Some(
         Judged::lack(CheckId::DmLvm, format!("multipathd manages {}, a local disk with one path", disk.name))
             .missing(Cost::Reboot, DIRECT)
@@ -100,18 +100,27 @@ fn multipath(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     )
 }
 
-/// A step for a line of /etc/fstab that names the map, which then no longer exists.
-fn by_uuid(ctx: &Context<'_>, facts: &PathFacts) -> String {
-    let point = facts.mount_point.as_ref().map(|point| point.display().to_string()).unwrap_or_default();
+/// A step for the places that name the map, which then no longer exists: lines of /etc/fstab, and the root file system.
+fn by_uuid(ctx: &Context<'_>, worldwide: &str) -> String {
+    let is_map = |device: &str| {
+        let name = device.strip_prefix("/dev/mapper/").or_else(|| device.strip_prefix("/dev/disk/by-id/dm-name-"));
+        name.is_some_and(|name| name.starts_with("mpath") || name.starts_with(worldwide))
+            || device.starts_with("/dev/dm-")
+            || device.contains("dm-uuid-mpath-")
+            || device.contains("-mpath-")
+    };
     let table = ctx.root.read_text("/etc/fstab").unwrap_or_default();
-    let line = table.lines().find(|line| {
-        let mut fields = line.split_whitespace();
-        fields.next().is_some_and(|device| !device.starts_with('#')) && fields.next() == Some(point.as_str())
-    });
-    match line {
-        Some(line) if line.trim_start().starts_with("/dev/") => {
-            format!(", name {point} by its UUID in /etc/fstab (`sudo blkid`)")
-        }
-        _ => String::new(),
+    let cmdline = ctx.root.read_text(machine::modprobe::COMMAND_LINE).unwrap_or_default();
+    let lines = table.lines().filter_map(|line| line.split_whitespace().next());
+    let mut devices: Vec<&str> = lines.filter(|device| is_map(device)).collect();
+    devices
+        .extend(cmdline.split_whitespace().filter_map(|word| word.strip_prefix("root=")).filter(|word| is_map(word)));
+    devices.dedup();
+    if devices.is_empty() {
+        return String::new();
     }
+    format!(
+        "First name {} by UUID in /etc/fstab and in the boot loader's configuration (`sudo blkid`): without the map these names do not exist. ",
+        devices.join(", ")
+    )
 }

@@ -38,7 +38,17 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
     let initramfs = machine::packages::initramfs(ctx.root, machine::packages::family(ctx.root));
     match argument {
         Some(argument) => {
-            let advice = without_argument(ctx, argument);
+            let (name, list) = argument.split_once('=').unwrap_or((argument, ""));
+            let others: Vec<&str> = list.split(',').filter(|id| !is_gpu(id)).collect();
+            let advice = match others.as_slice() {
+                [] => without_argument(ctx, argument),
+                // Other devices stay with vfio-pci.
+                others => format!(
+                    "Change '{argument}' to '{name}={}' in the boot loader's configuration, then reboot.",
+                    others.join(",")
+                )
+                .into(),
+            };
             let judged = judged.found(machine::modprobe::COMMAND_LINE, argument.to_owned());
             let also = if edits.is_empty() { String::new() } else { format!("run `{}`, `{initramfs}`, and: ", edits.join(" && ")) };
             judged.advice(format!("{BEFORE}{also}{}", advice.plain()))
@@ -73,5 +83,6 @@ fn without_gpus(file: &str, line: &str) -> String {
         format!("s/ids=[^ ]*/ids={}/", others.join(","))
     };
     let pattern = if line.trim_start().starts_with("softdep") { "softdep.*vfio" } else { "options.*vfio.*10de:" };
-    format!("sudo sed -i '/^[[:space:]]*{pattern}/{script}' {}", quoted(file))
+    // The identifiers can have capital letters.
+    format!("sudo sed -i '/^[[:space:]]*{pattern}/I{script}' {}", quoted(file))
 }

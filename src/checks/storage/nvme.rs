@@ -1,5 +1,6 @@
 //! Checks of the disks of a path: real or virtual, and the transport of NVMe.
 
+use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
 use crate::checks::guest;
@@ -257,7 +258,11 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
             reboot_pending::without_suffix(judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
         None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(
-            "Exclude NVMe disks from multipathd first (/etc/multipath.conf: blacklist { protocol \"nvme:pcie\" }). Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+            Advice::from("First exclude local NVMe disks from multipathd: ")
+                .command(
+                    "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {\\n protocol \"nvme:pcie\"\\n}\\n' | sudo tee /etc/multipath/conf.d/local-nvme.conf",
+                )
+                .text(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths."),
         ),
         None => judged.fix(FixId::NvmeMultipathOff).advice(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
