@@ -1,8 +1,8 @@
 //! Plans that only give advice: how to start a container, which disk and GPU to use, how to set the log.
 
-use super::parts::{empty, run, words};
+use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::Report;
-use crate::checks::cufile_json::file_to_mount;
+use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use std::path::PathBuf;
@@ -179,15 +179,19 @@ impl Needed {
     }
 
     /// The command that writes the keys of P2PDMA outside the container.
-    fn keys_outside(&self, is_pod: bool, namespace: &str) -> Option<Change> {
+    fn keys_outside(&self, report: &Report, is_pod: bool, namespace: &str) -> Option<Change> {
         let (path, is_named) = self.keys.as_ref()?;
-        let file = r#"{"properties":{"use_pci_p2pdma":true},"block":{"nvme":{"use_pci_p2pdma":true}}}"#;
+        let keys: Vec<(&str, &str)> = p2pdma_keys(report).into_iter().map(|key| (key, "true")).collect();
+        let file: serde_json::Value = serde_json::from_str(&set_keys("{}", &keys).ok()?).ok()?;
         Some(if is_pod {
             run(&format!("kubectl {namespace}create configmap cufile-json --from-literal=cufile.json={file}"))
         } else if *is_named {
-            run(&format!("sudo env CUFILE_ENV_PATH_JSON={path} gds-top fix {}", FixId::CufileP2pdmaKeys))
+            run(&format!(
+                "sudo env CUFILE_ENV_PATH_JSON={path} gds-top fix {} --path HOST_FOLDER",
+                FixId::CufileP2pdmaKeys
+            ))
         } else {
-            run(&format!("sudo gds-top fix {}", FixId::CufileP2pdmaKeys))
+            run(&format!("sudo gds-top fix {} --path HOST_FOLDER", FixId::CufileP2pdmaKeys))
         })
     }
 
@@ -201,12 +205,16 @@ impl Needed {
         let nvidia_fs = (0..16).filter(|_| self.nvidia_fs).map(|n| format!("/dev/nvidia-fs{n}"));
         let lacking: Vec<String> =
             gpu.into_iter().filter(|_| has_no_gpu).chain(nvidia_fs).filter(|path| !root.exists(path)).collect();
-        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty()) && !lacking.is_empty();
+        let lacks_something = !lacking.is_empty() || self.memlock;
+        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty()) && lacks_something;
         if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
             let udev = (!has_udev).then(|| " --mp9 /run/udev,mp=/run/udev,ro=1".to_owned());
             let devices = lacking.iter().enumerate().map(|(n, path)| format!(" --dev{} {path}", FIRST + n));
             let options: String = udev.into_iter().chain(devices).collect();
-            return vec![format!("sudo pct set ID{options}"), "sudo pct reboot ID".to_owned()];
+            let set = (!options.is_empty()).then(|| format!("sudo pct set ID{options}"));
+            let limit =
+                self.memlock.then(|| "sudo sed -i '1i lxc.prlimit.memlock: unlimited' /etc/pve/lxc/ID.conf".to_owned());
+            return set.into_iter().chain(limit).chain(["sudo pct reboot ID".to_owned()]).collect();
         }
         let add = |rest: &str| format!("incus config device add NAME {rest}");
         let udev = (!has_udev).then(|| add("udev disk source=/run/udev path=/run/udev readonly=true"));
@@ -218,7 +226,8 @@ impl Needed {
             .filter(|path| !(all && is_gpu(path)))
             .map(|path| add(&format!("{} unix-char source={path} path={path}", path.trim_start_matches("/dev/"))));
         let gpu = all.then(|| add("gpu gpu"));
-        udev.into_iter().chain(gpu).chain(nodes).chain(["incus restart NAME".to_owned()]).collect()
+        let limit = self.memlock.then(|| "incus config set NAME limits.kernel.memlock unlimited".to_owned());
+        udev.into_iter().chain(gpu).chain(nodes).chain(limit).chain(["incus restart NAME".to_owned()]).collect()
     }
 
     /// The change of a pod: only the parts that it lacks.
@@ -368,7 +377,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
     };
     let is_pod = found.as_deref() == Some("kubernetes");
-    let outside = needed.keys_outside(is_pod, &namespace);
+    let outside = needed.keys_outside(report, is_pod, &namespace);
     let file = match &needed.keys {
         None => "",
         Some(_) if is_pod => " A change of cufile.json inside the pod is lost with it.",

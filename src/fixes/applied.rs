@@ -5,9 +5,9 @@ use super::advised;
 use super::distribution::unsupported_modules;
 use super::driver::waits_for_reboot;
 use super::modprobe::load_before;
-use super::parts::{empty, line_in, run};
+use super::parts::{empty, line_in, p2pdma_keys, run};
+use crate::checks::Report;
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file, rename_misspelt, set_keys};
-use crate::checks::{Report, transport_key};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{Excluded, Kept, Root, Unread, excluded, kept, modules_disabled};
 use std::path::PathBuf;
@@ -82,20 +82,6 @@ pub(super) fn load(root: &Root) -> FixPlan {
         obstacle: obstacle.or(contradicting),
         ..empty(FixId::NvfsLoad, if waits { Needs::Reboot } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }
-}
-
-/// The keys of cufile.json that enable P2PDMA for local NVMe disks.
-pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
-
-/// The keys for the storage of the examined paths: each transport has its own.
-fn p2pdma_keys(report: &Report) -> Vec<&'static str> {
-    let mut keys = vec![P2PDMA_KEYS[0]];
-    for key in report.paths.iter().map(|facts| transport_key(Some(facts))) {
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
-    if keys.len() == 1 { P2PDMA_KEYS.to_vec() } else { keys }
 }
 
 /// The plan that sets the P2PDMA keys. A container gets them with its start if a change of its files is lost.

@@ -146,20 +146,13 @@ pub(super) fn without(root: &Root, key: &str) -> Option<Removed> {
         undo: back.iter().map(|line| words(line)).collect(),
     };
     match (loader(root), menu(root)) {
-        (BootLoader::Extlinux, _) => None,
-        (BootLoader::RpmOstree, _) => word.map(|word| {
-            let back = format!("sudo rpm-ostree kargs --append-if-missing={}", in_quotes(&word));
-            by(vec![format!("sudo rpm-ostree kargs --delete-if-present={word}")], vec![back], &word)
-        }),
+        // GRUB may have cut the value at a semicolon. These tools need the value that is stored, which is not known.
+        (BootLoader::Extlinux | BootLoader::RpmOstree, _) | (_, Menu::Pbl) => None,
         (BootLoader::Kernelstub, _) => word.map(|word| {
             let back = format!("sudo kernelstub --add-options {word}");
             by(vec![format!("sudo kernelstub --delete-options {word}")], vec![back], &word)
         }),
-        (BootLoader::Grub | BootLoader::SystemdBoot, Menu::Pbl) => word.map(|word| {
-            let each = |option: &str| vec![format!("sudo pbl {option} {word}"), "sudo pbl --config".to_owned()];
-            by(each("--del-option"), each("--add-option"), &word)
-        }),
-        (BootLoader::Grub, Menu::Grubby) => word.map(|word| {
+        (BootLoader::Grub, Menu::Grubby) => in_entries(root, key).map(|word| {
             let back = format!("sudo grubby --update-kernel=ALL --args={}", in_quotes(&word));
             by(vec![format!("sudo grubby --update-kernel=ALL --remove-args={key}")], vec![back], &word)
         }),
@@ -178,11 +171,25 @@ pub(super) fn without(root: &Root, key: &str) -> Option<Removed> {
                 _ => "sudo update-grub",
             };
             let (found, edits) = from_grub(root, key);
-            let word = found.or(word).filter(|_| root.exists(GRUB))?;
+            // A script of /etc/grub.d can add an argument that is in none of these files.
+            let word = found.filter(|_| root.exists(GRUB))?;
             let changes = edits.into_iter().chain([run(make)]).collect();
             Some(Removed { value: value(&word), changes, undo: vec![words(make)] })
         }
     }
+}
+
+/// The argument in the boot entries, with its complete value. `None` if no entry can be read or has it.
+fn in_entries(root: &Root, key: &str) -> Option<String> {
+    const FOLDER: &str = "/boot/loader/entries";
+    let names = root.entries(FOLDER).ok()?;
+    let entries = names.iter().filter_map(|name| root.read_text(format!("{FOLDER}/{name}")).ok());
+    entries
+        .filter_map(|entry| {
+            let options = entry.lines().find_map(|line| line.strip_prefix("options "))?.trim_end().to_owned();
+            place_of(&options, key).map(|place| options[place].trim_matches('"').to_owned())
+        })
+        .next()
 }
 
 /// The edits that remove an argument from GRUB's settings, and the argument that was there.
@@ -457,6 +464,33 @@ mod tests {
             ("pci=noaer", "pci=disable_acs_redir=0000:40:01.0", Some("pci=noaer,disable_acs_redir=0000:40:01.0")),
         ] {
             assert_eq!(with_word(before, word).as_deref(), after, "{before} + {word}");
+        }
+    }
+
+    #[test]
+    fn an_argument_is_removed_only_if_its_complete_value_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let removed = || without(&Root::tree(folder.path()).unwrap(), "a.b").map(|removed| removed.value);
+        write("etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet\"\n");
+        // GRUB cut the value at a semicolon.
+        write("proc/cmdline", "ro a.b=c=1\n");
+        for (release, entry, value) in [
+            ("ID=rhel\nID_LIKE=fedora\n", None, None),
+            ("ID=rhel\nID_LIKE=fedora\n", Some("options ro a.b=c=1;d=1\n"), Some("c=1;d=1")),
+            ("ID=sles\nID_LIKE=suse\n", Some("options ro a.b=c=1;d=1\n"), None),
+            ("ID=debian\n", None, None),
+        ] {
+            write("etc/os-release", release);
+            let _ = std::fs::remove_dir_all(folder.path().join("boot"));
+            if let Some(entry) = entry {
+                write("boot/loader/entries/one.conf", entry);
+            }
+            assert_eq!(removed().as_deref(), value, "{release} {entry:?}");
         }
     }
 }

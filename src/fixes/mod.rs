@@ -51,13 +51,13 @@ mod undo;
 mod undoable;
 mod verify;
 
-pub use applied::P2PDMA_KEYS;
 pub use apply::{apply, apply_with};
 pub use commands::{run_for_root, run_streamed};
 pub use editable::may_edit;
 pub use error::FixError;
 pub use interrupted::{interrupted, recover, recover_with};
 pub use journal::{CommandRun, CommandState, Entry, Journal, Stage, Written};
+pub use parts::P2PDMA_KEYS;
 pub use place::Place;
 pub use plans::{check_of, plan, plan_by_id};
 pub use preview::preview;

@@ -58,6 +58,10 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
         Ok(changes) => (changes, None),
         Err(why) => (Vec::new(), Some(why)),
     };
+    let claimed = multipathd_takes_nvme(root).then(|| {
+        "multipathd would then claim the local NVMe disks: first add blacklist { protocol \"nvme:pcie\" } to /etc/multipath.conf"
+            .to_owned()
+    });
     let single = !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1);
     let done = if changes.is_empty() && obstacle.is_none() {
         " The option is already set, but the initramfs needs it too."
@@ -65,20 +69,13 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
         " Other options, comments and the order of lines are kept."
     };
     FixPlan {
-        why: format!(
-            "{WHY}{done}{}",
-            if multipathd_takes_nvme(root) {
-                " multipathd would then claim the local NVMe disks, so first add blacklist { protocol \"nvme:pcie\" } to /etc/multipath.conf."
-            } else {
-                ""
-            }
-        ),
+        why: format!("{WHY}{done}"),
         changes: changes.into_iter().chain([run(rebuild)]).collect(),
         policy: if single { FixPolicy::Ask } else { plan.policy },
         undo: if single { String::new() } else { "remove multipath=N, rebuild the initramfs and reboot".to_owned() },
         undo_commands: vec![words(rebuild)],
         remaining: vec!["sudo reboot".to_owned()],
-        obstacle: plan.obstacle.or(obstacle),
+        obstacle: plan.obstacle.or(claimed).or(obstacle),
         ..plan
     }
 }

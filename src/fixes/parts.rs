@@ -1,10 +1,25 @@
 //! Parts of plans: the distribution family, commands, and file changes.
 
 use super::spec;
+use crate::checks::{Report, transport_key};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 pub(super) use crate::machine::packages::{Family, family, initramfs, known_family};
 use std::path::PathBuf;
+
+/// The keys of cufile.json that enable P2PDMA for local NVMe disks.
+pub const P2PDMA_KEYS: [&str; 2] = ["properties.use_pci_p2pdma", "block.nvme.use_pci_p2pdma"];
+
+/// The keys for the storage of the examined paths: each transport has its own.
+pub(super) fn p2pdma_keys(report: &Report) -> Vec<&'static str> {
+    let mut keys = vec![P2PDMA_KEYS[0]];
+    for key in report.paths.iter().map(|facts| transport_key(Some(facts))) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    if keys.len() == 1 { P2PDMA_KEYS.to_vec() } else { keys }
+}
 
 /// An empty plan with the title and check of the fix's specification.
 pub(super) fn empty(id: FixId, needs: Needs, risk: FixRisk, policy: FixPolicy) -> FixPlan {
