@@ -127,10 +127,8 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     {
         error.remove(ContextKind::Suggested);
     }
-    let is_not_text = |word: &OsString| word.to_str().is_none();
-    if error.kind() == ErrorKind::InvalidUtf8
-        && let Some(word) = std::env::args_os().find(is_not_text)
-    {
+    let words: Vec<OsString> = std::env::args_os().filter(|word| word.to_str().is_none()).collect();
+    if let (ErrorKind::InvalidUtf8, [word]) = (error.kind(), words.as_slice()) {
         return ExitCode::from(fail(BAD_CALL, &format!("the argument {word:?} is not UTF-8")));
     }
     let text = error.render().to_string();

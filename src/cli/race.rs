@@ -22,10 +22,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The time limit for a session that must end. It ends its run immediately, and an idle machine completes a recording
 /// of several hours within a second. A session that takes longer is stuck, and its recording is incomplete.
-const SESSION_END: std::time::Duration = std::time::Duration::from_secs(15);
+const SESSION_END: Duration = Duration::from_secs(15);
 
 /// The interactive program.
 pub(super) fn interactive(
@@ -288,12 +289,14 @@ pub(super) struct SignalsFor(Sender<Sender<Command>>);
 /// program has ended and the rest takes long, they end the process.
 pub(super) fn keep_signals() -> SignalsFor {
     const NOT_TAKEN: usize = 2;
+    /// Time in which a session that is starting gets a signal.
+    const START: Duration = Duration::from_secs(2);
     let (give, given) = crossbeam_channel::bounded::<Sender<Command>>(1);
     let session = OnceLock::new();
     on_each_signal(move |_, origin| {
         // Without a session, the program could not be started, and this process ends.
         let none = || crossbeam_channel::bounded(0).0;
-        let commands = session.get_or_init(|| given.recv().unwrap_or_else(|_| none()));
+        let commands = session.get_or_init(|| given.recv_timeout(START).unwrap_or_else(|_| none()));
         let is_taken = commands.len() < NOT_TAKEN;
         is_taken && commands.send(Command::Signal(origin.signal, origin.process.is_some())).is_ok()
     });

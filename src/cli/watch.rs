@@ -45,7 +45,7 @@ pub(super) struct WatchArgs {
     /// Show the screens while the program runs. Its output is dropped and it gets no input
     #[arg(long, conflicts_with_all = ["json", "require", "baseline"])]
     screens: bool,
-    /// Compare the calls with this recording or report.json; exit status 1 if calls are slower, fail more often or lost a direct route
+    /// Compare the calls with this recording or report.json; exit status 1 if calls are slower, fail more often or lost a direct route. If a route is proven there, the statistics are on as with --statistics
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Percent by which calls may be slower than in the baseline (default: 20)

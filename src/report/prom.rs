@@ -111,7 +111,7 @@ const MOVED: Family =
 const MOVED_BYTES: Family = gauge("gds_top_watch_transferred_bytes", TRANSFERS, "Bytes of the transfers by route.");
 const MOVED_ERRORS: Family = gauge("gds_top_watch_transfer_errors", TRANSFERS, "Transfers that failed by route.");
 const LOST: Family = gauge("gds_top_watch_lost_calls", &[], "Calls whose details were not recorded.");
-const WATCHED: Family = gauge("gds_top_watch_seconds", &[], "Time from the start of the watched program to its end.");
+const WATCHED: Family = gauge("gds_top_watch_seconds", &[], "Time in which the program was watched.");
 const STATUS: Family =
     gauge("gds_top_watch_exit_status", &[], "Exit status of the watched program; 128 and its number for a signal.");
 

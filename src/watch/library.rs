@@ -90,7 +90,7 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         if self.is_used {
-            // The calls of later programs are not read. The file is in the folder that stays if there is no other memory.
+            // The calls of later programs are not read. Without /dev/shm, the file is in the folder that stays.
             let _ = std::fs::remove_file(&self.shared);
             self.code.leave();
         }

@@ -80,9 +80,13 @@ impl ProbeThread {
     pub(super) fn add(&self, process: u32, range: (u64, u64), path: PathBuf) -> Added {
         let (answer, answered) = bounded(1);
         self.ask(Request::Add { process, range, path, answer });
-        answered
-            .recv_timeout(self.patience)
-            .unwrap_or_else(|_| Err("the thread that sets kernel probes hangs".to_owned()))
+        answered.recv_timeout(self.patience).unwrap_or_else(|error| {
+            Err(match error {
+                RecvTimeoutError::Timeout => "the thread that sets kernel probes hangs",
+                RecvTimeoutError::Disconnected => "the thread that sets kernel probes ended",
+            }
+            .to_owned())
+        })
     }
 
     /// Passes the new calls to `take`, in the order of time. Returns the numbers after these calls, or `None` if the

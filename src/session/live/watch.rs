@@ -123,11 +123,11 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
             seen(bus, &mut watched);
         }
     }
+    let ended_by_signal = signal_at.is_some_and(|at| at.elapsed() < AFTER_SIGNAL);
     seen(bus, &mut watched);
     // The facts are read after the program, so that reading them does not slow it down.
     bus.emit(EventBody::MachineSeen { machine: machine(&watched.report(), has_mounts) });
     // Ctrl-C is the normal end of watching a process that continues to run. A program can also handle a signal and go on.
-    let ended_by_signal = signal_at.is_some_and(|at| at.elapsed() < AFTER_SIGNAL);
     let interrupted = (quit_at.is_some() || ended_by_signal) && watched.launched().is_some();
     drop(watched);
     bus.emit(EventBody::SessionEnded { interrupted });
