@@ -323,7 +323,7 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         head: Record::head(kind::STATISTICS, library as u8, gpus as u32),
         start_ns: now_ns,
         end_ns: now_ns,
-        object: u64::MAX,
+        object: u64::from(version.max(0).cast_unsigned()),
         // Successful reads and writes, batch entries (counted separately in compat mode), bytes read and written.
         extra: [words[0], words[2], words[36].max(words[38]), words[12], words[13], words[1], words[3]],
         // Submitted batches and the bytes that they read, registrations of files and of buffers.

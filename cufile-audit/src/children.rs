@@ -138,8 +138,7 @@ unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
             return;
         }
         let bytes = CStr::from_ptr(path).to_bytes();
-        let other = variables.and_then(|variables| value(variables, &FILE));
-        let is_others = other.is_some_and(|file| file != rings::file_path()) && system::exists(path);
+        let is_others = variables.is_some_and(|variables| is_of_other_session(variables)) && system::exists(path);
         if (system::is_missing(rings::path()) || rings::is_library_missing()) && system::exists(path) {
             rings::count(header::WITHOUT_FILE);
             return;
@@ -283,20 +282,27 @@ const FILE: [u8; ENV_FILE.len() + 1] = {
     bytes
 };
 
-/// Whether an environment lacks one of the variables. If it names the shared file of another session, that session
-/// records the program.
+/// Whether this process is another session that starts its own program with this environment.
+unsafe fn is_of_other_session(variables: Variables) -> bool {
+    // SAFETY: the callers guarantee it. The value is the end of a C string.
+    unsafe {
+        let file = value(variables, &FILE).filter(|file| *file != rings::file_path());
+        file.is_some_and(|file| rings::is_session(file.as_ptr().cast()))
+    }
+}
+
+/// Whether an environment lacks one of the variables, or names a shared file that no session reads.
 unsafe fn is_missing(variables: Variables) -> bool {
     let library = rings::library_path();
     if library.is_empty() {
         return false;
     }
     // SAFETY: the callers guarantee it.
-    let (audit, file) = unsafe { (value(variables, AUDIT), value(variables, &FILE)) };
-    let has_library = audit.is_some_and(|libraries| libraries.split(|byte| *byte == b':').any(|path| path == library));
-    match file {
-        Some(file) if file != rings::file_path() => false,
-        Some(_) => !has_library,
-        None => true,
+    unsafe {
+        let (audit, file) = (value(variables, AUDIT), value(variables, &FILE));
+        let mut libraries = audit.into_iter().flat_map(|libraries| libraries.split(|byte| *byte == b':'));
+        let is_complete = file == Some(rings::file_path()) && libraries.any(|path| path == library);
+        !is_complete && !is_of_other_session(variables)
     }
 }
 

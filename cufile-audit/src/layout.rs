@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 7;
+pub const VERSION: u64 = 8;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = 16_384;
@@ -46,6 +46,8 @@ pub mod header {
     pub const WITHOUT_FILE: usize = 6;
     /// The number of programs that could map only the header of the file: a limit leaves them too little address space.
     pub const WITHOUT_SPACE: usize = 7;
+    /// The id of the process that reads the file, in its own pid namespace. It is set before the program starts.
+    pub const SESSION: usize = 8;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;

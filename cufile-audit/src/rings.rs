@@ -61,6 +61,18 @@ pub(crate) fn is_library_missing() -> bool {
     (1..PATH_BYTES).contains(&length) && unsafe { system::is_missing(LIBRARY.0.get().cast()) }
 }
 
+/// Whether this process, or its parent before a fork, is the session that reads the calls in this file.
+///
+/// # Safety
+/// `file` must be a C string.
+pub(crate) unsafe fn is_session(file: *const c_char) -> bool {
+    // SAFETY: by the condition of this function.
+    let words: [u64; header::SESSION + 1] = unsafe { system::first_words(file) };
+    words[header::MAGIC] == MAGIC
+        && words[header::VERSION] == VERSION
+        && [system::process(), system::parent()].contains(&words[header::SESSION])
+}
+
 /// Whether LD_AUDIT of this process names the library with this path.
 fn is_loaded(library: &[u8]) -> bool {
     let value = system::variable(c"LD_AUDIT");

@@ -97,6 +97,7 @@ unsafe extern "C" {
     fn geteuid() -> u32;
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
+    fn getppid() -> c_int;
     fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
     fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
@@ -134,6 +135,12 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn process() -> u64 {
     // SAFETY: getpid has no conditions.
     u64::from(unsafe { getpid() }.cast_unsigned())
+}
+
+/// The parent of this process.
+pub(crate) fn parent() -> u64 {
+    // SAFETY: getppid has no conditions.
+    u64::from(unsafe { getppid() }.cast_unsigned())
 }
 
 pub(crate) fn thread() -> u64 {
@@ -438,6 +445,25 @@ pub(crate) fn read_words(fd: c_int, out: &mut [u64], wanted: usize, offset: usiz
     // SAFETY: `out` has space for the bytes.
     let read = unsafe { pread(fd, out.as_mut_ptr().cast(), bytes, offset as i64) };
     usize::try_from(read).unwrap_or(0) / 8
+}
+
+/// The first words of a file of the effective user or of root. They are 0 if it cannot be read.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn first_words<const N: usize>(path: *const c_char) -> [u64; N] {
+    let mut words = [0; N];
+    // SAFETY: the caller passes a C string. The descriptor is used and closed only here.
+    unsafe {
+        let fd = open(path, O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if fd >= 0 {
+            if own_identity(fd).is_some() {
+                read_words(fd, &mut words, N, 0);
+            }
+            close(fd);
+        }
+    }
+    words
 }
 
 /// Lists the present pages between two addresses. Returns the number of regions and the address at which the kernel

@@ -1,6 +1,8 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use crate::core::{OpenCall, ProgramEnd, Route, RouteProof, WatchReport, WatchedFailure, WatchedFile, units};
+use crate::core::{
+    OpenCall, ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units,
+};
 
 // docs/watch.md documents these limits.
 /// With fewer transfers than this there is no pattern.
@@ -129,6 +131,8 @@ pub enum WatchAdvice {
         /// The number of these calls that are not in the totals either.
         uncounted: u64,
     },
+    /// Transfers that only the statistics of libcufile show.
+    Unseen(UnseenTransfers),
     /// Programs whose calls were not recorded.
     Unrecorded(Vec<String>),
     /// Programs whose calls an inner session of gds-top recorded.
@@ -160,6 +164,7 @@ impl WatchAdvice {
             Self::RouteUnknown { .. } => "route-unknown",
             Self::Unfinished(_) => "unfinished-transfers",
             Self::Lost { .. } => "lost-events",
+            Self::Unseen(_) => "unseen-transfers",
             Self::Unrecorded(_) => "programs-not-recorded",
             Self::OtherSession(_) => "other-session",
             Self::StillRunning(_) => "still-running",
@@ -213,7 +218,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         }
     }
     let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
-    if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
+    if let Some(unseen) = report.unseen {
+        advice.push(WatchAdvice::Unseen(unseen));
+    } else if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
         let counted = report.statistics.map(|seen| (seen.transfers(), seen.by_route()));
         let batches = all().any(|transfers| transfers.batched > 0);
         advice.push(WatchAdvice::RouteUnknown { counted, wanted: report.wants_statistics, batches });
@@ -318,23 +325,32 @@ pub fn failed_set_ups(report: &WatchReport) -> u64 {
     calls.fold(0, |sum, call| sum.saturating_add(call.errors))
 }
 
-/// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
+/// Whether no call is known to be missing.
 #[must_use]
-pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
-    // Transfers of 0 bytes take no route.
-    let takes_route = |file: &&WatchedFile| file.moved() + file.reads.errors + file.writes.errors > 0;
-    let mut used = report.files.iter().filter(takes_route).peekable();
-    used.peek()?;
-    let is_complete = report.lost_events == 0
+pub fn is_complete(report: &WatchReport) -> bool {
+    report.lost_events == 0
         && !report.paused
         && report.libraries_left_out == 0
         && report.unrecorded.is_empty()
         && report.in_other_session.is_empty()
         && report.open_calls.is_empty()
         && report.still_running == 0
-        && failed_set_ups(report) == 0;
+        && report.unseen.is_none()
+}
+
+/// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.
+#[must_use]
+pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
+    if report.unseen.is_some() {
+        return Some(false);
+    }
+    // Transfers of 0 bytes take no route.
+    let takes_route = |file: &&WatchedFile| file.moved() + file.reads.errors + file.writes.errors > 0;
+    let mut used = report.files.iter().filter(takes_route).peekable();
+    used.peek()?;
     // A failed transfer takes no route, and the program may repeat it without cuFile.
     let failed = |file: &WatchedFile| file.reads.errors + file.writes.errors > 0;
+    let is_complete = is_complete(report) && failed_set_ups(report) == 0;
     Some(is_complete && used.all(|file| file.proven && file.route.is_direct() && !failed(file)))
 }
 

@@ -67,6 +67,8 @@ pub struct WatchReport {
     pub requires_direct: bool,
     /// The level-3 statistics of libcufile for all processes, if they were on and could be read.
     pub statistics: Option<RouteStatistics>,
+    /// The transfers that libcufile counted and that were not recorded. `None` while the program runs.
+    pub unseen: Option<UnseenTransfers>,
     /// The running process that was attached.
     pub attached: Option<AttachedProcess>,
     /// Large reads and mappings of files with libc, and copies with libcuda.
@@ -79,6 +81,15 @@ pub struct WatchReport {
     pub properties: Option<DriverProperties>,
     /// The cuFile calls by duration. Each class has the calls above the previous class and up to `up_to_ns`.
     pub latencies: Vec<LatencyClass>,
+}
+
+/// Transfers that only the statistics of libcufile show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnseenTransfers {
+    /// Their number. 0 if it is not known.
+    pub transfers: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// A call that has not returned.
@@ -488,6 +499,12 @@ impl WatchReport {
     #[must_use]
     pub fn transfers(&self) -> u64 {
         self.files.iter().map(WatchedFile::moved).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a libcufile 1.15 was loaded, which counts some transfers twice.
+    #[must_use]
+    pub fn has_libcufile_1_15(&self) -> bool {
+        self.libraries.iter().any(|library| library.version.is_some_and(|version| version / 10 == 115))
     }
 
     /// Whether libcufile's statistics count transfers and none of them by route.

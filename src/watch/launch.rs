@@ -19,6 +19,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -105,17 +106,26 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         audit.push(":");
         audit.push(OsStr::from_bytes(other));
     }
-    let mut command = Command::new(program);
-    with_original_variables(&mut command).args(arguments).env(ENV_AUDIT, audit).env(ENV_FILE, &library.shared);
-    signals::keep_ignored(&mut command);
-    match launch.output {
-        Output::Inherited => {}
-        Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
-        Output::Dropped => _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
-    }
+    let spawn = |program: &OsStr, script: Option<PathBuf>| {
+        let mut command = Command::new(program);
+        with_original_variables(&mut command).args(script).args(arguments);
+        command.env(ENV_AUDIT, &audit).env(ENV_FILE, &library.shared);
+        signals::keep_ignored(&mut command);
+        match launch.output {
+            Output::Inherited => {}
+            Output::ToStderr => _ = command.stdout(Stdio::from(std::io::stderr())),
+            Output::Dropped => _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
+        }
+        command.spawn()
+    };
+    // Like execvp, run a script that names no interpreter by the shell.
+    let by_shell = |error: std::io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::NOEXEC) => spawn(OsStr::new("/bin/sh"), not_loaded::find(program)),
+        _ => Err(error),
+    };
     let nvfs_reads_before = routes::nvfs_reads();
     let started_ns = now_ns();
-    let child = command.spawn().map_err(|error| WatchError::Start(program.clone(), error))?;
+    let child = spawn(program, None).or_else(by_shell).map_err(|error| WatchError::Start(program.clone(), error))?;
     let mut tally = Tally::default();
     tally.began_at(started_ns);
     Ok(Watched {
@@ -232,17 +242,20 @@ impl Watched {
     /// Programs whose calls are not recorded: those that were seen without the library, and those that the library
     /// reported at their start, because they may end before they are seen.
     fn unrecorded(&self) -> Vec<String> {
-        let mut all: std::collections::BTreeSet<String> = self.outside.unrecorded().into_iter().collect();
-        all.extend(self.tally.not_recorded.iter().cloned());
+        let mut all = self.tally.not_recorded.clone();
+        // A program can be reported with a relative path and be seen with its full one.
+        let name = |path: &str| Path::new(path).file_name().map(OsStr::to_owned);
+        let reported: Vec<_> = all.iter().map(|path| name(path)).collect();
+        all.extend(self.outside.unrecorded().into_iter().filter(|path| !reported.contains(&name(path))));
         let without_file = self.library.words.load(header::WITHOUT_FILE);
         if self.is_gone {
-            all.insert("(programs started after the files of the recording were removed)".to_owned());
+            all.insert("programs started after the files of the recording were removed".to_owned());
         } else if without_file > 0 {
-            all.insert(format!("({} with other mounts)", plural(without_file, "program")));
+            all.insert(format!("{} with other mounts", plural(without_file, "program")));
         }
         let without_space = self.library.words.load(header::WITHOUT_SPACE);
         if without_space > 0 {
-            all.insert(format!("({} with too little address space)", plural(without_space, "program")));
+            all.insert(format!("{} with too little address space", plural(without_space, "program")));
         }
         all.into_iter().collect()
     }

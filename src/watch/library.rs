@@ -116,6 +116,7 @@ fn share(path: &Path, library: &Path, statistics: bool) -> std::io::Result<Share
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, HEADER_BYTES as u64)?;
     let words = SharedWords::map(&file, FILE_BYTES)?;
     words.store(header::VERSION, VERSION);
+    words.store(header::SESSION, std::process::id().into());
     words.store(header::OPTIONS, if statistics { options::STATISTICS } else { 0 });
     let library = library.as_os_str().as_bytes();
     // The library is not added to a changed environment if its path is too long.

@@ -34,7 +34,7 @@ pub(super) fn reason(program: &OsStr) -> Option<NotLoaded> {
 }
 
 /// The file of a program, found as `execvp` finds it.
-fn find(program: &OsStr) -> Option<PathBuf> {
+pub(super) fn find(program: &OsStr) -> Option<PathBuf> {
     if Path::new(program).components().count() > 1 {
         return Some(PathBuf::from(program));
     }

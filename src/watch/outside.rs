@@ -37,7 +37,8 @@ pub(super) struct Outside {
     cuda: HashSet<u32>,
 }
 
-/// A program that starts has the library soon. So it must be seen without it this many times.
+/// A program that starts may not have the library yet. If its mappings cannot be read, it must be seen this many times.
+/// The linker maps libcufile after the recording library.
 const SEEN_WITHOUT: u32 = 3;
 /// Maximum number of programs that are listed as not recorded.
 const MOST_UNRECORDED: usize = 32;
@@ -106,7 +107,7 @@ impl Outside {
         let program = program.or_else(|_| process.stat().map(|stat| stat.comm)).unwrap_or_default();
         let seen = self.without.entry(pid).or_default();
         *seen = if seen.1 == program { (seen.0 + 1, program) } else { (1, program) };
-        if seen.0 == SEEN_WITHOUT && self.unrecorded.len() < MOST_UNRECORDED {
+        if (maps.is_ok() || seen.0 == SEEN_WITHOUT) && self.unrecorded.len() < MOST_UNRECORDED {
             self.unrecorded.insert(seen.1.clone());
         }
     }

@@ -1,7 +1,8 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
 use crate::core::{
-    self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, Transfers, WatchReport, WatchedFile,
+    self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, Transfers, UnseenTransfers,
+    WatchReport, WatchedFile,
 };
 use cufile_audit::layout::{FUNCTIONS, Function};
 use std::path::Path;
@@ -80,10 +81,26 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
         repeated: 0,
     };
     let shown = report.statistics.and_then(|seen| shown_by(seen, is_complete, &[made(reads), made(writes)], machine));
+    report.unseen = unseen(report, requested_bytes);
     for file in &mut report.files {
         (file.route, file.proof) = route_of(file, shown, machine);
         file.proven = matches!(file.proof, RouteProof::Statistics);
     }
+}
+
+/// The transfers that libcufile counted and that were not recorded. While the program runs, or if calls were lost, the
+/// counters can be ahead of the records. `requested_bytes` are those of all recorded transfers.
+fn unseen(report: &WatchReport, requested_bytes: u64) -> Option<UnseenTransfers> {
+    let is_over = report.ended.is_some() && report.lost_events == 0 && !report.paused && report.open_calls.is_empty();
+    let seen = report.statistics.filter(|_| is_over)?;
+    let counted = [seen.all_read_bytes, seen.all_written_bytes, seen.batch_read_bytes];
+    let bytes = counted.into_iter().fold(0, u64::saturating_add).saturating_sub(requested_bytes);
+    // libcufile counts no transfers on streams.
+    let recorded = |of: &Transfers| of.count.saturating_sub(of.errors).saturating_sub(of.streamed);
+    let recorded = report.files.iter().map(|file| recorded(&file.reads).saturating_add(recorded(&file.writes)));
+    let more = seen.transfers().saturating_sub(recorded.fold(0, u64::saturating_add));
+    let transfers = if report.has_libcufile_1_15() { 0 } else { more };
+    (bytes > 0).then_some(UnseenTransfers { transfers, bytes })
 }
 
 /// The route that the statistics of libcufile prove for all reads and writes, or the reason why they prove none. `None`

@@ -89,8 +89,6 @@ pub(super) struct Tally {
     unseen_entries: u64,
     /// Copies of libcufile whose driver was closed since their last counters, and whether a file was registered after.
     closed: HashMap<Counted, bool>,
-    /// Programs that another one replaced in its process, with transfers and without counters.
-    without_statistics: u64,
     /// The settings of libcufile.
     pub(super) settings: AllSettings,
     /// Programs that the program started and that are not recorded.
@@ -170,7 +168,6 @@ impl Tally {
         let Record { offset, size, base, base_offset, extra, .. } = group.record;
         let [reads, writes, batch_entries, all_read_bytes, all_written_bytes, ..] = extra;
         let mut counted = RouteStatistics {
-            processes: 1,
             reads,
             writes,
             batch_entries,
@@ -201,21 +198,25 @@ impl Tally {
         }
         let earlier = self.statistics.insert(of, counted);
         if let Some(earlier) = earlier.filter(|earlier| counted.began_again(earlier, was_reopened)) {
-            // The library belongs to one process.
-            self.ended_statistics = self.ended_statistics.plus(&RouteStatistics { processes: 0, ..earlier });
+            self.ended_statistics = self.ended_statistics.plus(&earlier);
+        }
+        let library = self.library_number(group.process, group.record.library());
+        if let Some((library, _)) = library.and_then(|at| self.libraries.get_mut(at)) {
+            library.version = library.version.or(Some(group.record.object).filter(|version| *version > 0));
         }
     }
 
     /// Keeps the counters of a process in which another program starts.
     fn end_counters(&mut self, process: u32) {
         let is = |of: &Counted| of.0 == process;
-        let lacking = self.transferring.iter().filter(|of| is(of) && !self.statistics.contains_key(of)).count() as u64;
-        self.without_statistics = self.without_statistics.saturating_add(lacking);
+        let lacks = self.transferring.iter().any(|of| is(of) && !self.statistics.contains_key(of));
+        let mut ended = RouteStatistics { missing_processes: lacks.into(), ..RouteStatistics::default() };
         self.transferring.retain(|of| !is(of));
         self.closed.retain(|of, _| !is(of));
         for (_, counted) in self.statistics.extract_if(|of, _| is(of)) {
-            self.ended_statistics = self.ended_statistics.plus(&counted);
+            ended = RouteStatistics { processes: 1, ..ended.plus(&counted) };
         }
+        self.ended_statistics = self.ended_statistics.plus(&ended);
     }
 
     fn call(&mut self, function: Function, group: &Group) {

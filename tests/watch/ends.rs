@@ -72,6 +72,23 @@ fn a_command_that_does_not_exist_could_not_run() {
 }
 
 #[test]
+fn a_script_without_an_interpreter_line_is_run_by_the_shell() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(place) = Place::new() else { return };
+    let script = place.file("script");
+    std::fs::write(&script, format!("{} {} read \"$1\"\n", place.file("linked").display(), place.data().display()))
+        .unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::join_paths([place.folder.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    for name in [script.as_os_str(), "script".as_ref(), "./script".as_ref()] {
+        let mut command = place.watch(&["--json"]);
+        command.env("PATH", &path).arg(name).arg("6");
+        let seen = Seen::of(command);
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 6), "{name:?}");
+    }
+}
+
+#[test]
 fn the_program_runs_on_if_gds_top_dies() {
     let Some(place) = Place::new() else { return };
     let temporary = place.file("tmp");

@@ -18,6 +18,70 @@ fn statistics_prove_the_route_and_decide_the_exit_status() {
         assert_eq!((&file["route"], &file["proven"]), (&name.into(), &true.into()));
         assert_eq!(seen.status(), Some(status), "{route}");
         assert_eq!(seen.report["program"]["statistics"]["reads"], 5);
+        // The program did not ask for the version.
+        assert_eq!(
+            (seen.count("cuFileGetVersion"), &seen.report["program"]["libraries"][0]["version"]),
+            (0, &1200.into())
+        );
+    }
+}
+
+#[test]
+fn transfers_that_only_libcufile_counted_are_reported() {
+    let Some(place) = Place::new() else { return };
+    for (words, headline) in [
+        (["hidden", "20"].as_slice(), "No cuFile transfer was recorded, but libcufile counted some."),
+        (&["read", "5", "hidden", "20"], "The route of the cuFile transfers is not proven."),
+    ] {
+        let mut command = place.watch(&["--require", "direct", "-q"]);
+        command.env("STANDIN_CUFILE_ROUTE", "p2p").arg(place.file("linked")).arg(place.data()).args(words);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(headline) && !text.contains("transferred nothing"), "{text}");
+        assert!(text.contains("Not recorded: 20 transfers of 80 KiB that libcufile counted."), "{text}");
+        let seen = with_route(&place, "p2p", &["--require", "direct"], words);
+        let facts = &seen.report["program"];
+        assert_eq!((seen.status(), &facts["unseen"]), (Some(1), &serde_json::json!({"transfers": 20, "bytes": 81920})));
+        assert_eq!(seen.file(&place.data())["proven"], false);
+        assert!(seen.advice().contains(&"unseen-transfers") && !seen.advice().contains(&"route-unknown"));
+    }
+    // Reads past the end of the file, entries of batches and transfers on streams are seen.
+    let words = ["read", "3", "write", "2", "batch", "4", "stream", "0", "huge", "2", "bad", "fork", "2"];
+    let seen = with_route(&place, "p2p", &["--statistics"], &words);
+    assert_eq!(seen.report["program"]["unseen"], serde_json::Value::Null, "{}", seen.report["program"]);
+    // One process with two copies of libcufile.
+    let seen = place.seen("loaded", &["--statistics"], &["twice", "3"]);
+    let facts = &seen.report["program"];
+    assert_eq!((&facts["unseen"], &facts["statistics"]["processes"]), (&serde_json::Value::Null, &1.into()), "{facts}");
+}
+
+#[test]
+fn the_headline_and_the_files_agree_about_the_proof_if_a_process_still_runs() {
+    let Some(place) = Place::new() else { return };
+    let line = format!(
+        "sleep 100 > /dev/null 2>&1 & echo $!; {} {} read 5",
+        place.file("linked").display(),
+        place.data().display()
+    );
+    for json in [true, false] {
+        let mut command = place.watch(&[&["--require", "direct"][..], if json { &["--json"] } else { &[] }].concat());
+        let output = command.env("STANDIN_CUFILE_ROUTE", "p2p").args(["sh", "-c", &line]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let printed = String::from_utf8(if json { output.stderr } else { output.stdout.clone() }).unwrap();
+        let pid = printed.lines().find_map(|line| line.parse().ok()).and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
+        if json {
+            let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(
+                (&report["watch"]["files"][0]["proven"], &report["program"]["still_running"]),
+                (&true.into(), &1.into())
+            );
+        } else {
+            assert!(
+                printed.contains("The recorded cuFile transfers take p2pdma, proven; others may be missing."),
+                "{printed}"
+            );
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The advice for a watched program, each with the calls that prove it.
 
+use super::answer::unseen;
 use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{WatchReport, WatchedFailure};
@@ -107,8 +108,13 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 format!("details of {} were lost", plural(*count, "call")),
             )
         }
+        WatchAdvice::Unseen(transfers) => (
+            "Look up functions of libcufile with dlsym, not with an ELF reader, or use 'sudo gds-top watch --pid'."
+                .to_owned(),
+            format!("not recorded: {}", unseen(*transfers)),
+        ),
         WatchAdvice::Unrecorded(programs) => (
-            "Calls of these programs are missing. Start them as the user of gds-top, with its /dev/shm and LD_AUDIT, or use 'sudo gds-top watch --pid'."
+            "Calls of these programs are missing. Start them with the user, mounts, limits, files and LD_AUDIT of gds-top, or use 'sudo gds-top watch --pid'."
                 .to_owned(),
             format!("not recorded: {}", programs.join(", ")),
         ),

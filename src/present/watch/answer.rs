@@ -1,10 +1,11 @@
 //! The answer about a watched program, and its facts.
 
 use super::file::{proof, route_text};
-use crate::analysis::{failed_set_ups, is_proven_direct, not_returned};
+use crate::analysis::{failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
-    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, WatchReport,
+    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
+    UnseenTransfers, WatchReport,
 };
 use crate::present::view::Answer;
 
@@ -75,7 +76,10 @@ fn of_route(report: &WatchReport) -> Answer {
             );
         }
         if let Some(missing) = missing(report) {
-            let headline = "The recorded processes made no cuFile transfer; other programs were not recorded.";
+            let headline = match report.unseen {
+                Some(_) => "No cuFile transfer was recorded, but libcufile counted some.",
+                None => "The recorded processes made no cuFile transfer; other programs were not recorded.",
+            };
             return Answer::new(Status::Warn, headline, missing + &read);
         }
         if report.still_running > 0 {
@@ -92,9 +96,11 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
     let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
+    let is_complete = is_complete(report);
+    let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
-        "{}{} and {}{}, {} in {}.",
-        if report.lost_events > 0 || report.libraries_left_out > 0 { "At least " } else { "" },
+        "{}{} and {}{}, {} in {}.{missing}",
+        if is_complete { "" } else { "At least " },
         plural(reads, "read"),
         plural(writes, "write"),
         if failed > 0 { format!(" ({} failed)", count(failed)) } else { String::new() },
@@ -103,7 +109,8 @@ fn of_route(report: &WatchReport) -> Answer {
     );
     let all = || report.files.iter().filter(|file| file.reads.count + file.writes.count > 0);
     if all().all(|file| file.proof == RouteProof::AllFailed) {
-        return Answer::new(Status::Fail, "All cuFile transfers failed.", conditions);
+        let all = if is_complete { "All" } else { "All recorded" };
+        return Answer::new(Status::Fail, format!("{all} cuFile transfers failed."), conditions);
     }
     // Failed transfers and those of 0 bytes take no route.
     let used = || all().filter(|file| !matches!(file.proof, RouteProof::AllFailed | RouteProof::NoTransfer));
@@ -112,21 +119,26 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
-    let set_ups = failed_set_ups(report);
+    let is_direct = one_route && used().all(|file| file.proven && file.route.is_direct());
     match (is_proven_direct(report), first) {
         (Some(true), route) if one_route => Answer::new(
             Status::Pass,
-            format!("All cuFile transfers take the direct route {route}, proven."),
+            format!("All recorded cuFile transfers take the direct route {route}, proven."),
             conditions,
         ),
-        (Some(true), _) => Answer::new(Status::Pass, "All cuFile transfers take direct routes, proven.", conditions),
-        (_, route) if failed > 0 && one_route && used().all(|file| file.proven && file.route.is_direct()) => {
-            let some = format!("{} failed", plural(failed, "cuFile transfer"));
-            Answer::new(Status::Warn, format!("{some}; the others take {route}, proven."), conditions)
+        (Some(true), _) => {
+            Answer::new(Status::Pass, "All recorded cuFile transfers take direct routes, proven.", conditions)
         }
-        (_, route) if set_ups > 0 && one_route && used().all(|file| file.proven && file.route.is_direct()) => {
-            let some = format!("{} to prepare cuFile transfers failed", plural(set_ups, "call"));
-            Answer::new(Status::Warn, format!("{some}; the transfers take {route}, proven."), conditions)
+        (_, route) if is_direct => {
+            let headline = match (failed, failed_set_ups(report)) {
+                (0, 0) => format!("The recorded cuFile transfers take {route}, proven; others may be missing."),
+                (0, calls) => {
+                    let calls = plural(calls, "call");
+                    format!("{calls} to prepare cuFile transfers failed; the transfers take {route}, proven.")
+                }
+                _ => format!("{} failed; the others take {route}, proven.", plural(failed, "cuFile transfer")),
+            };
+            Answer::new(Status::Warn, headline, conditions)
         }
         (_, Route::Compat) if one_route => {
             let proven = if used().all(|file| file.proven) { "proven" } else { "inferred" };
@@ -143,9 +155,18 @@ fn of_route(report: &WatchReport) -> Answer {
     }
 }
 
-/// The programs that are not in the report. `None` if all are.
+/// The transfers that only libcufile counted.
+pub(super) fn unseen(transfers: UnseenTransfers) -> String {
+    match (transfers.transfers, bytes(transfers.bytes)) {
+        (0, bytes) => format!("transfers of {bytes} that libcufile counted"),
+        (count, bytes) => format!("{} of {bytes} that libcufile counted", plural(count, "transfer")),
+    }
+}
+
+/// The programs and transfers that are not in the report. `None` if all are.
 fn missing(report: &WatchReport) -> Option<String> {
-    let parts = [("Not recorded", &report.unrecorded), ("Recorded by an inner session", &report.in_other_session)];
+    let unrecorded: Vec<String> = report.unrecorded.iter().cloned().chain(report.unseen.map(unseen)).collect();
+    let parts = [("Not recorded", &unrecorded), ("Recorded by an inner session", &report.in_other_session)];
     let parts = parts.into_iter().filter(|(_, programs)| !programs.is_empty());
     let parts: Vec<String> = parts.map(|(how, programs)| format!("{how}: {}.", programs.join(", "))).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
@@ -336,8 +357,7 @@ fn by_route(report: &WatchReport, seen: RouteStatistics) -> String {
 /// The reason why libcufile 1.15 counts more transfers by route than it made.
 fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
     let by_route = seen.by_route();
-    let is_1_15 = report.libraries.iter().any(|library| library.version.is_some_and(|v| v / 10 == 115));
-    match (by_route > seen.reads.saturating_add(seen.writes), is_1_15) {
+    match (by_route > seen.reads.saturating_add(seen.writes), report.has_libcufile_1_15()) {
         (false, _) => "",
         (true, true) => " (libcufile 1.15 counts a read into GPU memory twice in compat mode)",
         (true, false) => " (libcufile divides transfers, and 1.15 counts some of them twice)",
@@ -438,6 +458,14 @@ pub(in crate::present) mod tests {
             assert!(answer.headline.split_whitespace().count() <= 12, "{answer:?}");
         }
         assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
+        // Calls of a fifth copy of libcufile are not known.
+        let failing = vec![file(Route::None, RouteProof::AllFailed)];
+        let shown = answer(&WatchReport { libraries_left_out: 1, ..report(failing) });
+        assert_eq!((shown.status, shown.headline.as_str()), (Status::Fail, "All recorded cuFile transfers failed."));
+        let direct = vec![file(Route::P2pdma, RouteProof::Statistics)];
+        let shown = answer(&WatchReport { libraries_left_out: 1, ..report(direct) });
+        assert_eq!(shown.headline, "The recorded cuFile transfers take p2pdma, proven; others may be missing.");
+        assert!(shown.headline.split_whitespace().count() <= 12 && shown.conditions.starts_with("At least 1 read"));
     }
 
     #[test]

@@ -81,6 +81,9 @@ fn calls_note(report: &WatchReport) -> String {
             format!("{calls} {are} not counted: {why}.")
         }
         None if report.paused => "The program paused the recording, so not every call is counted.".to_owned(),
+        None if report.unseen.is_some() => {
+            "Calls by addresses that the dynamic linker did not report are missing.".to_owned()
+        }
         None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
         }

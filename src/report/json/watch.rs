@@ -67,6 +67,7 @@ fn facts(report: &WatchReport) -> Value {
         "open_calls": report.open_calls,
         "paces": report.paces,
         "statistics": report.statistics,
+        "unseen": report.unseen,
         "attached": report.attached,
         "other_calls": report.other_calls,
         "process_io": report.process_io,

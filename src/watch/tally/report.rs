@@ -8,6 +8,7 @@ use crate::watch::classes::largest;
 use crate::watch::files::File;
 use crate::watch::rings::Totals;
 use cufile_audit::layout::{FUNCTIONS, Function};
+use std::collections::HashSet;
 
 impl Tally {
     /// The report without the routes and without the facts of the launcher.
@@ -83,10 +84,15 @@ impl Tally {
     }
 
     fn all_statistics(&self) -> Option<RouteStatistics> {
-        let missing = self.transferring.iter().filter(|of| !self.statistics.contains_key(of)).count() as u64;
-        let missing_processes = missing.saturating_add(self.without_statistics);
-        let all = self.statistics.values().fold(self.ended_statistics, |sum, counted| sum.plus(counted));
-        (all.processes > 0).then_some(RouteStatistics { missing_processes, ..all })
+        let number = |processes: HashSet<u32>| processes.len() as u64;
+        let lacking = self.transferring.iter().filter(|of| !self.statistics.contains_key(of));
+        let now = RouteStatistics {
+            processes: number(self.statistics.keys().map(|(process, _)| *process).collect()),
+            missing_processes: number(lacking.map(|(process, _)| *process).collect()),
+            ..RouteStatistics::default()
+        };
+        let all = self.statistics.values().fold(self.ended_statistics.plus(&now), |sum, counted| sum.plus(counted));
+        (all.processes > 0).then_some(all)
     }
 }
 
