@@ -87,8 +87,24 @@ fn an_address_or_path_that_cannot_be_used_is_wrong_usage() {
 
 #[test]
 fn the_documentation_lists_every_metric() {
+    let mut page = include_str!("../docs/metrics.md").to_owned();
+    for (mark, families) in
+        [("metrics", gds_top::report::FAMILIES.to_vec()), ("top", gds_top::report::top_families().collect())]
+    {
+        page = with_table(&page, mark, &families);
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
+        std::fs::write(path, page).unwrap();
+    } else {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), page, "run the test with GDS_TOP_UPDATE_DOCS=1");
+    }
+}
+
+/// The page with a table of these families between two marks.
+fn with_table(page: &str, mark: &str, families: &[gds_top::report::Family]) -> String {
     let mut table = String::from("| metric | type | labels | meaning |\n|---|---|---|---|\n");
-    for family in gds_top::report::FAMILIES {
+    for family in families {
         let kind = match family.kind {
             gds_top::report::Kind::Gauge => "gauge",
             gds_top::report::Kind::Histogram => "histogram",
@@ -96,16 +112,10 @@ fn the_documentation_lists_every_metric() {
         let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
         table.push_str(&format!("| `{}` | {kind} | {} | {} |\n", family.name, labels.join(" "), family.help));
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let (before, rest) = page.split_once("<!-- metrics -->\n").unwrap();
-    let (_, after) = rest.split_once("<!-- /metrics -->\n").unwrap();
-    let expected = format!("{before}<!-- metrics -->\n{table}<!-- /metrics -->\n{after}");
-    if std::env::var_os("GDS_TOP_UPDATE_DOCS").is_some() {
-        std::fs::write(path, expected).unwrap();
-    } else {
-        assert_eq!(page, expected, "run the test with GDS_TOP_UPDATE_DOCS=1");
-    }
+    let (begin, end) = (format!("<!-- {mark} -->\n"), format!("<!-- /{mark} -->\n"));
+    let (before, rest) = page.split_once(&begin).unwrap();
+    let (_, after) = rest.split_once(&end).unwrap();
+    format!("{before}{begin}{table}{end}{after}")
 }
 
 /// Any user of the machine can connect.

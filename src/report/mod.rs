@@ -33,7 +33,7 @@ pub use prom::{FAMILIES, Family, Kind, write as write_metrics};
 pub use replace::PAGE_MARK;
 pub(crate) use text::lines;
 pub use text::{brief, full_text, paint, text};
-pub use top::{top_json, top_metrics, top_text};
+pub use top::{top_families, top_json, top_metrics, top_text};
 
 /// The JSON Schema (2020-12) of [`json()`].
 pub const SCHEMA: &str = include_str!("../../schema/report.schema.json");

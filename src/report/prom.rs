@@ -31,7 +31,7 @@ pub struct Family {
     pub help: &'static str,
 }
 
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
+pub(super) const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
     Family { name, kind: Kind::Gauge, labels, help }
 }
 
@@ -151,11 +151,11 @@ pub const FAMILIES: [Family; 30] = [
 
 /// The series of each family.
 #[derive(Default)]
-struct Series(BTreeMap<&'static str, Vec<(String, f64)>>);
+pub(super) struct Series(BTreeMap<&'static str, Vec<(String, f64)>>);
 
 impl Series {
     /// Adds a value if it is a finite number. If a series already exists, its value is kept.
-    fn put<T: AsRef<str>>(&mut self, family: &Family, labels: &[T], value: impl Into<Option<f64>>) {
+    pub(super) fn put<T: AsRef<str>>(&mut self, family: &Family, labels: &[T], value: impl Into<Option<f64>>) {
         self.with_suffix(family, "", &labelled(family.labels, labels), value.into());
     }
 
@@ -172,8 +172,9 @@ impl Series {
         }
     }
 
-    fn write<W: Write>(&self, mut out: W) -> io::Result<()> {
-        for family in &FAMILIES {
+    /// Writes the values of these families.
+    pub(super) fn write(&self, families: impl IntoIterator<Item = Family>, mut out: impl Write) -> io::Result<()> {
+        for family in families {
             let Some(all) = self.0.get(family.name) else { continue };
             let kind = match family.kind {
                 Kind::Gauge => "gauge",
@@ -213,7 +214,7 @@ pub fn write(state: &State, out: impl Write) -> io::Result<()> {
     if let Some(report) = state.watch.as_deref() {
         program(report, &mut series);
     }
-    series.write(out)
+    series.write(FAMILIES, out)
 }
 
 fn machine(state: &State, series: &mut Series) {
@@ -397,7 +398,7 @@ mod tests {
         let values = Histogram::of(&[40_000, 60_000, 70_000, 20_000_000_000]).unwrap();
         latencies(&labels, &values, &mut series);
         let mut text = Vec::new();
-        series.write(&mut text).unwrap();
+        series.write(FAMILIES, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let labels = "workload=\"ucm\",variant=\"gds\",direction=\"read\",shape=\"s\",gpu=\"\"";
         let has = |line: String| assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");

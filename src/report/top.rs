@@ -1,13 +1,12 @@
 //! The processes that use cuFile and GPUs now, as JSON, Prometheus text and plain text.
 
-use super::prom::quoted;
+use super::prom::{Family, Series, gauge};
 use super::section::Section;
 use super::text;
 use crate::core::{ProcessUse, SystemSample};
 use crate::present::top;
 use crate::present::view::{Answer, Table};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 
 /// One line of JSON. Its schema is `schema/top.schema.json`.
 #[must_use]
@@ -55,52 +54,64 @@ pub fn top_json(sample: &SystemSample) -> String {
 /// Returns a value of a process, if it is known.
 type Reading = fn(&ProcessUse) -> Option<f64>;
 
-/// Name, help text and value of each metric family about processes.
-const FAMILIES: [(&str, &str, Reading); 5] = [
-    ("gds_top_process_storage_bytes_per_second", "Bytes that storage delivers to a process.", |p| {
-        p.storage_bytes_per_s
+const FOUND: Family = gauge("gds_top_processes_with_libcufile", &[], "Processes that have libcufile mapped.");
+const HIDDEN: Family = gauge(
+    "gds_top_processes_hidden",
+    &[],
+    "Processes whose mappings cannot be examined; above 0, the other numbers are lower bounds.",
+);
+const INFO: Family = gauge(
+    "gds_top_process_info",
+    &["pid", "name", "libcufile", "route"],
+    "A process with libcufile or libcuda; always 1. The route is inferred.",
+);
+const PROCESS: &[&str] = &["pid", "name"];
+
+/// The families about processes with their values.
+const READINGS: [(Family, Reading); 5] = [
+    (
+        gauge("gds_top_process_storage_bytes_per_second", PROCESS, "Bytes that storage delivers to a process."),
+        |process| process.storage_bytes_per_s,
+    ),
+    (
+        gauge("gds_top_process_call_bytes_per_second", PROCESS, "Bytes that read calls of a process return."),
+        |process| process.call_bytes_per_s,
+    ),
+    (gauge("gds_top_process_gpu_memory_bytes", PROCESS, "GPU memory of a process."), |process| {
+        process.gpu_memory_bytes.map(|bytes| bytes as f64)
     }),
-    ("gds_top_process_call_bytes_per_second", "Bytes that read calls of a process return.", |p| p.call_bytes_per_s),
-    ("gds_top_process_gpu_memory_bytes", "GPU memory of a process.", |p| p.gpu_memory_bytes.map(|bytes| bytes as f64)),
-    ("gds_top_process_page_cache_bytes", "Page cache that a process has mapped.", |p| {
-        p.page_cache_bytes.map(|bytes| bytes as f64)
+    (gauge("gds_top_process_page_cache_bytes", PROCESS, "Page cache that a process has mapped."), |process| {
+        process.page_cache_bytes.map(|bytes| bytes as f64)
     }),
-    ("gds_top_process_resident_bytes", "Resident memory of a process.", |p| p.rss_bytes.map(|bytes| bytes as f64)),
+    (gauge("gds_top_process_resident_bytes", PROCESS, "Resident memory of a process."), |process| {
+        process.rss_bytes.map(|bytes| bytes as f64)
+    }),
 ];
+
+/// The families of `top --prom`.
+pub fn top_families() -> impl Iterator<Item = Family> {
+    [FOUND, HIDDEN, INFO].into_iter().chain(READINGS.map(|(family, _)| family))
+}
 
 /// The sample in the text format of Prometheus.
 #[must_use]
 pub fn top_metrics(sample: &SystemSample) -> String {
-    let mut out = String::new();
-    let family = |out: &mut String, name: &str, help: &str| {
-        // Writing into a string cannot fail.
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
-    };
-    family(&mut out, "gds_top_processes_with_libcufile", "Processes that have libcufile mapped.");
     let found = sample.processes.iter().filter(|process| process.cufile.is_some()).count();
-    let _ = writeln!(out, "gds_top_processes_with_libcufile {found}");
-    family(&mut out, "gds_top_process_info", "A process with libcufile or libcuda; always 1. The route is inferred.");
+    let mut series = Series::default();
+    series.put::<&str>(&FOUND, &[], found as f64);
+    series.put::<&str>(&HIDDEN, &[], f64::from(sample.hidden_processes));
     for process in &sample.processes {
-        let _ = writeln!(
-            out,
-            "gds_top_process_info{{pid=\"{}\",name={},libcufile={},route=\"{}\"}} 1",
-            process.pid,
-            quoted(&process.name),
-            quoted(process.cufile.as_deref().unwrap_or("")),
-            top::route(process.route)
-        );
-    }
-    for (name, help, reading) in FAMILIES {
-        let known: Vec<_> = sample.processes.iter().filter_map(|p| Some((p, reading(p)?))).collect();
-        if known.is_empty() {
-            continue;
-        }
-        family(&mut out, name, help);
-        for (process, value) in known {
-            let _ = writeln!(out, "{name}{{pid=\"{}\",name={}}} {value}", process.pid, quoted(&process.name));
+        let (pid, name) = (&*process.pid.to_string(), process.name.as_str());
+        let libcufile = process.cufile.as_deref().unwrap_or("");
+        series.put(&INFO, &[pid, name, libcufile, top::route(process.route)], 1.0);
+        for (family, reading) in &READINGS {
+            series.put(family, &[pid, name], reading(process));
         }
     }
-    out
+    let mut out = Vec::new();
+    // Writing into memory cannot fail.
+    let _ = series.write(top_families(), &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// An answer and tables as text.
