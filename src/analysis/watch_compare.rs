@@ -1,7 +1,7 @@
 //! Compares two recordings of a watched program.
 
 use super::against::Tolerance;
-use crate::core::{CallPace, CallTotal, WatchReport};
+use crate::core::{CallPace, CallTotal, ProgramEnd, WatchReport, WatchedFile, units};
 use serde::Serialize;
 use std::collections::HashSet;
 
@@ -96,6 +96,13 @@ pub enum WatchRegression {
     },
     /// A file used a direct route in the earlier recording. In the later one it does not, or there is no proof.
     RouteLost(String),
+    /// A smaller share of the bytes of all files took a proven direct route.
+    LessDirect {
+        /// The earlier bytes on proven direct routes, and all earlier bytes.
+        before: [u64; 2],
+        /// The later bytes on proven direct routes, and all later bytes.
+        now: [u64; 2],
+    },
 }
 
 /// The result of the comparison.
@@ -107,6 +114,8 @@ pub struct WatchComparison {
     pub paces: Vec<PaceChange>,
     /// The results that are worse.
     pub regressions: Vec<WatchRegression>,
+    /// The end of the later program, if the earlier one ended otherwise.
+    pub other_end: Option<ProgramEnd>,
     /// The share of the time in which tasks waited for a CPU, 0 to 1: the higher one of both recordings.
     pub cpu_pressure: f64,
     /// The share by which calls may be slower.
@@ -120,6 +129,7 @@ pub struct WatchComparison {
 pub fn compare_watched(before: &WatchReport, now: &WatchReport, tolerance: Tolerance) -> WatchComparison {
     let mut comparison = WatchComparison {
         paces: paces(before, now, tolerance),
+        other_end: other_end(before, now),
         cpu_pressure: tolerance.pressure,
         allowed: tolerance.allowed(),
         threshold: tolerance.threshold,
@@ -153,13 +163,36 @@ pub fn compare_watched(before: &WatchReport, now: &WatchReport, tolerance: Toler
         }
         comparison.calls.push(CallChange { function: function(), before, now });
     }
-    for file in now.files.iter().filter(|file| !file.route.is_direct() || !file.proven) {
-        let was = before.files.iter().find(|old| old.path == file.path);
-        if was.is_some_and(|old| old.route.is_direct() && old.proven) {
-            comparison.regressions.push(WatchRegression::RouteLost(file.path.clone()));
-        }
-    }
+    let routes = lost_routes(before, now, comparison.other_end.is_none());
+    comparison.regressions.extend(routes);
     comparison
+}
+
+/// The end of the later program, if it is known and the earlier one ended otherwise.
+fn other_end(before: &WatchReport, now: &WatchReport) -> Option<ProgramEnd> {
+    let known = |report: &WatchReport| report.ended.filter(|ended| *ended != ProgramEnd::Unknown);
+    known(now).filter(|now| *now != known(before).unwrap_or(ProgramEnd::Status(0)))
+}
+
+/// Files that lost a proven direct route. If there are none, the bytes of all files are compared, because their names can
+/// differ. A program with another end may have ended before its statistics were read, so only proven routes count.
+fn lost_routes(before: &WatchReport, now: &WatchReport, same_end: bool) -> Vec<WatchRegression> {
+    let is_direct = |file: &&WatchedFile| file.proven && file.route.is_direct();
+    let was_direct = |path: &str| before.files.iter().filter(is_direct).any(|old| old.path == path);
+    let is_known = |file: &&WatchedFile| same_end || file.proven;
+    let lost = now.files.iter().filter(|file| !is_direct(file) && is_known(file) && was_direct(&file.path));
+    let lost: Vec<_> = lost.map(|file| WatchRegression::RouteLost(file.path.clone())).collect();
+    let shares = [before, now].map(|report| {
+        let moved = |file: &WatchedFile| file.reads.bytes.saturating_add(file.writes.bytes);
+        let (direct, all) = (report.files.iter().filter(is_direct), report.files.iter());
+        [units::sum(direct.map(moved)), units::sum(all.map(moved))]
+    });
+    let [old, new] = shares.map(|[direct, all]| (u128::from(direct), u128::from(all.max(1))));
+    let is_less = new.0 * old.1 < old.0 * new.1;
+    if lost.is_empty() && is_less && now.files.iter().all(|file| is_known(&file)) {
+        return vec![WatchRegression::LessDirect { before: shares[0], now: shares[1] }];
+    }
+    lost
 }
 
 /// The durations in both recordings by function and size.

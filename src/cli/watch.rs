@@ -35,7 +35,8 @@ pub(super) struct WatchArgs {
     /// later)
     #[arg(long)]
     statistics: bool,
-    /// Exit with status 1 unless a direct route is proven for every transfer; implies --statistics
+    /// Exit with status 1 unless a direct route is proven for every recorded transfer; implies --statistics. A
+    /// short program that leaves the recording by a direct system call is not noticed
     #[arg(long, value_name = "ROUTE")]
     require: Option<Require>,
     /// Record the session. The recording is FILE.partial until the session ends and then replaces an earlier
@@ -123,6 +124,8 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         }
         _ => FINE,
     };
+    // A program that failed has status 1, also if the comparison is not decided.
+    let worse = if outcome.exit == BAD_ANSWER { worse.min(BAD_ANSWER) } else { worse };
     Ok(outcome.exit.max(if unmet.is_none() { FINE } else { BAD_ANSWER }).max(worse).max(could_run))
 }
 
@@ -164,6 +167,7 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
     let other_calls = report["program"]["other_calls"].take();
     let paces = report["program"]["paces"].take();
     let samples = Option::<Vec<Sampled>>::deserialize(report["samples"].take()).map_err(wrong)?.unwrap_or_default();
+    let ended = report["program"]["ended"].take();
     let wall_ns = report["program"]["wall_ns"].as_u64().unwrap_or(0);
     if calls.is_null() || files.is_null() {
         return Err(none());
@@ -173,6 +177,7 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
         files: serde_json::from_value(files).map_err(wrong)?,
         other_calls: Option::<_>::deserialize(other_calls).map_err(wrong)?.unwrap_or_default(),
         paces: Option::<_>::deserialize(paces).map_err(wrong)?.unwrap_or_default(),
+        ended: serde_json::from_value(ended).map_err(wrong)?,
         wall_ns,
         ..WatchReport::default()
     };

@@ -3,14 +3,15 @@
 use super::view::{Answer, GAP, Table, number, text};
 use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression, is_busy};
 use crate::core::units::{bytes, count, duration, percent, plural};
-use crate::core::{BATCH_ENTRY, Status};
+use crate::core::{BATCH_ENTRY, ProgramEnd, Status};
 
 /// The answer: the values that are worse, that no value is worse, or that this cannot be decided.
 #[must_use]
 pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     let worse = comparison.regressions.len() as u64;
     if worse > 0 {
-        let sentences: Vec<String> = comparison.regressions.iter().map(sentence).collect();
+        let sentences: Vec<String> =
+            comparison.regressions.iter().map(sentence).chain(comparison.other_end.map(other_end)).collect();
         return Answer::new(
             Status::Fail,
             format!("{} against {baseline}.", plural(worse, "regression")),
@@ -21,6 +22,9 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
         |conditions: String| Answer::new(Status::Warn, format!("Not decided against {baseline}."), conditions);
     let waited =
         || format!("Tasks of this machine waited for a CPU in {} of the time", percent(comparison.cpu_pressure));
+    if let Some(end) = comparison.other_end {
+        return not_decided(other_end(end));
+    }
     let slower_or_unclear =
         |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
     // A few calls show little, so only the table has their functions.
@@ -55,6 +59,16 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     not_decided(sentences.join(" "))
 }
 
+/// The sentence if the program ended otherwise than in the baseline.
+fn other_end(end: ProgramEnd) -> String {
+    let how = match end {
+        ProgramEnd::Signal(signal) => format!("by signal {signal}"),
+        ProgramEnd::Status(status) => format!("with status {status}"),
+        ProgramEnd::Unknown => "in another way".to_owned(),
+    };
+    format!("The program ended {how}, and the earlier one did not.")
+}
+
 /// Whether both recordings have enough calls for a sentence about them.
 const fn has_enough(pace: &PaceChange) -> bool {
     pace.before.count >= ENOUGH_CALLS && pace.now.count >= ENOUGH_CALLS
@@ -87,6 +101,10 @@ fn sentence(regression: &WatchRegression) -> String {
             format!("{} of {function} failed, {} before.", plural(*now, "call"), count(*before))
         }
         WatchRegression::RouteLost(path) => format!("{path} has no proven direct route any more."),
+        WatchRegression::LessDirect { before, now } => {
+            let share = |[direct, all]: [u64; 2]| format!("{} of {}", bytes(direct), bytes(all));
+            format!("{} by cuFile took a proven direct route, {} before.", share(*now), share(*before))
+        }
     }
 }
 

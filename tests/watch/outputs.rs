@@ -84,6 +84,34 @@ fn a_proven_route_is_not_lost_because_statistics_were_not_requested_again() {
 }
 
 #[test]
+fn a_direct_route_is_lost_also_if_the_file_has_another_name() {
+    let Some(place) = Place::new() else { return };
+    let (report, other) = (place.file("report.json"), place.file("other"));
+    std::fs::copy(place.data(), &other).unwrap();
+    let run = |options: &[&str], route: &str, file: &std::path::Path, words: &[&str]| {
+        let mut command = place.watch(options);
+        command.env("STANDIN_CUFILE_ROUTE", route).arg(place.file("linked")).arg(file).args(words);
+        command.output().unwrap()
+    };
+    let read = ["read", "200"];
+    std::fs::write(&report, run(&["--json", "--statistics"], "p2p", &place.data(), &read).stdout).unwrap();
+    let options = ["--baseline", report.to_str().unwrap(), "--threshold", "1000"];
+    let (lost, ended) = ("took a proven direct route", "The program ended by signal 9, and the earlier one did not.");
+    for (route, words, status, sentence) in [
+        ("p2p", &read[..], 0, "No regression against report.json."),
+        ("posix", &read, 1, lost),
+        // A program that was killed proves no route.
+        ("p2p", &["keep", "200", "die"], 1, ended),
+    ] {
+        let output = run(&options, route, &other, words);
+        let text = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert!(text.contains(sentence), "{sentence}: {text}");
+        assert_eq!((text.contains("No regression"), text.contains(lost)), (status == 0, sentence == lost), "{text}");
+    }
+}
+
+#[test]
 fn slower_calls_on_a_busy_machine_are_not_decided() {
     let Some(place) = Place::new() else { return };
     let mut earlier = place.seen("linked", &[], &["read", "2000"]).report;
@@ -163,6 +191,8 @@ fn top_shows_a_process_that_has_libcufile_mapped() {
     assert!(process["call_bytes_per_s"].is_number(), "{process}");
     assert!(metrics.contains(&format!("gds_top_process_info{{pid=\"{pid}\"")), "{metrics}");
     assert!(metrics.contains("# TYPE gds_top_process_page_cache_bytes gauge"), "{metrics}");
+    let hidden = format!("gds_top_processes_hidden {}", sample["hidden_processes"]);
+    assert!(metrics.lines().any(|line| line == hidden), "{metrics}");
     assert!(text.contains(&pid.to_string()), "{text}");
 }
 
