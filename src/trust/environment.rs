@@ -83,7 +83,7 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
         let Some((kept, why)) = without_foreign(&name, &value) else { continue };
         let how = if kept.is_empty() { "is not used" } else { "is used only in part" };
         for why in why {
-            say(&format!("{} {how}, because {why}", name.display()));
+            say(&format!("{} {how}, because {why}; a watched program gets it", name.display()));
         }
         changed.push((name, kept));
     }
