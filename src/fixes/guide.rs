@@ -1,12 +1,13 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
+use super::guided::is_reboot;
 use super::parts::family;
 use super::plans::{for_id, plan_by_id, step_with};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
 use crate::core::check::{Step as Row, place_of};
-use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Route, Status, Verdict};
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Needs, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use crate::text::{capitalised, paragraph};
 use std::fmt::Write as _;
@@ -40,6 +41,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     add_repository(root, report, &mut steps);
     steps.push(proof(report, possible));
     once(&mut steps);
+    without_repeats(&mut steps);
     let reason = format!("{}{}", capitalised(reason), without_route(root, report));
     Guide { route: possible, reason, open: Vec::new(), steps }
 }
@@ -204,6 +206,31 @@ fn once(steps: &mut [Step]) {
         step.advice.extend(known.iter().map(|plan| format!("done by the fix {} above", plan.id)));
         shown.extend(mine.iter().map(|plan| plan.id));
         step.plans = mine;
+    }
+}
+
+/// Removes what a later step makes unnecessary: all reboots but the last before a step that waits for one, and keys and
+/// tools that an earlier step installs.
+fn without_repeats(steps: &mut [Step]) {
+    let mut is_reboot_later = false;
+    for plan in steps.iter_mut().rev().flat_map(|step| step.plans.iter_mut().rev()) {
+        // These need what the reboot brings.
+        is_reboot_later &= plan.obstacle.is_none() && plan.id != FixId::NvfsLoad;
+        let reboots = plan.changes.iter().any(is_reboot);
+        if reboots && is_reboot_later {
+            plan.changes.retain(|change| !is_reboot(change));
+            plan.needs = Needs::Reboot;
+            plan.remaining.push("sudo reboot".to_owned());
+        }
+        is_reboot_later |= reboots;
+    }
+    let mut before: Vec<Change> = Vec::new();
+    for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {
+        let is_lasting =
+            |change: &Change| matches!(change, Change::Run { argv } if argv.iter().any(|word| word == "mokutil"));
+        plan.changes.retain(|change| !before.contains(change));
+        let is_repository = plan.id == FixId::NvidiaRepository;
+        before.extend(plan.changes.iter().filter(|change| is_repository || is_lasting(change)).cloned());
     }
 }
 
@@ -427,6 +454,12 @@ pub fn text(guide: &Guide, width: usize) -> String {
             }
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));
+            }
+            let reboots = |step: &Step| step.plans.iter().any(|plan| plan.changes.iter().any(is_reboot));
+            let later = guide.steps.iter().skip(number).position(reboots).filter(|_| !plan.remaining.is_empty());
+            if let (false, Some(more)) = (plan.applies(), later) {
+                let place = number + more + 1;
+                row(&mut out, "         ", &format!("the reboot of step {place} is enough"));
             }
             row(&mut out, "         ", &format!("verify: {}", plan.verify));
         }

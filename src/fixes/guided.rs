@@ -84,7 +84,8 @@ pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
     steps.iter().filter(is_left).map(|step| (step, step.advice.as_slice()))
 }
 
-fn is_reboot(change: &Change) -> bool {
+/// Whether a change is the command that reboots.
+pub(super) fn is_reboot(change: &Change) -> bool {
     matches!(change, Change::Run { argv } if argv.iter().map(String::as_str).eq(["sudo", "reboot"]))
 }
 
