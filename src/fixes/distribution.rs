@@ -72,27 +72,50 @@ fn instead(package: &str) -> &'static str {
     }
 }
 
-/// The commands that add a package source with DKMS, if the distribution does not include DKMS.
+/// The commands that add the package source with DKMS (EPEL, and the source of its dependencies) if the distribution has
+/// no DKMS. Empty if DKMS or the source is there.
 pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
+    const FOLDER: &str = "/etc/yum.repos.d";
     let Some(major) = rhel(root) else { return Vec::new() };
+    let names = root.entries(FOLDER).unwrap_or_default();
+    let texts = names.iter().filter_map(|name| root.read_text(format!("{FOLDER}/{name}")).ok()).collect::<String>();
+    let is_on = |word: &str| sections(&texts).any(|(name, is_enabled)| is_enabled && name.contains(word));
+    if is_on("epel") || root.exists("/usr/sbin/dkms") {
+        return Vec::new();
+    }
+    let has_builder = ["crb", "powertools", "codeready-builder"].into_iter().any(is_on);
     let arch = root.read_text("/proc/sys/kernel/arch").ok().map(|arch| arch.trim().to_owned());
     let arch = arch.filter(|arch| !arch.is_empty()).unwrap_or_else(|| "x86_64".to_owned());
     match id(root).as_str() {
-        "rhel" => vec![
-            run(&format!("sudo subscription-manager repos --enable=codeready-builder-for-rhel-{major}-{arch}-rpms")),
-            run(&format!(
-                "sudo dnf install -y https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm"
-            )),
-        ],
+        "rhel" => [
+            format!("sudo subscription-manager repos --enable=codeready-builder-for-rhel-{major}-{arch}-rpms"),
+            format!("sudo dnf install -y https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm"),
+        ]
+        .iter()
+        .skip(usize::from(has_builder))
+        .map(|line| run(line))
+        .collect(),
         "ol" => vec![run(&format!("sudo dnf install -y oracle-epel-release-el{major}"))],
         _ => {
             let builder = if major == 8 { "powertools" } else { "crb" };
-            vec![
-                run(&format!("sudo dnf config-manager --set-enabled {builder}")),
-                run("sudo dnf install -y epel-release"),
-            ]
+            [format!("sudo dnf config-manager --set-enabled {builder}"), "sudo dnf install -y epel-release".to_owned()]
+                .iter()
+                .skip(usize::from(has_builder))
+                .map(|line| run(line))
+                .collect()
         }
     }
+}
+
+/// The names of the sections of a dnf configuration, in lower case, and whether each is enabled.
+fn sections(text: &str) -> impl Iterator<Item = (String, bool)> {
+    text.split("\n[").map(|section| {
+        let name = section.trim_start_matches('[').split(']').next().unwrap_or_default().to_ascii_lowercase();
+        let is_off = |line: &str| {
+            line.split_once('=').is_some_and(|(key, value)| key.trim() == "enabled" && value.trim() == "0")
+        };
+        (name, !section.lines().any(is_off))
+    })
 }
 
 /// The change that adds Debian's component contrib, from which NVIDIA's packages need others (Driver Installation

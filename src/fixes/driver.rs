@@ -196,11 +196,15 @@ fn plan(
     obstacle: Option<String>,
 ) -> FixPlan {
     let mut changes = Vec::new();
-    // If the repository is configured, its plan is not part of the guide.
+    if repository::configured(root, family) == Err(true) && repository::name(root, family).is_ok() {
+        changes.extend(repository::plan(root, family).changes);
+    }
+    // The plan of the repository has these changes.
     if repository::configured(root, family).is_ok() {
         let contrib = distribution::contrib(root).map(|change| [change, run("sudo apt-get update")]);
         changes.extend(contrib.into_iter().flatten());
         changes.extend(distribution::package_hub(root));
+        changes.extend(distribution::dkms_source(root));
     }
     // DKMS builds modules only for kernels with installed headers. Without headers, the next boot has no driver.
     if let Some(kernel) = kernel_release(root) {
@@ -408,6 +412,12 @@ fn debian(
     // Modules that Ubuntu built for another kernel keep their branch: those of DKMS are not signed for Secure Boot.
     let is_prebuilt = matches!(origin, Some(DriverOrigin::Ubuntu(driver)) if driver.is_prebuilt);
     let branch = branch.or_else(|| is_prebuilt.then(of_packages).flatten());
+    // Only the archive of an Ubuntu without long-term support has packages for it.
+    let is_of_archive =
+        os_release(root, "ID").as_deref() == Some("ubuntu") && repository::name(root, Family::Debian).is_err();
+    if is_of_archive && flavour == Flavour::Open && origin.is_none() {
+        return (vec![get(&format!("nvidia-driver-{}-open", branch.unwrap_or(580)))], false);
+    }
     let Some(branch) = branch else { return (vec![get(newest)], false) };
     match origin {
         Some(DriverOrigin::Ubuntu(driver)) => return (vec![get(&of_ubuntu(root, driver, flavour, branch))], false),

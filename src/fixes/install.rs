@@ -41,6 +41,9 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     let precompiled = driver::without_precompiled(root, family);
     let is_precompiled = !precompiled.is_empty();
+    if family == Family::RedHat && repository::configured(root, family).is_ok() {
+        changes.extend(distribution::dkms_source(root));
+    }
     changes.extend(precompiled);
     if (is_update || is_of_ubuntu) && family == Family::Debian {
         changes.push(run("sudo apt-get update"));
@@ -227,8 +230,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
     let unbuilt = rows.iter().find(|row| row.is_driver() && !is_driver_built);
     changes.extend(unbuilt.map(|row| by_dkms(k, &format!("dkms install {}/{} -k {k}", row.name, row.version))));
     // The Makefile uses the first driver source that it finds. It can be that of an older driver.
-    let other_driver =
-        report.finding(CheckId::NvfsDkms).is_some_and(|f| f.facts.contains(&FindingFact::OtherDriverSource));
+    let other_driver = report.findings.iter().any(|f| f.facts.contains(&FindingFact::OtherDriverSource));
     let source = root.read_text("/sys/module/nvidia/version").ok().filter(|_| other_driver);
     let with_source = source
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));

@@ -160,15 +160,15 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
     }
 }
 
-/// A note for plans that install packages if no repository of NVIDIA is configured. A private mirror may have the
-/// packages.
+/// A note for plans that install packages if the repository of NVIDIA exists and is not configured. A private mirror may
+/// have the packages.
 pub(super) fn hint(root: &Root, family: Family) -> String {
     match configured(root, family) {
-        Err(true) => format!(
+        Err(true) if name(root, family).is_ok() => format!(
             " No file in {} names {SERVER}: unless a mirror has the package, run gds-top fix nvidia-repository first.",
             folder(family)
         ),
-        Ok(_) | Err(false) => String::new(),
+        _ => String::new(),
     }
 }
 

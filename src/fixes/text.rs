@@ -13,7 +13,7 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
     let strong = |text: &str| strong(text, colour);
     let mut out = String::new();
     if plans.is_empty() {
-        out.push_str("Nothing to fix.\n");
+        out.push_str("No fix to apply. Steps without a fix are in the advice of 'gds-top check'.\n");
     }
     for plan in plans {
         let how = match (plan.policy, plan.risk) {
