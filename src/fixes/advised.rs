@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     // A container sees only the volumes that it was started with, so its host copies the model.
     let runtime = crate::machine::container(root).map(|container| container.runtime);
-    let program = runtime.filter(|name| matches!(name.as_str(), "docker" | "podman"));
+    let program = runtime.clone().filter(|name| matches!(name.as_str(), "docker" | "podman"));
     let is_pod = crate::machine::container(root).is_some_and(|container| container.runtime == "kubernetes");
     // RHEL 9 has P2PDMA as a backport in Linux 5.14.
     let has_p2pdma = kernel_version(root).is_none_or(|version| version >= (6, 2) || version == (5, 14));
@@ -23,7 +23,13 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             format!("CONTAINER:{}", model(report)),
             "/NVME_MOUNT_POINT/".to_owned(),
         ],
-        None => ["cp", "-a", "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned).to_vec(),
+        // A snapshot of the Hugging Face cache consists of links to files in another folder.
+        None => {
+            let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
+            let copy = ["cp", options, "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned);
+            // A new mount point belongs to root.
+            (!is_pod).then(|| "sudo".to_owned()).into_iter().chain(copy).collect()
+        }
     };
     let then = program
         .map(|program| format!("start the container again with {program} run -v /NVME_MOUNT_POINT:/models:ro …"));
@@ -45,7 +51,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
         remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
-        ..empty(FixId::MoveModel, Needs::User, FixRisk::High, FixPolicy::Never)
+        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, FixRisk::High, FixPolicy::Never)
     }
 }
 
@@ -239,7 +245,9 @@ impl Needed {
         let mut container = Map::new();
         if !has_gpu && is_assigned {
             spec.insert("runtimeClassName".to_owned(), json!("nvidia"));
-        } else if report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail) {
+        } else if report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail)
+            && !root.exists("/dev/nvidiactl")
+        {
             container.insert("resources".to_owned(), json!({"limits": {"nvidia.com/gpu": 1}}));
         }
         let (mut env, mut volumes, mut mounts): (Vec<Value>, Vec<Value>, Vec<Value>) = Default::default();
@@ -269,11 +277,11 @@ impl Needed {
             container.insert("securityContext".to_owned(), json!({"capabilities": {"add": ["IPC_LOCK"]}}));
         }
         if !container.is_empty() {
-            container.insert("name".to_owned(), json!("NAME"));
+            container.insert("name".to_owned(), json!("CONTAINER"));
             spec.insert("containers".to_owned(), json!([container]));
         }
         let patch = json!({"spec": {"template": {"spec": spec}}});
-        format!("kubectl {namespace}patch deployment NAME --patch {patch}")
+        format!("kubectl {namespace}patch deployment DEPLOYMENT --patch {patch}")
     }
 }
 
@@ -334,6 +342,11 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
     let pod = needed.pod(root, report, &namespace);
+    let own =
+        root.read_text("/proc/sys/kernel/hostname").map_or_else(|_| "POD".to_owned(), |name| name.trim().to_owned());
+    let owner = format!(
+        "kubectl {namespace}get pod {own} -o jsonpath={{.metadata.ownerReferences[0].kind}}/{{.metadata.ownerReferences[0].name}}:{{.spec.containers[*].name}}"
+    );
     let lines: Vec<&str> = match found.as_deref() {
         Some("docker") => vec![&docker],
         Some("podman") => vec![cdi, &podman],
@@ -343,8 +356,8 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         Some("lxc") => lxc.iter().map(String::as_str).collect(),
         Some("nspawn") => vec![&nspawn],
         // The operator restarts the drivers of all nodes, so it is changed only for the route that needs it.
-        Some("kubernetes") if needed.nvidia_fs && may_change_operator(root) => vec![helm, &pod],
-        Some("kubernetes") => vec![&pod],
+        Some("kubernetes") if needed.nvidia_fs && may_change_operator(root) => vec![&owner, helm, &pod],
+        Some("kubernetes") => vec![&owner, &pod],
         _ => vec![&docker, cdi, &podman, gds, &nerdctl, &enroot, &pyxis, &apptainer, &pod],
     };
     let which = match found.as_deref() {
@@ -373,7 +386,10 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         _ => "",
     };
     let folder = match found.as_deref() {
-        Some("lxc" | "kubernetes" | "enroot") => "",
+        Some("lxc" | "enroot") => "",
+        Some("kubernetes") => {
+            " The first command prints the owner of the pod, often a ReplicaSet with the name of its deployment and a suffix, and the names of its containers: put these for DEPLOYMENT and CONTAINER. For a StatefulSet use its kind in place of deployment. A pod without an owner, or of a Job, must be created again with these parts."
+        }
         _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
     };
     let is_pod = found.as_deref() == Some("kubernetes");
