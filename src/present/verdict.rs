@@ -118,6 +118,11 @@ fn is_open(verdict: &Verdict) -> bool {
     verdict.steps.is_empty() && verdict.possible.is_direct() && !verdict.proven && verdict.basis != Basis::LibraryDenies
 }
 
+/// `One fix makes`, `Two fixes make`.
+fn makes(fixes: usize) -> String {
+    format!("{} {}", counted(fixes, "fix"), if fixes == 1 { "makes" } else { "make" })
+}
+
 /// The permanent blockers, or the number of fixes until the goal: `Two fixes away from a direct route.`
 fn distance(verdict: &Verdict) -> String {
     let closed: Vec<CheckId> = permanent(verdict).collect();
@@ -131,11 +136,8 @@ fn distance(verdict: &Verdict) -> String {
             format!("The checks find no obstacle to {possible}, but libcufile does not list it.")
         }
         (0, possible) => format!("The checks find no obstacle to {possible}."),
-        (n, Route::Compat) => {
-            let makes = if n == 1 { "makes" } else { "make" };
-            format!("{closed} {} {makes} reads through host memory (compat) possible.", counted(n, "fix"))
-        }
-        (n, Route::None) => format!("{} away from a read.", counted(n, "fix")),
+        (n, Route::Compat) => format!("{closed} {} reads through host memory (compat) possible.", makes(n)),
+        (n, Route::None) => format!("{} reads possible.", makes(n)),
         (n, _) => format!("{} away from a direct route.", counted(n, "fix")),
     }
 }

@@ -27,10 +27,8 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
             paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
         }
         paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
-        for (number, cause) in causes(findings, &verdict.blockers).iter().enumerate() {
-            paragraph(&mut out, if number == 0 { "  Cause   " } else { "          " }, 10, cause, width);
-        }
-        paragraph(&mut out, "  Next    ", 10, &verdict.advice, width);
+        rows(&mut out, "  Cause   ", causes(findings, &verdict.blockers).iter().map(String::as_str), width);
+        rows(&mut out, "  Next    ", verdict.advice.lines(), width);
         out.push('\n');
     }
     for status in [Status::Fail, Status::Warn] {
@@ -69,6 +67,14 @@ fn causes(findings: &[Finding], blockers: &[CheckId]) -> Vec<String> {
         None => id.to_string(),
     };
     blockers.iter().map(one).collect()
+}
+
+/// Appends paragraphs, the first one after `head`.
+fn rows<'t>(out: &mut String, head: &str, texts: impl Iterator<Item = &'t str>, width: usize) {
+    for (number, text) in texts.enumerate() {
+        let head = if number == 0 { head.to_owned() } else { " ".repeat(head.len()) };
+        paragraph(out, &head, head.len(), text, width);
+    }
 }
 
 /// Renders a complete finding with its labelled texts.

@@ -63,6 +63,15 @@ pub(crate) fn advice(
                 step(ctx, lost, false)
             );
         }
+        let translates = |j: &&&Judged| {
+            j.id == CheckId::IommuState && j.finding.fix == Some(FixId::IommuOff) && pair.route == Route::P2pdma
+        };
+        if let Some(iommu) = mine.iter().find(translates) {
+            return format!(
+                "Nothing blocks the route, but NVIDIA's guide for P2PDMA switches off the IOMMU, which translates here. {}",
+                step(ctx, iommu, true)
+            );
+        }
         return match mine.iter().find(is_full) {
             Some(j) => {
                 format!("The route works for small buffers only: {}. {}", j.finding.summary, step(ctx, j, false))
@@ -103,8 +112,8 @@ pub(crate) fn advice(
         // The steps that are possible are first.
         let possible = match steps.as_slice() {
             [] => String::new(),
-            [one] => format!("For reads through host memory: {one} "),
-            several => format!("For reads through host memory: {} ", numbered(several)),
+            [one] => format!("For reads through host memory: {one}\n"),
+            several => format!("For reads through host memory:\n{}\n", numbered(several)),
         };
         return possible + &text.join(" ");
     }
@@ -121,13 +130,13 @@ pub(crate) fn advice(
             format!("{} Stay with compat mode here.", pair.doubt.clone().unwrap_or_default())
         }
         (steps, None) if pair.doubt.is_some() => {
-            format!("{} {}", numbered(steps), pair.doubt.clone().unwrap_or_default())
+            format!("{}\n{}", numbered(steps), pair.doubt.clone().unwrap_or_default())
         }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
         ([one], _) => one.clone(),
         (several, _) if has_one_command => {
             let command = commands::examined(ctx, pair.path).line("nvidia-gds", Needs::Root);
-            format!("{} Run `{command}` for all steps in order.", numbered(several))
+            format!("{}\nRun `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),
     }
@@ -162,8 +171,9 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
     Some(format!("{text} {}", advice(&keys)).trim().to_owned())
 }
 
+/// The steps with their numbers, one in a line.
 fn numbered(steps: &[String]) -> String {
-    steps.iter().zip(1..).map(|(step, number)| format!("{number}. {step}")).collect::<Vec<_>>().join(" ")
+    steps.iter().zip(1..).map(|(step, number)| format!("{number}. {step}")).collect::<Vec<_>>().join("\n")
 }
 
 /// The advice of a finding, and the command of its fix if the verdict has no command for all steps.
