@@ -4,6 +4,7 @@ use super::command::{self, CommandOutput};
 use super::container::Container;
 use super::cufile_probe;
 use super::folder::Folder;
+use super::kernel_log::KERNEL_MESSAGES;
 use super::libcufile::LibcufileFacts;
 use super::live;
 use super::live_options::LiveOptions;
@@ -378,7 +379,14 @@ impl Root {
             let mut cells = self.commands.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             *cells.entry(argv.clone()).or_insert_with(|| Box::leak(Box::default()))
         };
-        let ask = || unstarted::answer(&argv).or_else(|| command::run(&argv, options.command_limit));
+        let run = || match argv.as_slice() {
+            words if words == KERNEL_MESSAGES => {
+                let ran = command::run(&unstarted::WITH_TIMES.map(str::to_owned), options.command_limit)?;
+                Some(CommandOutput { argv: argv.clone(), stdout: unstarted::without_times(&ran.stdout), ..ran })
+            }
+            words => command::run(words, options.command_limit),
+        };
+        let ask = || unstarted::answer(&argv).or_else(run);
         let output = cell.get_or_init(|| self.timed(&argv.join(" "), ask)).clone();
         self.note(|r| r.command(&argv, output.as_ref()));
         output

@@ -24,6 +24,21 @@ pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
     Some(CommandOutput { argv: argv.to_vec(), exit_code: Some(0), stdout, stderr: String::new() })
 }
 
+/// The command whose output has the messages of the kernel with their times, and its messages without them. The lines
+/// after the first one of a message are indented, so a line of its own begins with a time.
+pub(super) const WITH_TIMES: [&str; 5] = ["journalctl", "-k", "-b", "-o", "short-unix"];
+
+/// The messages in the output of [`WITH_TIMES`], one in a line. Lines after the first one of a message are left out.
+pub(super) fn without_times(output: &str) -> String {
+    let message = |line: &str| {
+        let is_start = line.starts_with(|first: char| first.is_ascii_digit());
+        let rest = line.split_once(' ')?.1.split_once(' ')?.1;
+        let (source, text) = rest.split_once(": ")?;
+        (is_start && source == "kernel").then(|| format!("{text}\n"))
+    };
+    output.lines().filter_map(message).collect()
+}
+
 /// The kernel messages of this boot. `None` if the user may not read them, or if the ring buffer has overwritten the
 /// first messages.
 fn kernel_messages() -> Option<String> {
@@ -63,37 +78,12 @@ fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Opti
         if priority >> 3 != 0 || out.len() >= MAX_LOG_BYTES {
             continue;
         }
-        // The lines after the first one begin with a space and contain the device of the message.
-        let line = text.lines().next().unwrap_or_default();
-        out.push_str(&unescaped(line));
+        // The lines after the first one begin with a space and contain the device of the message. Control characters
+        // stay escaped (`\x0a`): a user can choose the name of a program, which the kernel prints when it crashes.
+        out.push_str(text.lines().next().unwrap_or_default());
         out.push('\n');
     }
     (!is_first).then_some(out)
-}
-
-/// Decodes escapes such as `\x0a`, with which the kernel writes control characters.
-fn unescaped(line: &str) -> String {
-    if !line.contains("\\x") {
-        return line.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(at) = rest.find("\\x") {
-        bytes.extend_from_slice(&rest.as_bytes()[..at]);
-        let code = rest.get(at + 2..at + 4).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &rest[at + 4..];
-            }
-            None => {
-                bytes.extend_from_slice(b"\\x");
-                rest = &rest[at + 2..];
-            }
-        }
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The libraries in the loader's cache. `None` if the loader has no cache.
@@ -123,9 +113,9 @@ mod tests {
         let log = line_of(&[
             "5,0,0,-;Linux version 6.14.0\n",
             "30,1,100,-;systemd[1]: started\n",
-            "3,2,200,-;NVRM: rejected\\x0atwice \\xzz\n SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
+            "3,2,200,-;NVRM: rejected\\x0atwice\n SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
         ]);
-        assert_eq!(log.unwrap(), "Linux version 6.14.0\nNVRM: rejected\ntwice \\xzz\n");
+        assert_eq!(log.unwrap(), "Linux version 6.14.0\nNVRM: rejected\\x0atwice\n");
     }
 
     #[test]
