@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{FINE, print, print_json};
 use crate::machine::run_limited;
 use crate::session::live::{Loader, Python, loaders, python};
-use crate::trust::{own_path, without_foreign_home};
+use crate::trust::{own_path, without_foreign_variables};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
@@ -56,7 +56,7 @@ fn installed(python: &Python, loaders: &[Loader]) -> Result<BTreeMap<String, Str
     let name = python.program.display();
     let mut command = Command::new(&python.program);
     command.envs(own_path().map(|path| ("PATH", path)));
-    without_foreign_home(&mut command)
+    without_foreign_variables(&mut command)
         .args(&python.arguments)
         .arg("-c")
         .arg(ASK)

@@ -3,7 +3,7 @@
 use super::command::run_limited;
 use super::libcufile::LibcufileFacts;
 use super::live_options::LiveOptions;
-use crate::trust::{Scratch, without_foreign_home};
+use crate::trust::{Scratch, without_foreign_variables};
 use std::process::Command;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
         Err(error) => return LibcufileFacts::failed(format!("cannot create a scratch folder for the probe: {error}")),
     };
     let mut command = Command::new(program);
-    without_foreign_home(&mut command).args(arguments).arg(scratch.path()).current_dir(scratch.path());
+    without_foreign_variables(&mut command).args(arguments).arg(scratch.path()).current_dir(scratch.path());
     // If no log path is set, the child would restart itself with one.
     if std::env::var_os(LOG_FILE).is_none() {
         command.env(LOG_FILE, scratch.path().join("cufile.log"));

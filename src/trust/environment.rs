@@ -43,6 +43,11 @@ const OTHERS: [&str; 11] = [
     "TRITON_CACHE_DIR",
 ];
 
+/// Variables of Python that name a module, a program or a part of a path.
+const OF_PYTHON: [&str; 4] = ["BROWSER", "PYTHONBREAKPOINT", "PYTHONPLATLIBDIR", "PYTHONWARNINGS"];
+/// Variables by which the caller chooses code. They are not examined, or examined elsewhere.
+const CHOSEN: [&str; 6] = ["LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PYTHONHOME", "PYTHONPATH"];
+
 /// The variables that commands of the system keep if root runs them, in addition to PATH. None of them names code.
 const KEPT: [&str; 13] = [
     "LANG",
@@ -63,6 +68,8 @@ const KEPT: [&str; 13] = [
 
 /// The names of variables with the values that were left out begin with this.
 const LEFT_OUT: &str = "GDS_TOP_LEFT_OUT_";
+/// The process that left them out. Another caller cannot know its number and start time.
+const LEFT_OUT_BY: &str = "GDS_TOP_LEFT_OUT_BY";
 
 /// Folders that commands of the system keep if no other user can change them.
 const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
@@ -106,14 +113,30 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
             command.env(name, value);
         }
     }
+    if let Some(own) = own_process() {
+        command.env(LEFT_OUT_BY, own);
+    }
     prepare(&mut command);
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
 }
 
+/// The number and the start time of this process, which stay the same when it executes another program.
+fn own_process() -> Option<String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
+    Some(format!("{}:{started}", std::process::id()))
+}
+
 /// Gives a program that root has chosen the variables as gds-top got them, because they are not meant for gds-top.
 pub fn with_original_variables(command: &mut Command) -> &mut Command {
+    // The caller of root could have set such variables.
+    if own_process().is_none() || std::env::var(LEFT_OUT_BY).ok() != own_process() {
+        return command;
+    }
+    command.env_remove(LEFT_OUT_BY);
     for (name, value) in std::env::vars_os() {
-        if let Some(original) = name.as_bytes().strip_prefix(LEFT_OUT.as_bytes()) {
+        let original = name.as_bytes().strip_prefix(LEFT_OUT.as_bytes()).filter(|_| name != LEFT_OUT_BY);
+        if let Some(original) = original {
             command.env(OsStr::from_bytes(original), value).env_remove(&name);
         }
     }
@@ -181,10 +204,36 @@ pub fn own_path() -> Option<OsString> {
     rustix::process::geteuid().is_root().then(|| path_of_root(&path))
 }
 
-/// Removes HOME from a child of root if another user can change that folder. CUDA and Python packages write caches there
-/// and load code from them. Without HOME, most of them use the home directory of root.
-pub fn without_foreign_home(command: &mut Command) -> &mut Command {
-    if has_foreign_home() { command.env_remove("HOME") } else { command }
+/// Removes from a child of root the variables of [`foreign_variables`].
+pub fn without_foreign_variables(command: &mut Command) -> &mut Command {
+    for name in foreign_variables() {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The variables that children of root do not get: those that name a file or folder which another user could have
+/// written, and those by which Python runs other code. CUDA, Python and its packages load code from such places. Without
+/// HOME, most of them use the home directory of root. The caller chooses the values of [`CHOSEN`].
+#[must_use]
+pub fn foreign_variables() -> Vec<OsString> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let is_foreign = |name: &OsStr, value: &OsStr| {
+        let is = |names: &[&str]| names.iter().any(|known| name == OsStr::new(known));
+        if is(&OF_PYTHON) || (name == "HOME" && has_foreign_home()) {
+            return true;
+        }
+        let is_chosen = name == "HOME" || is(&CHOSEN) || name.as_bytes().starts_with(b"GDS_TOP_");
+        let mut parts = value.as_bytes().split(|byte| b":;,=".contains(byte));
+        !is_chosen
+            && parts.any(|part| {
+                [&b"/"[..], b"./", b"../", b"~"].iter().any(|begin| part.starts_with(begin))
+                    && foreign_to_write(Path::new(OsStr::from_bytes(part))).is_some()
+            })
+    };
+    std::env::vars_os().filter(|(name, value)| is_foreign(name, value)).map(|(name, _)| name).collect()
 }
 
 /// Whether root runs the program and another user can change the folder in HOME. sudo and containers can keep that

@@ -217,7 +217,7 @@ impl Session {
         let log = self.scratch.path().join("cufile.log");
         let mut command = Command::new(&self.config.exe);
         let mut child = ChildProcess::start(
-            crate::trust::without_foreign_home(&mut command).arg("__io").env("CUFILE_LOGFILE_PATH", log),
+            crate::trust::without_foreign_variables(&mut command).arg("__io").env("CUFILE_LOGFILE_PATH", log),
         )?;
         // The child reads the complete order before it writes anything, so a deadlock is not possible.
         if let Some(mut stdin) = child.stdin.take() {

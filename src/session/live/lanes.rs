@@ -148,7 +148,7 @@ fn spawn(exe: &Path, order: &LaneOrder) -> std::io::Result<ChildProcess> {
     if let Some(workload) = &order.workload {
         command.envs(&workload.environment);
     }
-    crate::trust::without_foreign_home(&mut command)
+    crate::trust::without_foreign_variables(&mut command)
         .arg(order.workload.as_ref().map_or("__lane", |workload| &workload.child))
         // libcufile writes its log into the working directory, unless this variable names another place before it is
         // loaded.

@@ -2,7 +2,7 @@
 
 use crate::core::LOADERS;
 use crate::text::quoted;
-use crate::trust::{has_foreign_home, has_foreign_packages, own_path};
+use crate::trust::{foreign_variables, has_foreign_home, has_foreign_packages, own_path};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -108,8 +108,13 @@ pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
     let arguments: String = arguments.iter().map(|argument| format!("{argument} ")).collect();
     let (program, script) = (program.to_string_lossy(), script.to_string_lossy());
     let path = own_path().map(|path| format!("PATH={}; ", quoted(&path.to_string_lossy()))).unwrap_or_default();
-    let home = if has_foreign_home() { "unset HOME; " } else { "" };
-    Ok(format!("{path}{home}exec {} {arguments}-u {} {{model}} {{gpu}}", quoted(&program), quoted(&script)))
+    let foreign: String = foreign_variables()
+        .iter()
+        .filter_map(|name| name.to_str())
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        .map(|name| format!("unset {name}; "))
+        .collect();
+    Ok(format!("{path}{foreign}exec {} {arguments}-u {} {{model}} {{gpu}}", quoted(&program), quoted(&script)))
 }
 
 fn write(loader: &Loader, folder: &Path) -> std::io::Result<PathBuf> {
