@@ -6,6 +6,7 @@ use super::lenient;
 use super::mounts::{mount_for, parse_mountinfo};
 use crate::core::{lossy, units};
 use crate::device::unfinished_bytes;
+use crate::trust::{open_regular, open_regular_direct};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -270,8 +271,7 @@ fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
         if began.elapsed() > MAX_EXTENTS_TIME {
             break;
         }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) else { continue };
+        let Ok(fd) = open_regular(path) else { continue };
         let Some(size) = rustix::fs::fstat(&fd).ok().and_then(|stat| u64::try_from(stat.st_size).ok()) else {
             continue;
         };
@@ -310,8 +310,7 @@ fn file_to_try(path: &Path) -> Option<PathBuf> {
 }
 
 fn try_direct(path: &Path) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    let fd = open_regular_direct(path).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     // Manual alignment: 4096 bytes at a multiple of 4096 inside a buffer of twice that size.
     let mut buffer = vec![0_u8; 8192];
     let start = buffer.as_ptr().align_offset(4096);
@@ -325,7 +324,7 @@ const SAMPLES: u64 = 64;
 /// The part of a file in the page cache, in thousandths. A non-blocking read succeeds only for cached pages.
 /// `posix_fadvise` with random access prevents read-ahead.
 fn cached_per_mille(path: &Path, size: u64) -> Option<u32> {
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let fd = open_regular(path).ok()?;
     rustix::fs::fadvise(&fd, 0, None, rustix::fs::Advice::Random).ok()?;
     let mut byte = [0_u8; 1];
     let samples = SAMPLES.min(size.div_ceil(4096)).max(1);

@@ -7,6 +7,7 @@ use super::rings::{Totals, now_ns};
 use crate::core::{OpenCall, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 use rustix::process::setpriority_process;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ const DRAIN_EVERY: Duration = Duration::from_millis(5);
 /// Maximum time without an answer of the thread. The kernel may need seconds to set the probes. Reading memory can last for
 /// ever: a process can map a file of a file system that it serves itself.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same while it sets no probes.
+const READING: Duration = Duration::from_secs(3);
 
 /// The highest priority of an ordinary thread, so that the thread reads memory before the program changes it.
 const FIRST: i32 = -20;
@@ -54,6 +57,8 @@ pub(super) struct ProbeThread {
     reported: Receiver<Reported>,
     thread: Option<JoinHandle<()>>,
     patience: Duration,
+    /// Whether it did not answer in time, so that it is not waited for again.
+    hangs: Cell<bool>,
 }
 
 impl ProbeThread {
@@ -73,7 +78,7 @@ impl ProbeThread {
         let (reports, reported) = unbounded();
         let thread = std::thread::Builder::new().name("probes".to_owned());
         let thread = thread.spawn(move || body(&asked, &reports)).map_err(|error| units::no_thread(&error))?;
-        Ok(Self { requests: Some(requests), reported, thread: Some(thread), patience })
+        Ok(Self { requests: Some(requests), reported, thread: Some(thread), patience, hangs: Cell::new(false) })
     }
 
     /// Adds probes to a copy of libcufile, as [`Recorder::add`].
@@ -94,9 +99,13 @@ impl ProbeThread {
     pub(super) fn drain(&self, mut take: impl FnMut(&Group)) -> Option<RecorderState> {
         self.ask(Request::State);
         loop {
-            match self.reported.recv_timeout(self.patience).ok()? {
-                Reported::Group(group) => take(&group),
-                Reported::State(state) => return Some(state),
+            match self.reported.recv_timeout(self.patience.min(READING)) {
+                Ok(Reported::Group(group)) => take(&group),
+                Ok(Reported::State(state)) => return Some(state),
+                Err(error) => {
+                    self.hangs.set(error == RecvTimeoutError::Timeout);
+                    return None;
+                }
             }
         }
     }
@@ -110,7 +119,7 @@ impl ProbeThread {
 impl Drop for ProbeThread {
     fn drop(&mut self) {
         self.requests = None;
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + if self.hangs.get() { Duration::ZERO } else { self.patience };
         let ends = loop {
             match self.reported.recv_deadline(until) {
                 Ok(_) => {}

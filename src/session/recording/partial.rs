@@ -52,7 +52,8 @@ impl Partial {
         let name = partial_name(Path::new(&target_name)).into_os_string();
         let mut set_aside = None;
         for _ in 0..TRIES {
-            let (file, is_new) = match folder.create(&name, 0o664) {
+            // Another user who can read the file could lock it.
+            let (file, is_new) = match folder.create(&name, 0o600) {
                 Ok(file) => (file, true),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -130,6 +131,12 @@ impl Partial {
         self.kept = true;
         if self.folder.id(&self.name) != Some(self.id) {
             return Err(io::Error::other("another file has the name of its partial file now"));
+        }
+        // The umask is readable only by setting it.
+        let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        rustix::process::umask(umask);
+        if let Some(file) = self.folder.read(&self.name)? {
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(0o664 & !umask.as_raw_mode()))?;
         }
         self.folder.rename(&self.name, &self.target)
     }
