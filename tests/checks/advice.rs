@@ -43,7 +43,7 @@ fn each_step_is_advised_once_in_the_order_of_work() {
             steps.dedup();
             assert_eq!(steps.len(), count, "{name}: {}", verdict.advice);
             // There is one numbered sentence for each step, and none occurs twice.
-            let numbered = (2..9).filter(|number| verdict.advice.contains(&format!(" {number}. "))).count();
+            let numbered = (2..9).filter(|number| verdict.advice.contains(&format!("\n{number}. "))).count();
             assert!(count == 0 || numbered < count, "{name}: {}", verdict.advice);
         }
     }

@@ -59,8 +59,28 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
             .command("ldconfig -p | grep libcuda.so")
             .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
         804 => without_compat(root),
+        805..=810 => without_mps(root, code),
         _ => return None,
     })
+}
+
+/// How to reach the MPS server, which several processes share a GPU with.
+fn without_mps(root: &Root, code: i32) -> Advice {
+    let pipe = root.variable("CUDA_MPS_PIPE_DIRECTORY");
+    let named = pipe.map_or_else(String::new, |pipe| format!(" (CUDA_MPS_PIPE_DIRECTORY={pipe})"));
+    let text = Advice::from(format!("CUDA error {code}: the MPS server does not answer{named}. "));
+    match machine::container(root) {
+        Some(container) if container.runtime == "kubernetes" => text
+            .text("Its daemon runs in a pod of the node, which this command names: ")
+            .command("kubectl get pods -A -o wide | grep mps-control-daemon")
+            .text(". Delete that pod, wait for the new one, and start this pod again. Or request a GPU that is not shared by MPS."),
+        Some(_) => text.text("Start nvidia-cuda-mps-control on the host, and this container again."),
+        None => text
+            .text("Start it: ")
+            .command("sudo -E nvidia-cuda-mps-control -d")
+            .text(". To use the GPU without it: ")
+            .command("echo quit | sudo -E nvidia-cuda-mps-control; unset CUDA_MPS_PIPE_DIRECTORY"),
+    }
 }
 
 /// How to search for libcuda without the folder of cuda-compat.

@@ -233,9 +233,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::NvfsLoaded)
             } else {
                 let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code));
-                judged.advice(
-                    remedy.unwrap_or_else(|| Advice::run("gds-top check -v").text(" to see what the library printed.")),
-                )
+                let named = open.cuda_code.filter(|code| *code != 0).unwrap_or(code);
+                judged.advice(remedy.unwrap_or_else(|| {
+                    Advice::run(format!("gds-top explain {named}")).text(" for the causes of this error.")
+                }))
             }
         }
         None => match &modules {

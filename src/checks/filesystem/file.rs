@@ -5,6 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
+use crate::text::quoted;
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
@@ -50,7 +51,9 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::Ext4Extents, "the file does not use extents, as on ext3: there is no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice("Copy the file on this file system, or run `chattr +e`. A file system created as ext3 must be created again.")
+            .advice(Advice::run(format!("sudo chattr +e {}", quoted(&tried(facts)))).text(
+                ". If the file system does not support extents, unmount it, back it up, and run tune2fs -O extents and e2fsck -f for its device first.",
+            ))
     };
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }

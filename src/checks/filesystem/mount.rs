@@ -267,19 +267,16 @@ fn inode_flags(facts: &PathFacts) -> Option<Judged> {
         .map(|(_, name)| name)
         .collect();
     let judged = if bad.is_empty() {
-        Judged::pass(CheckId::InodeFlags, "no flag that cuFile rejects")
+        Judged::pass(CheckId::InodeFlags, "no flag that prevents a direct route")
     } else {
-        Judged::lack(
-            CheckId::InodeFlags,
-            format!("the file is {}: cuFile rejects such files (5008)", bad.join(" and ")),
-        )
-        .missing(Cost::Root, DIRECT)
-        .advice(inode_advice(&bad, facts))
+        Judged::lack(CheckId::InodeFlags, format!("the file is {}: such files have no direct route", bad.join(" and ")))
+            .missing(Cost::Root, DIRECT)
+            .advice(inode_advice(&bad, facts))
     };
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
 
-/// How to remove file flags that cuFile rejects.
+/// How to remove file flags that prevent a direct route.
 fn inode_advice(bad: &[&str], facts: &PathFacts) -> Advice {
     let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
     let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();

@@ -110,6 +110,10 @@ fn compute_mode(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
                 .missing(Cost::Root, EVERY)
                 .advice(allow().text(", or end the process that `nvidia-smi` lists."))
         }
+        // The MPS server is that process, and programs share the GPU through it.
+        other if ctx.root.variable("CUDA_MPS_PIPE_DIRECTORY").is_some() => {
+            Judged::info(ID, format!("compute mode {other}, as the MPS server needs it"))
+        }
         other => Judged::warn(ID, format!("compute mode {other}: one process at a time")).advice(allow()),
     };
     Some(judged.found(format!("NVML, GPU {}", gpu.address), mode.clone()))

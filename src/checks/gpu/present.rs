@@ -109,11 +109,27 @@ fn by_cgroup(ctx: &Context<'_>, cgroup: &str) -> Advice {
         };
         return regain(&container).into();
     }
-    match cgroup.split(['/', '\n']).rev().find(|part| part.ends_with(".service")) {
+    match unit(cgroup) {
+        // In DeviceAllow=, `*` is allowed in the groups of /proc/devices, not in paths (systemd.resource-control(5)).
         Some(unit) => Advice::run(format!("sudo systemctl edit {unit}"))
-            .text(", and add DeviceAllow=/dev/nvidia* rw below [Service]. Then restart the unit."),
+            .text(", and add DeviceAllow=char-nvidia* rw below [Service]. Then run ")
+            .command(format!("sudo systemctl restart {unit}")),
         None => "A device cgroup denies the GPU. Start the program again: a container in a new container, a job with a GPU, a shell in a new login.".into(),
     }
+}
+
+/// The systemd unit of a control group.
+fn unit(cgroup: &str) -> Option<&str> {
+    cgroup.split(['/', '\n']).rev().find(|part| part.ends_with(".service"))
+}
+
+/// How a systemd unit gets the devices of the machine.
+fn private_devices(ctx: &Context<'_>) -> Advice {
+    let cgroup = ctx.root.read_text("/proc/self/cgroup").unwrap_or_default();
+    let unit = unit(&cgroup).unwrap_or("UNIT");
+    Advice::run(format!("sudo systemctl edit {unit}"))
+        .text(", and add PrivateDevices=no below [Service]. Then run ")
+        .command(format!("sudo systemctl restart {unit}"))
 }
 
 /// Why the devices of a loaded driver do not exist outside of containers.
@@ -131,9 +147,7 @@ fn without_nodes(ctx: &Context<'_>) -> Option<Judged> {
         match own.filter(|mount| mount.filesystem == "tmpfs") {
             Some(mount) => Judged::lack(ID, "this process has a private /dev without the GPU")
                 .found(MOUNTS, format!("{} on /dev", mount.filesystem))
-                .advice(
-                    "In the systemd unit set PrivateDevices=no; DeviceAllow=/dev/nvidia* rw keeps other devices away.",
-                ),
+                .advice(private_devices(ctx)),
             None => Judged::lack(ID, "the driver is loaded, but its devices do not exist").advice(
                 Advice::from("Create them: ")
                     .command("sudo nvidia-modprobe -c=0 -u")

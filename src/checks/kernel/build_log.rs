@@ -137,6 +137,26 @@ fn reason(text: &str) -> Option<(Reason, String)> {
     })
 }
 
+/// How to free space for a build: caches of packages and old logs first, because nobody needs them.
+fn free_space(ctx: &Context<'_>, build: &str) -> Advice {
+    let caches = match packages::family(ctx.root) {
+        Family::Debian => "sudo apt-get clean".to_owned(),
+        Family::RedHat => format!("sudo {} clean all", packages::dnf(ctx.root)),
+        Family::Suse => "sudo zypper clean --all".to_owned(),
+    };
+    let advice = Advice::from("Free at least 1 GiB, for example with ")
+        .command(format!("{caches}; sudo journalctl --vacuum-size=100M"))
+        .text(", and check with ")
+        .command("df -h / /tmp /var /boot")
+        .text(". Then run ")
+        .command(build.to_owned());
+    match packages::family(ctx.root) {
+        // The package whose build failed stays half configured.
+        Family::Debian => advice.text(" and ").command("sudo dpkg --configure -a"),
+        _ => advice,
+    }
+}
+
 fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &str, dkms: &str) -> (String, Advice) {
     let build = format!("sudo {dkms}");
     let install = |debian: &str, red_hat: &str, suse: &str| match packages::family(ctx.root) {
@@ -155,10 +175,7 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
                 Some(folder) => format!("the file system with {folder} is full"),
                 None => "a file system is full".to_owned(),
             },
-            Advice::from("Free space: ")
-                .command("df -h / /tmp /var /boot")
-                .text(" shows which file system is full. Then run ")
-                .command(build),
+            free_space(ctx, &build),
         ),
         Reason::NoMemory => (
             "memory was used up".to_owned(),

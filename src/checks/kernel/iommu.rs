@@ -62,6 +62,21 @@ fn pass_through(ctx: &Context<'_>) -> String {
     )
 }
 
+/// The last line of the kernel log about a transfer of an NVMe disk or a GPU that the IOMMU stopped.
+fn fault(ctx: &Context<'_>) -> Option<String> {
+    let log = machine::kernel_log(ctx.root)?;
+    let gpus: Vec<&str> = ctx.pci().into_iter().flatten().map(|gpu| gpu.address.as_str()).collect();
+    // DMAR names the device without its domain.
+    let short = |address: &str| address.split_once(':').map(|(_, rest)| format!("[{rest}]"));
+    let is_ours = |line: &str| {
+        line.contains("nvme")
+            || gpus.iter().any(|gpu| line.contains(gpu) || short(gpu).is_some_and(|s| line.contains(&s)))
+    };
+    let is_fault =
+        |line: &str| line.contains("IO_PAGE_FAULT") || (line.contains("DMAR:") && line.contains("fault addr"));
+    log.lines().rev().find(|line| is_fault(line) && is_ours(line)).map(|line| line.trim().to_owned())
+}
+
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::IommuState;
     let root = ctx.root;
@@ -125,9 +140,11 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
                 .missing(Cost::Reboot, &[Route::Nvfs])
                 .fixes(waiting.is_none().then_some(FixId::IommuOff))
                 .advice(how);
-            match refused {
-                Some(count) => judged.failing_reads().found(NVFS_STATS, format!("dma-map={count}")),
-                None => judged,
+            match (refused, fault(ctx)) {
+                (Some(count), _) => judged.failing_reads().found(NVFS_STATS, format!("dma-map={count}")),
+                // The IOMMU stopped a transfer of a disk or a GPU.
+                (None, Some(line)) => judged.broken().found(machine::KERNEL_LOG, line),
+                (None, None) => judged,
             }
         }
     };

@@ -18,7 +18,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         return Judged::lack(ID, "this is a gVisor sandbox: disks cannot reach a GPU")
             .found(source, text)
             .never(DIRECT)
-            .advice("Run the program in a container without gVisor (runtimeClassName of runc), or use loaders without cuFile.");
+            .advice("Run the program in a container without gVisor: remove `runtimeClassName: gvisor` from the pod, or start it with --runtime=runc. Otherwise use loaders without cuFile.");
     }
     let judged = if numbers < (4, 15) {
         Judged::lack(ID, format!("Linux {release} is older than 4.15"))

@@ -1,5 +1,6 @@
 //! Checks of the platform: architecture, virtualization, KASLR, systems with known faults.
 
+use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::kernel::crash::crash;
@@ -85,7 +86,14 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(CheckId::DistroBlocklist, "P2PDMA does not work on RHEL 9.5 and its rebuilds for x86")
             .found("/etc/os-release", format!("ID={id}, VERSION_ID={version}"))
             .missing(Cost::System, P2PDMA)
-            .advice("Update to RHEL 9.6 or later.")
+            .advice(
+                Advice::from("Update to release 9.6 or later, with the headers from which DKMS builds the driver: ")
+                    .command(format!(
+                        "{}sudo dnf upgrade -y --refresh && sudo dnf install -y kernel-devel kernel-headers",
+                        if id == "rhel" { "sudo subscription-manager release --unset; " } else { "" }
+                    ))
+                    .text(". Before the reboot, `dkms status` must list the new kernel for each module."),
+            )
     })
 }
 

@@ -58,10 +58,12 @@ fn advice(ctx: &Context<'_>) -> Advice {
     let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
     let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
-    Advice::run(format!(
-        "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms build --force nvidia-fs/{module} -k {release}"
-    ))
-    .text(", then the same with `dkms install`, then reboot.")
+    let by = |verb: &str| {
+        format!(
+            "sudo NVIDIA_SRC_DIR=/usr/src/nvidia-{driver}/nvidia dkms {verb} --force nvidia-fs/{module} -k {release}"
+        )
+    };
+    Advice::run(format!("{} && {} && sudo reboot", by("build"), by("install"))).text(".")
 }
 
 /// Checks whether the loaded nvidia-fs was built for the loaded driver. `None` if there is no evidence. The page
@@ -100,6 +102,7 @@ pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Reboot, stopped(crashed))
             .explaining()
             .fix(FixId::NvfsDkms)
+            .fact(FindingFact::OtherDriverSource)
             .advice(advice(ctx));
     Some(match other_driver(ctx) {
         Some(_) => judged.cause(ID),

@@ -61,6 +61,8 @@ enum Trouble {
     /// The file system found an error in its structures.
     Ext4,
     Xfs,
+    /// XFS stopped, and its log has changes that are not in the file system.
+    XfsShutdown,
 }
 
 /// The trouble with a block device that a line reports. Discarded blocks are not data, so their errors do not count.
@@ -71,11 +73,25 @@ fn trouble(line: &str, device: &str) -> Option<Trouble> {
         Some(Trouble::Disk)
     } else if names("EXT4-fs error (device ", ")") {
         Some(Trouble::Ext4)
-    } else if names("XFS (", ")") && has(&["Corruption", "corruption", "metadata I/O error", "log I/O error"]) {
+    } else if names("XFS (", ")")
+        && has(&["shut down", "log I/O error", "Log I/O Error", "Please unmount the filesystem"])
+    {
+        Some(Trouble::XfsShutdown)
+    } else if names("XFS (", ")") && has(&["Corruption", "corruption", "metadata I/O error"]) {
         Some(Trouble::Xfs)
     } else {
         None
     }
+}
+
+/// How to use an XFS that stopped. Mounting it writes its log into the file system, and xfs_repair refuses it before.
+fn replay(mount: &str, device: &str) -> Advice {
+    let (mount, device) = (quoted(mount), format!("/dev/{device}"));
+    Advice::from("Stop the programs that use it and run ")
+        .command(format!("sudo umount {mount} && sudo smartctl -a {device} && sudo mount {device} {mount}"))
+        .text(", which replays its log. Then back up the data, and run ")
+        .command(format!("sudo umount {mount} && sudo xfs_repair -n {device}"))
+        .text(". If that finds damage, run it without -n. Do not use -L: it deletes the log.")
 }
 
 /// The last error that the kernel reports of the disk or the file system of a path. Reads may work elsewhere on it.
@@ -98,6 +114,7 @@ fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
             ),
             Trouble::Ext4 => judged.advice(repair("e2fsck -f")),
             Trouble::Xfs => judged.advice(repair("xfs_repair")),
+            Trouble::XfsShutdown => judged.advice(replay(&mount, device)),
         }
         .found(machine::KERNEL_LOG, line.trim()),
     )

@@ -115,7 +115,7 @@ checks! {
         look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "Move the file to ext4 or xfs.";
     InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
         examines "compression, encryption and other inode flags"
-        why "libcufile rejects such files with 5008."
+        why "libcufile reads such files through host memory, or rejects them with 5008 if compat mode is not allowed."
         look "lsattr FILE" todo "sudo chattr -a -i FILE, or copy the file without encryption and compression.";
     Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
