@@ -1,6 +1,8 @@
 //! The advice of a finding: sentences, and the commands in them as data.
 
 use crate::core::{FixId, Needs};
+use crate::machine::Root;
+use crate::machine::packages::initramfs_command;
 use crate::text::quoted;
 use std::borrow::Cow;
 use std::path::Path;
@@ -119,6 +121,14 @@ impl Advice {
         self
     }
 
+    /// A command line, and the command that writes the initramfs again after it. Text with the reboot must follow.
+    pub(crate) fn command_and_initramfs(self, root: &Root, command: &str) -> Self {
+        match initramfs_command(root) {
+            Some(rebuild) => self.command(format!("{command} && {rebuild}")),
+            None => self.command(command.to_owned()).text(", rebuild the initramfs"),
+        }
+    }
+
     /// Whether one of its shell commands contains one of these words.
     pub(crate) fn has_command_with(&self, words: &[&str]) -> bool {
         self.parts.iter().any(|part| match part {
@@ -153,6 +163,14 @@ impl Advice {
             out.push('.');
         }
         out
+    }
+}
+
+/// The step that writes the initramfs again, with its command if that is known.
+pub(crate) fn rebuild_initramfs(root: &Root) -> String {
+    match initramfs_command(root) {
+        Some(command) => format!("rebuild the initramfs (`{command}`)"),
+        None => "rebuild the initramfs".to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The distribution family, which determines the package manager and the names of packages.
 
+use super::image::{ImageHost, image_host};
 use super::root::Root;
-use super::summary::os_release;
+use super::summary::{container, os_release};
 
 /// The distribution family, which determines the tools for packages and boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +145,20 @@ fn arch_headers(root: &Root, kernel: &str) -> Option<String> {
     })
 }
 
-/// The command that writes the initramfs again.
+/// The command that writes the initramfs of this machine again. `None` in a container, on a system with an image, and if
+/// the tool is not known.
+#[must_use]
+pub fn initramfs_command(root: &Root) -> Option<&'static str> {
+    if container(root).is_some() || !matches!(image_host(root), None | Some(ImageHost::DriverContainer)) {
+        return None;
+    }
+    if is_arch(root) {
+        return root.exists("/usr/bin/mkinitcpio").then_some("sudo mkinitcpio -P");
+    }
+    known_family(root).then(|| initramfs(root, family(root)))
+}
+
+/// The command that writes the initramfs again on a distribution of this family.
 #[must_use]
 pub fn initramfs(root: &Root, family: Family) -> &'static str {
     match family {
@@ -168,6 +182,23 @@ pub fn dnf(root: &Root) -> &'static str {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_initramfs_has_a_command_only_if_its_tool_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("etc")).unwrap();
+        let command = |release: &str| {
+            std::fs::write(folder.path().join("etc/os-release"), release).unwrap();
+            initramfs_command(&Root::tree(folder.path()).unwrap())
+        };
+        assert_eq!(command("ID=ubuntu\nID_LIKE=debian\n"), Some("sudo update-initramfs -u -k all"));
+        for unknown in ["ID=arch\n", "ID=gentoo\n", "ID=nixos\n", "ID=opensuse-microos\nID_LIKE=suse\n"] {
+            assert_eq!(command(unknown), None, "{unknown}");
+        }
+        std::fs::create_dir_all(folder.path().join("usr/bin")).unwrap();
+        std::fs::write(folder.path().join("usr/bin/mkinitcpio"), "").unwrap();
+        assert_eq!(command("ID=arch\n"), Some("sudo mkinitcpio -P"));
+    }
 
     #[test]
     fn kernels_of_arch_have_headers_of_their_flavour() {

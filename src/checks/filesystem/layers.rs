@@ -87,10 +87,12 @@ fn multipath(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let (disk, worldwide) = machine::local_multipath(ctx.root, facts)?;
     let file = "/etc/multipath/conf.d/local-nvme.conf";
     let advice = Advice::from(format!("{}Exclude the disk from multipathd: ", by_uuid(ctx, worldwide)))
-        .command(format!(
-            "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file} && {}",
-            machine::packages::initramfs(ctx.root, machine::packages::family(ctx.root))
-        ))
+        .command_and_initramfs(
+            ctx.root,
+            &format!(
+                "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file}"
+            ),
+        )
         .text(", then reboot. The data stay in place.");
     Some(
         Judged::lack(CheckId::DmLvm, format!("multipathd manages {}, a local disk with one path", disk.name))

@@ -1,6 +1,6 @@
 //! GPUs that are reserved for virtual machines, and the lines that reserve them.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::excluded::without_argument;
@@ -35,7 +35,6 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
         .find(|word| word.split_once('.').is_some_and(|(module, rest)| is_vfio(module) && ids(rest)));
     let judged = lines.iter().fold(judged, |judged, (file, line)| judged.found(file.clone(), line.trim().to_owned()));
     let edits: Vec<String> = lines.iter().map(|(file, line)| without_gpus(file, line)).collect();
-    let initramfs = machine::packages::initramfs(ctx.root, machine::packages::family(ctx.root));
     match argument {
         Some(argument) => {
             let (name, list) = argument.split_once('=').unwrap_or((argument, ""));
@@ -50,7 +49,7 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
                 .into(),
             };
             let judged = judged.found(machine::modprobe::COMMAND_LINE, argument.to_owned());
-            let also = if edits.is_empty() { String::new() } else { format!("run `{}`, `{initramfs}`, and: ", edits.join(" && ")) };
+            let also = if edits.is_empty() { String::new() } else { format!("run `{}`, {}, and: ", edits.join(" && "), rebuild_initramfs(ctx.root)) };
             judged.advice(format!("{BEFORE}{also}{}", advice.plain()))
         }
         None if edits.is_empty() => judged.advice(format!(
@@ -58,7 +57,7 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
         )),
         None => judged.advice(
             Advice::from(format!("{BEFORE}run "))
-                .command(format!("{} && {initramfs}", edits.join(" && ")))
+                .command_and_initramfs(ctx.root, &edits.join(" && "))
                 .text(", then reboot."),
         ),
     }
