@@ -1,6 +1,6 @@
 //! Finds in the kernel log why the NVIDIA driver does not use a GPU.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::{Context, LAST_PROPRIETARY};
 use crate::checks::guest;
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -8,7 +8,7 @@ use crate::checks::kernel::{excluded, signing};
 use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
 use crate::core::{CheckId, FixId};
 use crate::machine::{self, Architecture};
-use crate::text::contains_in_order;
+use crate::text::{capitalised, contains_in_order};
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -158,7 +158,10 @@ fn firmware(ctx: &Context<'_>, version: &str) -> Advice {
                 .command(format!("sudo {tool} $(rpm -qf {folder})"))
                 .text(". If no package has that folder, install the driver again. Then reboot.")
         }
-        _ => format!("Install the firmware package of driver{version}, rebuild the initramfs, then reboot.").into(),
+        _ => {
+            let rebuild = rebuild_initramfs(ctx.root);
+            format!("Install the firmware package of driver{version}, {rebuild}, then reboot.").into()
+        }
     }
 }
 
@@ -170,12 +173,43 @@ pub(crate) fn other_user(ctx: &Context<'_>) -> Option<String> {
     bound.or_else(|| ["nova_core", "nouveau"].into_iter().find(is_loaded).map(str::to_owned))
 }
 
+/// The finding if nouveau uses a GPU.
+pub(super) fn by_nouveau(ctx: &Context<'_>) -> Option<Judged> {
+    let gpu = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))?;
+    let rebuild = rebuild_initramfs(ctx.root);
+    let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
+        .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
+    let Some(version) = installed_version(ctx) else {
+        return Some(judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
+            "{} Its package disables nouveau. Then {rebuild} and reboot.",
+            install(ctx)
+        )));
+    };
+    let judged = judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs);
+    Some(judged.advice(match machine::excluded(ctx.root, "nouveau") {
+        Some(_) => format!(
+            "{}, then reboot. The driver is installed, but the old initramfs loads nouveau.",
+            capitalised(&rebuild)
+        ),
+        None => format!(
+            "Exclude nouveau (`echo blacklist nouveau | sudo tee /etc/modprobe.d/blacklist-nouveau.conf`), {rebuild}, then reboot. The driver is installed."
+        ),
+    }))
+}
+
+/// The version of the driver that is installed for the running kernel.
+fn installed_version(ctx: &Context<'_>) -> Option<String> {
+    let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
+    output.stdout.lines().find_map(|line| line.strip_prefix("version:")).map(|version| version.trim().to_owned())
+}
+
 /// Another driver uses the GPU.
 pub(crate) fn taken(ctx: &Context<'_>) -> Judged {
     let judged = |name: &str| Judged::lack(ID, format!("the driver {name} uses the GPU")).missing(Cost::Reboot, EVERY);
     match other_user(ctx) {
         Some(name) if name.contains("vfio") || name.contains("stub") => judged(&name).advice(format!(
-            "Remove the GPU from the ids of {name} in /etc/modprobe.d and on the kernel command line, rebuild the initramfs, then reboot."
+            "Remove the GPU from the ids of {name} in /etc/modprobe.d and on the kernel command line, {}, then reboot.",
+            rebuild_initramfs(ctx.root)
         )),
         Some(name) => {
             let module = if name.eq_ignore_ascii_case("novacore") { "nova_core".to_owned() } else { name };
@@ -184,16 +218,24 @@ pub(crate) fn taken(ctx: &Context<'_>) -> Judged {
                 return judged(&module)
                     .found(line.file, line.line)
                     .fix(FixId::Initramfs)
-                    .advice(format!("Rebuild the initramfs, then reboot: the old one still loads {module}, which a file excludes."));
+                    .advice(format!(
+                        "{}, then reboot: the old one still loads {module}, which a file excludes.",
+                        capitalised(&rebuild_initramfs(ctx.root))
+                    ));
             }
             judged(&module).advice(
-                Advice::run(format!("echo blacklist {module} | sudo tee /etc/modprobe.d/{module}.conf"))
-                    .text(", rebuild the initramfs, then reboot. The NVIDIA driver is installed."),
+                Advice::from("Run ")
+                    .command_and_initramfs(
+                        ctx.root,
+                        &format!("echo blacklist {module} | sudo tee /etc/modprobe.d/{module}.conf"),
+                    )
+                    .text(", then reboot. The NVIDIA driver is installed."),
             )
         }
         None => Judged::lack(ID, "another driver uses the GPU").missing(Cost::Reboot, EVERY).advice(
             Advice::run("lspci -nnk -d 10de:")
-                .text(", and exclude the driver in use in /etc/modprobe.d. Rebuild the initramfs, then reboot."),
+                .text(", and exclude the driver in use in /etc/modprobe.d. ")
+                .text(format!("{}, then reboot.", capitalised(&rebuild_initramfs(ctx.root)))),
         ),
     }
 }

@@ -300,23 +300,8 @@ fn lacks_libcuda(ctx: &Context<'_>) -> bool {
 fn not_loaded(ctx: &Context<'_>) -> Judged {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
     let rows = machine::dkms_rows(ctx.root);
-    let judged = if let Some(gpu) = ctx.pci().into_iter().flatten().find(|gpu| gpu.driver.as_deref() == Some("nouveau"))
-    {
-        let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
-            .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
-        match installed_version(ctx) {
-            Some(version) => {
-                let judged = judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs);
-                judged.advice(match machine::excluded(ctx.root, "nouveau") {
-                    Some(_) => "Rebuild the initramfs, then reboot. The driver is installed, but the old initramfs loads nouveau.",
-                    None => "Exclude nouveau in /etc/modprobe.d (blacklist nouveau), rebuild the initramfs, then reboot. The driver is installed.",
-                })
-            }
-            None => judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
-                "{} Its package disables nouveau. Then rebuild the initramfs and reboot.",
-                driver_log::install(ctx)
-            )),
-        }
+    let judged = if let Some(judged) = driver_log::by_nouveau(ctx) {
+        judged
     } else if driver_log::is_installed(ctx) && driver_log::other_user(ctx).is_some() {
         driver_log::taken(ctx)
     } else if let Some(judged) = installed(ctx) {
@@ -527,12 +512,6 @@ fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)>
     kernels.sort();
     let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
     Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))
-}
-
-/// The version of the driver that is installed for the running kernel.
-fn installed_version(ctx: &Context<'_>) -> Option<String> {
-    let output = ctx.root.command(&["modinfo", "nvidia"]).filter(|output| output.exit_code == Some(0))?;
-    output.stdout.lines().find_map(|line| line.strip_prefix("version:")).map(|version| version.trim().to_owned())
 }
 
 /// A DKMS build of the driver that failed, with the line of its log.

@@ -1,6 +1,6 @@
 //! Checks of the current state of GPU and driver: free BAR1, ECC and Xid, stream memory operations, CUDA versions.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::gpu::device::enlarge_bar1;
@@ -10,6 +10,7 @@ use crate::checks::logs::xid::{self, Cure};
 use crate::checks::matrix::GpuClass;
 use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu, Visible};
+use crate::text::capitalised;
 
 /// The default of `max_device_cache_size_kb`: the size of libcufile's own buffers on the GPU.
 const DEFAULT_CACHE_BYTES: u64 = 128 * units::MIB;
@@ -135,16 +136,20 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
                     .found(machine::registry::PARAMS_FILE, line.clone())
                     .missing(Cost::Reboot, &[Route::P2pdma]);
             let judged = if machine::registry::absent_after_reboot(ctx.root).is_empty() {
-                judged
-                    .fix(FixId::Initramfs)
-                    .advice("Rebuild the initramfs, then reboot: the registry keys in /etc/modprobe.d have it.")
+                judged.fix(FixId::Initramfs).advice(format!(
+                    "{}, then reboot: the registry keys in /etc/modprobe.d have it.",
+                    capitalised(&rebuild_initramfs(ctx.root))
+                ))
             } else {
                 let set = machine::modprobe::in_force(ctx.root, "nvidia", "NVreg_RegistryDwords");
                 let is_argument = set.is_some_and(|set| set.source == machine::modprobe::COMMAND_LINE);
                 judged.fix(FixId::P2pdmaRegistryKeys).advice(if is_argument {
-                    static_bar1::MOVE
+                    static_bar1::moved(ctx)
                 } else {
-                    "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot."
+                    format!(
+                        "Add ForceP2P=0 to the registry keys in /etc/modprobe.d, {}, then reboot.",
+                        rebuild_initramfs(ctx.root)
+                    )
                 })
             };
             out.push(judged.of(Scope::Gpu(number)));
@@ -285,7 +290,10 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
         Some(true) => Judged::pass(ID, "memory operations on streams are supported").found(SOURCE, "1"),
         Some(false) => Judged::info(ID, "memory operations on streams are not supported: cuFileReadAsync fails with 5038")
             .found(SOURCE, "0")
-            .advice("For loaders on streams: set `options nvidia NVreg_EnableStreamMemOPs=1` in /etc/modprobe.d, rebuild the initramfs, then reboot."),
+            .advice(format!(
+                "For loaders on streams: set `options nvidia NVreg_EnableStreamMemOPs=1` in /etc/modprobe.d, {}, then reboot.",
+                rebuild_initramfs(ctx.root)
+            )),
         None => Judged::na(ID, "only CUDA reports whether streams can wait on memory")
             .found(SOURCE, unasked(ctx))
             .advice(Advice::run("gds-top selftest").text(" to test the stream engine.")),

@@ -1,5 +1,6 @@
 //! Checks whether BAR1 is mapped statically.
 
+use crate::checks::advice::rebuild_initramfs;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
@@ -15,7 +16,12 @@ fn says(ctx: &Context<'_>, path: &str, words: &str) -> bool {
 const PARAMETER: &str = "NVreg_RegistryDwords";
 
 /// How to set keys that the list on the kernel command line lacks.
-pub(crate) const MOVE: &str = "Move the registry keys from the kernel command line, which overrides modprobe.d, to /etc/modprobe.d. Then rebuild the initramfs and reboot.";
+pub(crate) fn moved(ctx: &Context<'_>) -> String {
+    format!(
+        "Move the registry keys from the kernel command line, which overrides modprobe.d, to /etc/modprobe.d. Then {} and reboot.",
+        rebuild_initramfs(ctx.root)
+    )
+}
 
 /// The finding if a list of registry keys in force lacks these keys, although another file sets them, or if the list on
 /// the kernel command line lacks them. The driver uses only one list.
@@ -36,10 +42,10 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
         return Some(match reboot_pending::cut_keys(ctx) {
             Some((path, text)) => judged(format!("the kernel gets only a part of the registry keys in {path}"))
                 .found(path, text)
-                .advice(MOVE),
+                .advice(moved(ctx)),
             None => {
                 judged(format!("the kernel command line sets nvidia.{PARAMETER} without {}", lacking.join(" and ")))
-                    .advice(MOVE)
+                    .advice(moved(ctx))
             }
         });
     }
@@ -48,9 +54,10 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     let earlier = settings.iter().find(|setting| absent.iter().all(|key| setting.value.contains(key)))?;
     let earlier = &files[earlier.file].path;
     Some(judged(format!("{} overrides the registry keys of {earlier}", set.source)).advice(format!(
-        "Add {} to {PARAMETER} in {}, rebuild the initramfs, then reboot. The driver reads only the last list.",
+        "Add {} to {PARAMETER} in {}, {}, then reboot. The driver reads only the last list.",
         lacking.join(";"),
-        set.source
+        set.source,
+        rebuild_initramfs(ctx.root)
     )))
 }
 
@@ -134,21 +141,23 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                 match written {
                     Some(written) if incomplete.is_empty() => judged.fixes(written.fix).advice(written.left),
                     Some(written) => judged.fix(FixId::P2pdmaRegistryKeys).advice(format!(
-                        "Add {incomplete} to the registry keys in {}, then rebuild the initramfs, then reboot.",
-                        written.path
+                        "Add {incomplete} to the registry keys in {}, then {}, then reboot.",
+                        written.path,
+                        rebuild_initramfs(ctx.root)
                     )),
                     None => {
                         let judged = judged.fix(FixId::P2pdmaRegistryKeys);
                         match modprobe::ignored(ctx.root, "nvidia", "NVreg_RegistryDwords", &absent) {
-                            Some(file) => reboot_pending::without_suffix(judged, &file),
+                            Some(file) => reboot_pending::without_suffix(ctx, judged, &file),
                             // The plan with the line cannot be applied in a container.
                             None if machine::container(ctx.root).is_some() => judged.advice(format!(
                                 "Set `{}` in /etc/modprobe.d, rebuild the initramfs, then reboot.",
                                 machine::registry::option_line(ctx.root)
                             )),
-                            None => judged.advice(
-                                "Set the registry keys in /etc/modprobe.d, rebuild the initramfs, then reboot.",
-                            ),
+                            None => judged.advice(format!(
+                                "Set the registry keys in /etc/modprobe.d, {}, then reboot.",
+                                rebuild_initramfs(ctx.root)
+                            )),
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 //! How to allow a kernel module that a line of the configuration excludes.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::machine::modprobe::COMMAND_LINE;
 use crate::machine::packages::{self, Family};
@@ -23,7 +23,8 @@ pub(crate) fn allow(ctx: &Context<'_>, excluded: &Excluded, module: &str) -> Adv
     let lines = excluded.lines();
     if module == "nvidia" {
         // The initramfs can contain a copy of the file.
-        return format!("Remove {lines}, rebuild the initramfs, then reboot. The module is installed.").into();
+        let rebuild = rebuild_initramfs(ctx.root);
+        return format!("Remove {lines}, {rebuild}, then reboot. The module is installed.").into();
     }
     if *by_hand_too {
         Advice::from(format!("Remove {lines}, then run ")).command(load).text(".")

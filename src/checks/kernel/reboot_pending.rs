@@ -1,6 +1,6 @@
 //! Kernel and module settings that are in a file but take effect only after a reboot.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
@@ -71,7 +71,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
             judged = judged.fix(FixId::Initramfs);
-            steps.push("rebuild the initramfs".to_owned());
+            steps.push(rebuild_initramfs(ctx.root));
         }
         if let Some((path, made)) = &image {
             for (option, file) in waiting.iter().filter_map(|o| Some((o, ctx.root.modified_unix_s(&o.path)?))) {
@@ -124,17 +124,19 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     let left = if is_newer {
         format!("Reboot: {} sets it, and the initramfs is newer.", line.path)
     } else {
-        format!("Rebuild the initramfs, then reboot: the old one lacks {}.", line.path)
+        let rebuild = capitalised(&rebuild_initramfs(ctx.root));
+        format!("{rebuild}, then reboot: the old one lacks {}.", line.path)
     };
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
 /// A setting is in a file that modprobe ignores, because its name does not end in `.conf`.
-pub(crate) fn without_suffix(mut judged: Judged, file: &str) -> Judged {
+pub(crate) fn without_suffix(ctx: &Context<'_>, mut judged: Judged, file: &str) -> Judged {
+    let rebuild = rebuild_initramfs(ctx.root);
     judged.finding.summary = format!("modprobe ignores {file}, because its name does not end in .conf");
     judged
         .found(file, "ignored: no suffix .conf")
-        .advice(format!("Add the suffix (`sudo mv {file} {file}.conf`), rebuild the initramfs, then reboot."))
+        .advice(format!("Add the suffix (`sudo mv {file} {file}.conf`), {rebuild}, then reboot."))
 }
 
 /// Joins steps to `First, then second, then third.`

@@ -176,8 +176,12 @@ fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
         .found("dkms status", format!("mlnx-nfsrdma for {}", others.join(", ")))
         .missing(Cost::Reboot, NVFS)
         .advice(
-            Advice::run(headers.into_iter().chain(builds).chain(again).collect::<Vec<_>>().join(" && "))
-                .text(", then rebuild the initramfs and reboot. The mount itself is right."),
+            Advice::from("Run ")
+                .command_and_initramfs(
+                    ctx.root,
+                    &headers.into_iter().chain(builds).chain(again).collect::<Vec<_>>().join(" && "),
+                )
+                .text(", then reboot. The mount itself is right."),
         )
     })
 }

@@ -1,6 +1,6 @@
 //! Checks the hook of the NVMe driver for nvidia-fs.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::filesystem::layers::RAID0_P2PDMA;
@@ -13,6 +13,7 @@ use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine::{self, NvmeMultipath, PathFacts};
+use crate::text::capitalised;
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -125,7 +126,7 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
         machine::dkms_rows(ctx.root).into_iter().filter(|row| row.name == "mlnx-nvme").collect();
     let Some(row) = rows.iter().find(|row| row.is_installed_for(&release)).or(rows.first()) else {
         if let Some(file) = packaged_driver(ctx, &release) {
-            return not_loaded("another NVMe driver is installed, but the kernel's driver is loaded")
+            return not_loaded(ctx, "another NVMe driver is installed, but the kernel's driver is loaded")
                 .found(file, "exists")
                 .explaining();
         }
@@ -148,22 +149,27 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::NvmePatch)
             .advice(
-                Advice::run(install.into_iter().chain(commands).collect::<Vec<_>>().join(" && "))
-                    .text(", then rebuild the initramfs and reboot."),
+                Advice::from("Run ")
+                    .command_and_initramfs(
+                        ctx.root,
+                        &install.into_iter().chain(commands).collect::<Vec<_>>().join(" && "),
+                    )
+                    .text(", then reboot."),
             )
     } else if let Some(line) = rejected {
         signing::rejected(ctx, ID, signing::Module::Nvme, Some(&line), NVFS)
     } else {
-        not_loaded("DOCA's NVMe driver is installed, but the kernel's driver is loaded")
+        not_loaded(ctx, "DOCA's NVMe driver is installed, but the kernel's driver is loaded")
     };
     judged.found("dkms status", state).explaining()
 }
 
-fn not_loaded(summary: &str) -> Judged {
+fn not_loaded(ctx: &Context<'_>, summary: &str) -> Judged {
+    let rebuild = capitalised(&rebuild_initramfs(ctx.root));
     Judged::lack(ID, summary)
         .missing(Cost::Reboot, NVFS)
         .fix(FixId::Initramfs)
-        .advice("Rebuild the initramfs, then reboot: the old one contains the kernel's NVMe driver.")
+        .advice(format!("{rebuild}, then reboot: the old one contains the kernel's NVMe driver."))
 }
 
 /// The NVMe driver of a package without DKMS (MLNX_OFED, kmod-mlnx-nvme) for the running kernel, if the loaded driver is

@@ -1,6 +1,6 @@
 //! Checks of the disks of a path: real or virtual, and the transport of NVMe.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
 use crate::checks::guest;
@@ -250,23 +250,24 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         ));
     }
     let ignored = machine::modprobe::ignored(ctx.root, "nvme_core", "multipath", &["N"]);
+    let rebuild = rebuild_initramfs(ctx.root);
     match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
         }
         None if ignored.is_some() => {
-            reboot_pending::without_suffix(judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
+            reboot_pending::without_suffix(ctx, judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
         None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(
             Advice::from("First exclude local NVMe disks from multipathd: ")
                 .command(
                     "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {\\n protocol \"nvme:pcie\"\\n}\\n' | sudo tee /etc/multipath/conf.d/local-nvme.conf",
                 )
-                .text(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths."),
+                .text(format!(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot. Do not do this if disks have several paths.")),
         ),
-        None => judged.fix(FixId::NvmeMultipathOff).advice(
-            "Set `options nvme_core multipath=N` in /etc/modprobe.d, rebuild the initramfs, then reboot. Do not do this if disks have several paths.",
-        ),
+        None => judged.fix(FixId::NvmeMultipathOff).advice(format!(
+            "Set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot. Do not do this if disks have several paths."
+        )),
     }
 }
 
