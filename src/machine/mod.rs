@@ -1,6 +1,7 @@
 //! A read-only view of a machine, either live or captured. The view collects facts and never judges them.
 
 mod archive;
+mod arguments;
 mod block;
 mod boot;
 mod capture;
@@ -56,6 +57,7 @@ mod unstarted;
 mod vgpu;
 mod visible;
 
+pub use arguments::argument_command;
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};

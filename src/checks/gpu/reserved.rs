@@ -3,7 +3,7 @@
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::kernel::excluded::without_argument;
+use crate::checks::kernel::arguments::change_argument;
 use crate::core::CheckId;
 use crate::machine;
 use crate::text::quoted;
@@ -39,15 +39,9 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
         Some(argument) => {
             let (name, list) = argument.split_once('=').unwrap_or((argument, ""));
             let others: Vec<&str> = list.split(',').filter(|id| !is_gpu(id)).collect();
-            let advice = match others.as_slice() {
-                [] => without_argument(ctx, argument),
-                // Other devices stay with vfio-pci.
-                others => format!(
-                    "Change '{argument}' to '{name}={}' in the boot loader's configuration, then reboot.",
-                    others.join(",")
-                )
-                .into(),
-            };
+            // Other devices stay with vfio-pci.
+            let kept = (!others.is_empty()).then(|| format!("{name}={}", others.join(",")));
+            let advice = change_argument(ctx, Some(argument), kept.as_deref());
             let judged = judged.found(machine::modprobe::COMMAND_LINE, argument.to_owned());
             let also = if edits.is_empty() { String::new() } else { format!("run `{}`, {}, and: ", edits.join(" && "), rebuild_initramfs(ctx.root)) };
             judged.advice(format!("{BEFORE}{also}{}", advice.plain()))

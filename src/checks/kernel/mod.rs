@@ -1,5 +1,6 @@
 //! Checks of kernel and platform.
 
+pub(crate) mod arguments;
 pub(crate) mod build_log;
 pub(crate) mod crash;
 pub(crate) mod excluded;

@@ -3,7 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
-use crate::checks::kernel::excluded::without_argument;
+use crate::checks::kernel::arguments::without_argument;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, Enforcer, ImageHost, Signature, image_host};
 
