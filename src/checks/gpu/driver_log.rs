@@ -94,10 +94,10 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         }
         Reason::PowerState => Judged::lack(ID, "the GPU does not leave the power state D3cold")
             .missing(Cost::Reboot, EVERY)
-            .advice(POWER_STATE),
+            .advice(power_state(ctx)),
         Reason::NoInterrupt => Judged::lack(ID, "no interrupt can be assigned to the GPU")
             .missing(Cost::System, EVERY)
-            .advice("Remove pci=nomsi and noapic from the kernel command line. In a virtual machine, check how the host passes the GPU through."),
+            .advice(with_interrupts(ctx)),
         Reason::NoBar => match guest::window(ctx) {
             Some(advice) => Judged::lack(ID, "the virtual machine has no address space for the memory of the GPU")
                 .missing(Cost::System, EVERY)
@@ -126,6 +126,29 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Some((source, text)) => judged.found(source, text),
         None => judged,
     })
+}
+
+/// How to keep the GPU out of D3cold, with the command for the kernel argument if it is known.
+fn power_state(ctx: &Context<'_>) -> String {
+    const WORD: &str = "pcie_port_pm=off";
+    let command = machine::argument_command(ctx.root, None, Some(WORD));
+    command.map_or_else(
+        || POWER_STATE.to_owned(),
+        |command| POWER_STATE.replace(WORD, &format!("{WORD} (`{command}`)")),
+    )
+}
+
+/// How to allow interrupts of the GPU, with the commands for the arguments of the running kernel that forbid them.
+fn with_interrupts(ctx: &Context<'_>) -> Advice {
+    let started = ctx.root.read_text(machine::modprobe::COMMAND_LINE).unwrap_or_default();
+    let forbidding = started.split_whitespace().filter(|word| ["pci=nomsi", "noapic"].contains(word));
+    let commands: Option<Vec<String>> =
+        forbidding.map(|word| machine::argument_command(ctx.root, Some(word), None)).collect();
+    match commands.filter(|commands| !commands.is_empty()) {
+        Some(commands) => Advice::run(commands.join(" && ")).text(", then reboot."),
+        None => Advice::from("Remove pci=nomsi and noapic from the kernel command line."),
+    }
+    .text(" In a virtual machine, check how the host passes the GPU through.")
 }
 
 /// How to get the firmware of the driver. An installed package whose files were lost is installed again.

@@ -5,6 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
 use crate::checks::guest;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
+use crate::checks::kernel::arguments::{change_argument, without_argument};
 use crate::checks::kernel::reboot_pending;
 use crate::checks::storage::{raid, virtual_disk};
 use crate::core::{CheckId, FixId, Route};
@@ -97,7 +98,7 @@ fn scsi_queues(ctx: &Context<'_>, name: &str) -> Option<Judged> {
         Judged::pass(CheckId::ScsiBlkmq, "SCSI disks have multi-queue")
     } else {
         Judged::info(CheckId::ScsiBlkmq, "SCSI disks have no multi-queue, which libcufile needs")
-            .advice("Boot with scsi_mod.use_blk_mq=1.")
+            .advice(change_argument(ctx, None, Some("scsi_mod.use_blk_mq=1")))
     };
     Some(judged.found(FILE, text.trim()))
 }
@@ -220,10 +221,16 @@ fn forced(ctx: &Context<'_>, names: &[&str]) -> Judged {
             )
             .found(format!("/sys/block/{path}"), "exists");
             if always {
+                let started = ctx.root.read_text(machine::modprobe::COMMAND_LINE).unwrap_or_default();
+                let argument = started.split_whitespace().find(|word| word.starts_with("nvme_core.multipath_always_on"));
+                let how = match argument {
+                    Some(argument) => without_argument(ctx, argument),
+                    None => Advice::from("Boot without nvme_core.multipath_always_on."),
+                };
                 judged
                     .missing(Cost::Reboot, &[Route::P2pdma])
                     .found(ALWAYS, "Y")
-                    .advice("Boot without nvme_core.multipath_always_on. Then only disks with several ports are multipath devices.")
+                    .advice(how.text(" Then only disks with several ports are multipath devices."))
             } else {
                 judged.never(&[Route::P2pdma]).advice(
                     "Read by nvidia-fs, or from a disk with a single port. multipath=N has no effect: this kernel lacks the parameter, as RHEL 10 does.",
