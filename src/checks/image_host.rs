@@ -64,19 +64,53 @@ enum Way {
 /// NVIDIA's guide for the installation.
 const GUIDE: &str = "docs.nvidia.com/gpudirect-storage/troubleshooting-guide";
 
+/// The default names of the GPU Operator's ClusterPolicy and of its namespace.
+const fn operator(host: ImageHost) -> (&'static str, &'static str) {
+    match host {
+        ImageHost::OpenShift => ("gpu-cluster-policy", "nvidia-gpu-operator"),
+        _ => ("cluster-policy", "gpu-operator"),
+    }
+}
+
+/// The command that changes the ClusterPolicy of the GPU Operator.
+fn change_policy(host: ImageHost, spec: &str) -> String {
+    let (policy, _) = operator(host);
+    format!("kubectl patch clusterpolicies.nvidia.com/{policy} --type merge -p '{{\"spec\":{spec}}}'")
+}
+
+/// How the GPU Operator gives the registry keys to its driver (GPU Operator, "Customizing NVIDIA GPU Driver Parameters").
+fn keys_by_operator(host: ImageHost, keys: &str) -> Advice {
+    let (_, namespace) = operator(host);
+    Advice::run(format!(
+        "kubectl create configmap kernel-module-params -n {namespace} --from-literal=nvidia.conf='NVreg_RegistryDwords=\"{keys}\"'"
+    ))
+    .text(", then ")
+    .command(change_policy(host, "{\"driver\":{\"kernelModuleConfig\":{\"name\":\"kernel-module-params\"}}}"))
+    .text(". If the driver is not loaded again, delete the pod nvidia-driver-daemonset of this node.")
+}
+
+/// How the Machine Config Operator of OpenShift sets a kernel argument.
+fn by_machine_config(name: &str, argument: &str) -> Advice {
+    Advice::run(format!(
+        "printf 'apiVersion: machineconfiguration.openshift.io/v1\\nkind: MachineConfig\\nmetadata:\\n  name: 99-{name}\\n  labels:\\n    machineconfiguration.openshift.io/role: worker\\nspec:\\n  kernelArguments:\\n  - {argument}\\n' | oc apply -f -"
+    ))
+    .text(". If the GPU nodes have another pool, name it instead of worker. The operator restarts its nodes.")
+}
+
 /// How the GPU Operator loads nvidia-fs, and the log to read if it does not (gpu-operator#2416: an image of nvidia-fs
 /// without the module for its system).
-fn gds_of_operator() -> Advice {
-    Advice::from(
-        "Set gds.enabled=true in the ClusterPolicy of NVIDIA's GPU Operator, which then loads nvidia-fs. If it is set, read the log of its container: ",
-    )
-    .command("kubectl -n gpu-operator logs -l app=nvidia-driver-daemonset -c nvidia-fs-ctr --previous")
-    .text(". If the image lacks the module of this system (exit 127), choose another gds.version.")
+fn gds_of_operator(host: ImageHost) -> Advice {
+    let (_, namespace) = operator(host);
+    Advice::from("Set gds.enabled=true for NVIDIA's GPU Operator, which then loads nvidia-fs: ")
+        .command(change_policy(host, "{\"gds\":{\"enabled\":true}}"))
+        .text(". If it is set, read the log of its container: ")
+        .command(format!("kubectl -n {namespace} logs -l app=nvidia-driver-daemonset -c nvidia-fs-ctr --previous"))
+        .text(". If the image lacks the module of this system (exit 127), choose another gds.version.")
 }
 
 /// The ways that NVIDIA's GPU Operator does what a fix does. `None` if it does not.
-pub(crate) fn by_operator(fix: FixId) -> Option<Advice> {
-    match way(ImageHost::DriverContainer, fix, "")? {
+pub(crate) fn by_operator(ctx: &Context<'_>, fix: FixId) -> Option<Advice> {
+    match way(ImageHost::DriverContainer, fix, &registry::list(&registry::p2pdma_keys(ctx.root)))? {
         Way::Advice(advice) => (fix != FixId::LibcufileInstall).then_some(advice),
         Way::Never(_) => None,
     }
@@ -168,7 +202,7 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (NixOs, part) => on_nixos(fix, part, keys),
         (Ostree | Transactional, part) => on_package_image(host, fix, part, keys),
         (OpenShift, part @ (Part::Argument | Part::Mount | Part::Loading | Part::UdevRule | Part::Limit)) => {
-            Some(Way::Advice(by_machine_config(fix, part).into()))
+            Some(Way::Advice(on_openshift(fix, part)))
         }
         (_, Part::Argument | Part::Mount | Part::Loading | Part::Initramfs | Part::UdevRule | Part::Limit) => None,
         (_, Part::Library) => {
@@ -181,10 +215,15 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
             advice("Add the extension nvidia-fabricmanager in the version of the driver to the image of Talos.")
         }
         (Bottlerocket | ContainerOptimized | Flatcar, Part::FabricManager) => None,
-        (OpenShift | DriverContainer, Part::Driver) => advice(
-            "Set driver.enabled=true, driver.kernelModuleType=open and a current driver.version in the ClusterPolicy of NVIDIA's GPU Operator.",
-        ),
-        (OpenShift | DriverContainer, Part::NvidiaFs) => Some(Way::Advice(gds_of_operator())),
+        (OpenShift | DriverContainer, Part::Driver) => {
+            let kind = if fix == FixId::NvidiaDriverProprietary { "proprietary" } else { "open" };
+            let spec = format!("{{\"driver\":{{\"enabled\":true,\"kernelModuleType\":\"{kind}\"}}}}");
+            advice(
+                Advice::run(change_policy(host, &spec))
+                    .text(", which changes NVIDIA's GPU Operator. If its driver.version is old, change it too."),
+            )
+        }
+        (OpenShift | DriverContainer, Part::NvidiaFs) => advice(gds_of_operator(host)),
         // The DOCA-OFED container supports GDS only for NFS over RDMA.
         (OpenShift, Part::NvmeDriver) => Some(Way::Never(
             "Use P2PDMA for local NVMe disks: NVIDIA's Network Operator has no NVMe driver for GDS.".into(),
@@ -195,12 +234,11 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (OpenShift, Part::Kernel) => advice("Update to OpenShift 4.19 or later, which has the kernel of RHEL 9.6."),
         (DriverContainer, Part::Kernel) => None,
         (OpenShift | DriverContainer, Part::ModuleOption) if matches!(fix, FixId::P2pdmaRegistryKeys) => {
-            advice(format!(
-                "Put NVreg_RegistryDwords={keys} into nvidia.conf of a ConfigMap, and name it in driver.kernelModuleConfig of the GPU Operator."
-            ))
+            advice(keys_by_operator(host, keys))
         }
         (OpenShift, Part::ModuleOption) => advice(
-            "Add the kernel argument nvme_core.multipath=N in a MachineConfig (spec.kernelArguments). Do not do this if disks have several paths.",
+            by_machine_config("nvme-multipath", "nvme_core.multipath=N")
+                .text(" Do not do this if disks have several paths."),
         ),
         (DriverContainer, Part::ModuleOption) => None,
         (Talos, Part::Driver) => advice(
@@ -244,11 +282,9 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
 
 /// How the Machine Config Operator of OpenShift sets a kernel argument or a file. It reverts changes that are made on the
 /// node.
-const fn by_machine_config(fix: FixId, part: Part) -> &'static str {
-    match (part, fix) {
-        (Part::Argument, FixId::IommuOff) => {
-            "Add the kernel argument iommu=pt in a MachineConfig (spec.kernelArguments); the operator restarts the nodes."
-        }
+fn on_openshift(fix: FixId, part: Part) -> Advice {
+    let text = match (part, fix) {
+        (Part::Argument, FixId::IommuOff) => return by_machine_config("iommu", "iommu=pt"),
         (Part::Argument, _) => {
             "Add the kernel argument pci=disable_acs_redir= with the named bridges in a MachineConfig (spec.kernelArguments)."
         }
@@ -260,7 +296,8 @@ const fn by_machine_config(fix: FixId, part: Part) -> &'static str {
             "Set LimitMEMLOCK=infinity for crio.service in a MachineConfig (spec.config.systemd.units)."
         }
         _ => "Add the file in a MachineConfig (spec.config.storage.files); the operator reverts changes on the node.",
-    }
+    };
+    text.into()
 }
 
 fn option(fix: FixId, keys: &str) -> String {

@@ -82,7 +82,7 @@ fn advice_fits_the_machine() {
         (
             "openshift-pod-multipath",
             Route::P2pdma,
-            &["MachineConfig (spec.kernelArguments)", "kernelModuleConfig"],
+            &["kernelArguments:\\n  - nvme_core.multipath=N", "\"kernelModuleConfig\":{\"name\":\"kernel-module-params\"}"],
             &["/etc/modprobe.d", "initramfs"],
         ),
         (

@@ -92,9 +92,9 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
         let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
         match node.filter(|_| is_of_host) {
             Some(host) => {
-                image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(&container, has_operator, *judged))
+                image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(ctx, &container, has_operator, *judged))
             }
-            None => adapted(&container, has_operator, judged),
+            None => adapted(ctx, &container, has_operator, judged),
         }
     };
     judged.into_iter().map(adapt).collect()
@@ -130,7 +130,7 @@ fn keys_from_outside(ctx: &Context<'_>, container: &Container, judged: Judged) -
     }
 }
 
-fn adapted(container: &Container, has_operator: bool, judged: Judged) -> Judged {
+fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged: Judged) -> Judged {
     let advice = judged.advice.clone();
     match judged.finding.fix.or(judged.id.spec().default_fix()).map(place) {
         Some(Place::Start(lack)) => {
@@ -140,7 +140,7 @@ fn adapted(container: &Container, has_operator: bool, judged: Judged) -> Judged 
         Some(Place::Host) => {
             let fix = judged.finding.fix;
             let judged = judged.by_hand();
-            match (fix.filter(|_| has_operator).and_then(|fix| of_operator(container, fix)), advice) {
+            match (fix.filter(|_| has_operator).and_then(|fix| of_operator(ctx, container, fix)), advice) {
                 (Some(operator), Some(advice)) => {
                     let node = on_host(container, &advice);
                     judged.advice(operator.text(" Without the operator: ").text(lowered(&node)))
@@ -164,12 +164,12 @@ fn adapted(container: &Container, has_operator: bool, judged: Judged) -> Judged 
 }
 
 /// How NVIDIA's GPU Operator does what a fix does, for pods.
-fn of_operator(container: &Container, fix: FixId) -> Option<Advice> {
+fn of_operator(ctx: &Context<'_>, container: &Container, fix: FixId) -> Option<Advice> {
     if container.runtime != "kubernetes" {
         return None;
     }
     let fix = if matches!(fix, FixId::NvfsLoad | FixId::NvfsDkms) { FixId::NvfsInstall } else { fix };
-    image_host::by_operator(fix)
+    image_host::by_operator(ctx, fix)
 }
 
 /// The advice as text for the host. It contains no commands as data: a command of the host must not look like one for

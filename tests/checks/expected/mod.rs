@@ -167,7 +167,7 @@ the registry keys of P2PDMA in one file, and another list in a later one | gpu-s
 the registry keys of P2PDMA in a file, and another list on the kernel command line | gpu-static-bar1 | Move the registry keys from the kernel command line | fix initramfs
 Ubuntu's built driver, for the kernel before | gpu-present | linux-modules-nvidia-580-server-open-6.8.0-90-generic | nvidia-open
 Proxmox VE without the headers of its kernel | gpu-present | proxmox-headers-6.8.12-15-pve | linux-headers
-OpenShift without the registry keys of P2PDMA | gpu-static-bar1 | driver.kernelModuleConfig | /etc/modprobe.d
+OpenShift without the registry keys of P2PDMA | gpu-static-bar1 | kernel-module-params | /etc/modprobe.d
 OpenShift without the registry keys of P2PDMA | nvme-multipath | MachineConfig | /etc/modprobe.d
 an ext4 that the kernel reports as damaged, and an error of another disk | nvme-state | sudo umount /data && sudo e2fsck -f /dev/nvme0n1p1 | sdb
 an NFS server that does not know the handle any more | odirect-open | sudo umount -l /data | bench";
