@@ -1,8 +1,8 @@
 //! The advice of a finding: sentences, and the commands in them as data.
 
 use crate::core::{FixId, Needs};
-use crate::machine::Root;
 use crate::machine::packages::initramfs_command;
+use crate::machine::{Root, nvme_has_single_paths};
 use crate::text::quoted;
 use std::borrow::Cow;
 use std::path::Path;
@@ -172,6 +172,11 @@ pub(crate) fn rebuild_initramfs(root: &Root) -> String {
         Some(command) => format!("rebuild the initramfs (`{command}`)"),
         None => "rebuild the initramfs".to_owned(),
     }
+}
+
+/// The condition for disabling NVMe multipath, unless each disk is known to have one path.
+pub(crate) fn for_single_paths(root: &Root) -> &'static str {
+    if nvme_has_single_paths(root) { "" } else { " `sudo nvme list-subsys` must show one path per subsystem." }
 }
 
 impl From<&'static str> for Advice {

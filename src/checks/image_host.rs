@@ -4,7 +4,7 @@
 //! Sources: NixOS options (hardware.nvidia, boot, services.udev), rpm-ostree and transactional-update manuals, GPU Operator (GPUDirect RDMA and GPUDirect Storage), Network Operator 25.10 (DOCA-OFED Driver Container),
 //! Talos (NVIDIA GPU), Bottlerocket (variants), Flatcar (Using NVIDIA GPUs), Google Kubernetes Engine (GPUs).
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, for_single_paths};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{FixId, Route};
@@ -136,7 +136,7 @@ fn on_nixos(fix: FixId, part: Part, keys: &str) -> Option<Way> {
         ),
         Part::Kernel => set("boot.kernelPackages = pkgs.linuxPackages_latest"),
         Part::ModuleOption if matches!(fix, FixId::NvmeMultipathOff) => {
-            set("boot.kernelParams = [ \"nvme_core.multipath=N\" ] (not if disks have several paths)")
+            set("boot.kernelParams = [ \"nvme_core.multipath=N\" ]")
         }
         Part::ModuleOption => {
             set(&format!("boot.extraModprobeConfig = \"options nvidia NVreg_RegistryDwords={keys}\""))
@@ -171,7 +171,7 @@ fn on_package_image(host: ImageHost, fix: FixId, part: Part, keys: &str) -> Opti
         }
         Part::ModuleOption if is_ostree && fix == FixId::NvmeMultipathOff => Some(Way::Advice(
             Advice::run("sudo rpm-ostree kargs --append-if-missing=nvme_core.multipath=N")
-                .text(", then reboot. Do not do this if disks have several paths."),
+                .text(", then reboot."),
         )),
         Part::ModuleOption if is_ostree => Some(Way::Advice(
             Advice::run(format!("echo 'options nvidia NVreg_RegistryDwords=\"{keys}\"' | sudo tee /etc/modprobe.d/nvidia-p2pdma.conf"))
@@ -236,10 +236,7 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (OpenShift | DriverContainer, Part::ModuleOption) if matches!(fix, FixId::P2pdmaRegistryKeys) => {
             advice(keys_by_operator(host, keys))
         }
-        (OpenShift, Part::ModuleOption) => advice(
-            by_machine_config("nvme-multipath", "nvme_core.multipath=N")
-                .text(" Do not do this if disks have several paths."),
-        ),
+        (OpenShift, Part::ModuleOption) => advice(by_machine_config("nvme-multipath", "nvme_core.multipath=N")),
         (DriverContainer, Part::ModuleOption) => None,
         (Talos, Part::Driver) => advice(
             "Add the extensions nvidia-open-gpu-kernel-modules and nvidia-container-toolkit to the image of Talos (Image Factory). Name nvidia, nvidia_uvm, nvidia_drm and nvidia_modeset in machine.kernel.modules (`talosctl patch mc`), then upgrade to the image.",
@@ -352,8 +349,9 @@ pub(crate) fn on(ctx: &Context<'_>, host: ImageHost, judged: Judged) -> Result<J
     let blocks = judged.in_the_way().next().is_some();
     let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
     let keys = || registry::list(&registry::p2pdma_keys(ctx.root));
+    let condition = if fix == Some(FixId::NvmeMultipathOff) { for_single_paths(ctx.root) } else { "" };
     match fix.and_then(|fix| way(host, fix, &keys())) {
-        Some(Way::Advice(advice)) => Ok(judged.by_hand().advice(advice)),
+        Some(Way::Advice(advice)) => Ok(judged.by_hand().advice(advice.text(condition))),
         Some(Way::Never(advice)) => Ok(judged.by_hand().advice(advice).never(&[Route::Nvfs])),
         None => Err(Box::new(judged)),
     }

@@ -6,11 +6,12 @@ use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
 use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
-    NVME_MULTIPATH, NvmeMultipath, Root, built_in, multipathd_takes_nvme, nvme_multipath, nvme_subsystems,
+    NVME_MULTIPATH, NvmeMultipath, Root, built_in, multipathd_takes_nvme, nvme_has_single_paths, nvme_multipath,
+    nvme_subsystems,
 };
 
 const WORD: &str = "nvme_core.multipath=N";
-const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA). Do not disable multipath if disks have several paths: each path then becomes a disk.";
+const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA).";
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root) -> FixPlan {
@@ -38,11 +39,11 @@ pub(super) fn plan(root: &Root) -> FixPlan {
             format!("nvme_core is built into this kernel ({path}: {text}), so modprobe.d has no effect on it")
         }
         (None, Some(word)) => format!("the kernel was started with {word}, which overrides modprobe.d"),
-        (None, None) => return by_modprobe(root, &subsystems, plan),
+        (None, None) => return by_modprobe(root, plan),
     };
     let (changes, undo_commands) = arguments(root, WORD);
     FixPlan {
-        why: format!("{WHY} Here {reason}: {WORD} is added {}.", place(root)),
+        why: format!("{WHY}{} Here {reason}: {WORD} is added {}.", caution(root), place(root)),
         changes,
         undo_commands,
         undo: format!("remove {WORD} and reboot"),
@@ -50,9 +51,18 @@ pub(super) fn plan(root: &Root) -> FixPlan {
     }
 }
 
+/// The reason not to apply the plan, unless each disk is known to have a single path.
+fn caution(root: &Root) -> &'static str {
+    if nvme_has_single_paths(root) {
+        ""
+    } else {
+        " Do not disable multipath if disks have several paths: each path then becomes a disk."
+    }
+}
+
 /// The plan with the option of the loadable module. gds-top applies it after consent if every disk is known to have a
 /// single path.
-fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan) -> FixPlan {
+fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
     let rebuild = initramfs(root, family(root));
     let (changes, obstacle) = match set_parameter(root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf") {
         Ok(changes) => (changes, None),
@@ -62,14 +72,14 @@ fn by_modprobe(root: &Root, subsystems: &[(String, Vec<String>)], plan: FixPlan)
         "multipathd would then claim the local NVMe disks: first add blacklist { protocol \"nvme:pcie\" } to /etc/multipath.conf"
             .to_owned()
     });
-    let single = !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1);
+    let single = nvme_has_single_paths(root);
     let done = if changes.is_empty() && obstacle.is_none() {
         " The option is already set, but the initramfs needs it too."
     } else {
         " Other options, comments and the order of lines are kept."
     };
     FixPlan {
-        why: format!("{WHY}{done}"),
+        why: format!("{WHY}{}{done}", caution(root)),
         changes: changes.into_iter().chain([run(rebuild)]).collect(),
         policy: if single { FixPolicy::Ask } else { plan.policy },
         undo: if single { String::new() } else { "remove multipath=N, rebuild the initramfs and reboot".to_owned() },

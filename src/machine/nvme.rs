@@ -20,6 +20,13 @@ pub fn nvme_subsystems(root: &Root) -> Vec<(String, Vec<String>)> {
     root.entries(NVME_SUBSYSTEMS).unwrap_or_default().into_iter().filter_map(of).collect()
 }
 
+/// Whether each NVMe disk is known to have a single path.
+#[must_use]
+pub fn nvme_has_single_paths(root: &Root) -> bool {
+    let subsystems = nvme_subsystems(root);
+    !subsystems.is_empty() && subsystems.iter().all(|(_, controllers)| controllers.len() == 1)
+}
+
 /// The parameter that shows whether the NVMe driver combines the paths of a disk.
 pub const NVME_MULTIPATH: &str = "/sys/module/nvme_core/parameters/multipath";
 

@@ -1,6 +1,6 @@
 //! Checks of the disks of a path: real or virtual, and the transport of NVMe.
 
-use crate::checks::advice::{Advice, rebuild_initramfs};
+use crate::checks::advice::{Advice, for_single_paths, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
 use crate::checks::guest;
@@ -253,11 +253,13 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
     if let Some((path, text)) = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
         return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(format!(
-            "Boot with {WORD}, because nvme_core is built in and ignores modprobe.d. Do not do this if disks have several paths."
+            "Boot with {WORD}, because nvme_core is built in and ignores modprobe.d.{}",
+            for_single_paths(ctx.root)
         ));
     }
     let ignored = machine::modprobe::ignored(ctx.root, "nvme_core", "multipath", &["N"]);
     let rebuild = rebuild_initramfs(ctx.root);
+    let condition = for_single_paths(ctx.root);
     match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
         Some(written) => {
             judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
@@ -270,10 +272,10 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
                 .command(
                     "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {\\n protocol \"nvme:pcie\"\\n}\\n' | sudo tee /etc/multipath/conf.d/local-nvme.conf",
                 )
-                .text(format!(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot. Do not do this if disks have several paths.")),
+                .text(format!(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}")),
         ),
         None => judged.fix(FixId::NvmeMultipathOff).advice(format!(
-            "Set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot. Do not do this if disks have several paths."
+            "Set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
         )),
     }
 }
