@@ -4,11 +4,12 @@
 use super::command_line::{arguments, place};
 use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
-use crate::core::{FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
-    NVME_MULTIPATH, NvmeMultipath, Root, built_in, multipathd_takes_nvme, nvme_has_single_paths, nvme_multipath,
-    nvme_subsystems,
+    MULTIPATHD_LOCAL, NVME_MULTIPATH, NvmeMultipath, Root, built_in, local_nvme_ids, multipathd_blacklist,
+    multipathd_takes_nvme, nvme_has_single_paths, nvme_multipath, nvme_subsystems,
 };
+use std::path::PathBuf;
 
 const WORD: &str = "nvme_core.multipath=N";
 const WHY: &str = "P2PDMA does not support the multipath device (NVIDIA's guide on GDS, NVMe P2PDMA).";
@@ -68,10 +69,13 @@ fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
         Ok(changes) => (changes, None),
         Err(why) => (Vec::new(), Some(why)),
     };
-    let claimed = multipathd_takes_nvme(root).then(|| {
-        "multipathd would then claim the local NVMe disks: first add blacklist { protocol \"nvme:pcie\" } to /etc/multipath.conf"
-            .to_owned()
-    });
+    let (excluded, claimed) = match multipathd_takes_nvme(root).then(|| local_nvme_ids(root)) {
+        None => (None, None),
+        Some(Some(ids)) => (Some(exclude(root, &ids)), None),
+        Some(None) => {
+            (None, Some("multipathd would then claim the local NVMe disks: exclude them in /etc/multipath.conf first".to_owned()))
+        }
+    };
     let single = nvme_has_single_paths(root);
     let done = if changes.is_empty() && obstacle.is_none() {
         " The option is already set, but the initramfs needs it too."
@@ -80,7 +84,7 @@ fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
     };
     FixPlan {
         why: format!("{WHY}{}{done}", caution(root)),
-        changes: changes.into_iter().chain([run(rebuild)]).collect(),
+        changes: excluded.into_iter().chain(changes).chain([run(rebuild)]).collect(),
         policy: if single { FixPolicy::Ask } else { plan.policy },
         undo: if single { String::new() } else { "remove multipath=N, rebuild the initramfs and reboot".to_owned() },
         undo_commands: vec![words(rebuild)],
@@ -88,6 +92,13 @@ fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
         obstacle: plan.obstacle.or(claimed).or(obstacle),
         ..plan
     }
+}
+
+/// The change that excludes the local disks from multipathd, which otherwise claims them without native multipath.
+fn exclude(root: &Root, ids: &[String]) -> Change {
+    let before = root.read_text(MULTIPATHD_LOCAL).ok();
+    let after = before.clone().unwrap_or_default() + &multipathd_blacklist(ids);
+    Change::WriteFile { path: PathBuf::from(MULTIPATHD_LOCAL), before, after, mode: 0o644 }
 }
 
 /// Whether the kernel reads a value as false (kstrtobool). The value can follow `KEY=`.

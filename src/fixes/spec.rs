@@ -82,6 +82,14 @@ const CMDLINE: &[&str] = &["/etc/default/grub", "/etc/default/grub.d/*.cfg", "/e
 /// The files that contain kernel arguments or module options.
 const CMDLINE_OR_MODPROBE: &[&str] =
     &["/etc/modprobe.d/*.conf", "/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
+/// The files that contain kernel arguments or module options, and the file for multipathd.
+const MULTIPATH: &[&str] = &[
+    "/etc/multipath/conf.d/local-nvme.conf",
+    "/etc/modprobe.d/*.conf",
+    "/etc/default/grub",
+    "/etc/default/grub.d/*.cfg",
+    "/etc/kernel/cmdline",
+];
 /// The files that contain kernel arguments, and the table of mounts.
 const CMDLINE_OR_FSTAB: &[&str] =
     &["/etc/fstab", "/etc/default/grub", "/etc/default/grub.d/*.cfg", "/etc/kernel/cmdline"];
@@ -277,7 +285,7 @@ pub const fn of(id: FixId) -> Spec {
             is_of_host: true,
             systems: Systems::Families,
             note: "Do not use it if disks have several paths.",
-            edits: CMDLINE_OR_MODPROBE,
+            edits: MULTIPATH,
         },
         FixId::P2pdmaRegistryKeys => Spec {
             title: "Map the GPU's BAR1 statically",

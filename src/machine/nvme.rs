@@ -1,5 +1,6 @@
 //! NVMe subsystems. A subsystem is a disk or an array of disks with its controllers.
 
+use super::disks::nvme_controller;
 use super::root::Root;
 use super::unread::Unread;
 
@@ -72,8 +73,39 @@ pub fn nvme_hidden_path(root: &Root, disk: &str) -> Option<String> {
     })
 }
 
+/// The file for multipathd that excludes local NVMe disks.
+pub const MULTIPATHD_LOCAL: &str = "/etc/multipath/conf.d/local-nvme.conf";
+
+/// The section of multipath.conf that excludes disks by their identifiers. It is not known whether older multipath-tools
+/// support the protocol `nvme:pcie`.
+#[must_use]
+pub fn multipathd_blacklist(ids: &[impl AsRef<str>]) -> String {
+    let lines: String = ids.iter().map(|id| format!(" wwid \"{}\"\n", id.as_ref())).collect();
+    format!("blacklist {{\n{lines}}}\n")
+}
+
+/// The identifiers (WWIDs) of the local NVMe disks. `None` without such disks, or if one has no plain identifier.
+#[must_use]
+pub fn local_nvme_ids(root: &Root) -> Option<Vec<String>> {
+    let is_local = |name: &&String| {
+        let controller = nvme_controller(name).unwrap_or_default();
+        // A hidden path has the same identifier: `nvme0c0n1`.
+        !name.contains('c')
+            && root
+                .read_text(format!("/sys/class/nvme/{controller}/transport"))
+                .is_ok_and(|transport| transport.trim() == "pcie")
+    };
+    let id = |name: &String| {
+        let id = root.read_text(format!("/sys/block/{name}/wwid")).ok()?.trim().to_owned();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        (id.contains('.') && id.bytes().all(is_plain)).then_some(id)
+    };
+    let ids: Option<Vec<String>> = root.entries("/sys/block").ok()?.iter().filter(is_local).map(id).collect();
+    ids.filter(|ids| !ids.is_empty())
+}
+
 /// Whether multipathd creates a map for local NVMe disks too, as soon as native multipath is off. It then creates maps for
-/// disks with one path, and no file excludes NVMe (multipath.conf(5)).
+/// disks with one path, and no file excludes NVMe or these disks (multipath.conf(5)).
 #[must_use]
 pub fn multipathd_takes_nvme(root: &Root) -> bool {
     const FOLDER: &str = "/etc/multipath/conf.d";
@@ -83,5 +115,7 @@ pub fn multipathd_takes_nvme(root: &Root) -> bool {
     let text: String = paths.filter_map(|path| root.read_text(path).ok()).collect();
     let mut values = text.lines().filter_map(|line| line.trim().strip_prefix("find_multipaths"));
     let value = values.next_back().map(|value| value.trim().trim_matches('"').to_owned());
-    value.is_some_and(|value| ["no", "off", "greedy"].contains(&value.as_str())) && !text.contains("nvme")
+    value.is_some_and(|value| ["no", "off", "greedy"].contains(&value.as_str()))
+        && !text.contains("nvme")
+        && !local_nvme_ids(root).is_some_and(|ids| ids.iter().all(|id| text.contains(id)))
 }

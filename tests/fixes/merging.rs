@@ -91,6 +91,18 @@ fn an_option_that_is_written_already_is_not_written_again() {
 }
 
 #[test]
+fn local_disks_are_excluded_from_multipathd_before_multipath_is_switched_off() {
+    const LOCAL: &str = "/etc/multipath/conf.d/local-nvme.conf";
+    let machine = with_one_path();
+    machine.write("/etc/multipath.conf", "defaults {\n find_multipaths no\n}\n");
+    machine.write("/sys/block/nvme0n1/wwid", "eui.0025384500000001\n");
+    let plan = machine.plan(MULTIPATH.as_str());
+    assert_eq!((plan.obstacle.as_ref(), files(&plan)[0].as_str()), (None, LOCAL));
+    let after = applied_and_undone(&machine, &plan, LOCAL);
+    assert_eq!(after, "blacklist {\n wwid \"eui.0025384500000001\"\n}\n");
+}
+
+#[test]
 fn multipath_that_is_in_use_is_not_switched_off_and_unknown_disks_are_left_to_a_person() {
     let ours = with_one_path();
     ours.write("/sys/class/nvme-subsystem/nvme-subsys0/nvme1/transport", "pcie\n");

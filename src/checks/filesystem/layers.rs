@@ -81,18 +81,18 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
     )
 }
 
+/// The command that excludes disks from multipathd, by their identifiers.
+pub(crate) fn exclude_from_multipathd(ids: &[impl AsRef<str>]) -> String {
+    let text = machine::multipathd_blacklist(ids).replace('\n', "\\n");
+    format!("sudo mkdir -p /etc/multipath/conf.d && printf '{text}' | sudo tee -a {}", machine::MULTIPATHD_LOCAL)
+}
+
 /// A map of multipathd above one local NVMe disk, which has only one path. Without the map the same file system has
 /// direct routes. `None` for other layers.
 fn multipath(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let (disk, worldwide) = machine::local_multipath(ctx.root, facts)?;
-    let file = "/etc/multipath/conf.d/local-nvme.conf";
     let advice = Advice::from(format!("{}Exclude the disk from multipathd: ", by_uuid(ctx, worldwide)))
-        .command_and_initramfs(
-            ctx.root,
-            &format!(
-                "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {{\\n wwid \"{worldwide}\"\\n}}\\n' | sudo tee {file}"
-            ),
-        )
+        .command_and_initramfs(ctx.root, &exclude_from_multipathd(&[worldwide]))
         .text(", then reboot. The data stay in place.");
     Some(
         Judged::lack(CheckId::DmLvm, format!("multipathd manages {}, a local disk with one path", disk.name))

@@ -3,6 +3,7 @@
 use crate::checks::advice::{Advice, for_single_paths, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
+use crate::checks::filesystem::layers;
 use crate::checks::guest;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::arguments::{change_argument, without_argument};
@@ -267,13 +268,17 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
         None if ignored.is_some() => {
             reboot_pending::without_suffix(ctx, judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
         }
-        None if machine::multipathd_takes_nvme(ctx.root) => judged.fix(FixId::NvmeMultipathOff).advice(
-            Advice::from("First exclude local NVMe disks from multipathd: ")
-                .command(
-                    "sudo mkdir -p /etc/multipath/conf.d && printf 'blacklist {\\n protocol \"nvme:pcie\"\\n}\\n' | sudo tee /etc/multipath/conf.d/local-nvme.conf",
-                )
-                .text(format!(". Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}")),
-        ),
+        None if machine::multipathd_takes_nvme(ctx.root) => {
+            let (judged, how) = match machine::local_nvme_ids(ctx.root) {
+                Some(ids) => {
+                    (judged.fix(FixId::NvmeMultipathOff), format!("`{}`", layers::exclude_from_multipathd(&ids)))
+                }
+                None => (judged.by_hand(), "a blacklist with the identifiers in /sys/block/nvme*/wwid".to_owned()),
+            };
+            judged.advice(format!(
+                "First exclude local NVMe disks from multipathd: {how}. Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
+            ))
+        }
         None => judged.fix(FixId::NvmeMultipathOff).advice(format!(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
         )),
