@@ -291,7 +291,13 @@ fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {
     let judged = if text.trim() == "1" {
         Judged::lack(CheckId::NvmeIntegrity, format!("{name} is formatted with integrity metadata"))
             .missing(Cost::System, KERNEL_ROUTES)
-            .advice("Reformat the namespace without protection information; this destroys its data.")
+            .advice(
+                Advice::from("Copy the data away and unmount the disk, because a format erases it. Run ")
+                    .command(format!("sudo nvme id-ns -H /dev/{name}"))
+                    .text(format!(
+                        ", which lists the formats. With a number N of Metadata Size 0, run `sudo nvme format /dev/{name} --lbaf=N --pi=0`. Then make the file system and mount it again."
+                    )),
+            )
     } else {
         Judged::pass(CheckId::NvmeIntegrity, "no integrity metadata")
     };
