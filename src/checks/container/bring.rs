@@ -26,6 +26,25 @@ pub(crate) enum Lack {
 /// k8s-device-plugin#604).
 pub(crate) const RUNTIME_CLASS: &str = "Set runtimeClassName: nvidia in the pod's spec, and create the pod again. `kubectl get runtimeclass` must list it. Or make nvidia the default runtime of the node (k3s: --default-runtime nvidia).";
 
+/// The command that lifts the limit on locked memory of a systemd unit.
+macro_rules! lift_memlock {
+    ($unit:literal) => {
+        concat!(
+            "sudo mkdir -p /etc/systemd/system/",
+            $unit,
+            ".service.d && printf '[Service]\\nLimitMEMLOCK=infinity\\n' | sudo tee /etc/systemd/system/",
+            $unit,
+            ".service.d/memlock.conf && sudo systemctl daemon-reload && sudo systemctl restart ",
+            $unit
+        )
+    };
+}
+
+/// The command that lifts the limit on locked memory of a systemd service.
+pub(crate) fn lift_memlock(unit: &str) -> String {
+    lift_memlock!("UNIT").replace("UNIT", &quoted(unit.trim_end_matches(".service")))
+}
+
 /// The advice for a container of this runtime.
 pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
     match container.runtime.as_str() {
@@ -39,7 +58,11 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Volume => "Keep models on a volume: hostPath, or a local PersistentVolume on ext4 or xfs.",
             Lack::Ipc => "Set hostIPC: true in the pod to watch programs outside it.",
             Lack::Memlock => {
-                "Add the capability IPC_LOCK to the container's securityContext. If it does not run as root, set LimitMEMLOCK=infinity for containerd (or CRI-O) on the node, then restart it and the pod."
+                concat!(
+                    "Add the capability IPC_LOCK to the container's securityContext. If it does not run as root, run `",
+                    lift_memlock!("containerd"),
+                    "` on the node, or the same for crio. Then restart the pod."
+                )
             }
         },
         "apptainer" => match lack {
@@ -64,7 +87,11 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Volume => "Keep models on a mounted directory: srun --container-mounts=/data:/data.",
             Lack::Ipc => "Enroot shares the IPC namespace of the host; start gds-top on the node, in the job.",
             Lack::Memlock => {
-                "Raise the limit on the nodes: LimitMEMLOCK=infinity with `sudo systemctl edit slurmd`, and PropagateResourceLimitsExcept=MEMLOCK in slurm.conf. Restart slurmd, then start a new job."
+                concat!(
+                    "On the nodes, set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf. Then run `",
+                    lift_memlock!("slurmd"),
+                    "` there, and start a new job."
+                )
             }
         },
         "enroot" => match lack {

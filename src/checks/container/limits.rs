@@ -1,7 +1,7 @@
 //! Checks of container, user and limits.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::bring::{Lack, bring, lift_memlock};
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route, units};
@@ -73,19 +73,13 @@ fn over_rdma(ctx: &Context<'_>) -> bool {
 /// (Slurm FAQ, memlock).
 fn by_starter(starter: &Starter) -> Advice {
     match starter {
-        Starter::Slurm => {
-            Advice::from("A job has the limit of slurmd. On the nodes, add LimitMEMLOCK=infinity below [Service]: ")
-                .command("sudo systemctl edit slurmd")
-                .text(". Set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, then run ")
-                .command("sudo systemctl restart slurmd")
-                .text(" and start a new job.")
-        }
+        Starter::Slurm => Advice::from(
+            "A job has the limit of slurmd. On the nodes, set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf. Then run ",
+        )
+        .command(lift_memlock("slurmd"))
+        .text(" there, and start a new job."),
         Starter::Service(unit) => {
-            Advice::from("The service has the limit of its unit. Add LimitMEMLOCK=infinity below [Service]: ")
-                .command(format!("sudo systemctl edit {unit}"))
-                .text(". Then run ")
-                .command(format!("sudo systemctl restart {unit}"))
-                .text(".")
+            Advice::from("The service has the limit of its unit. Run ").command(lift_memlock(unit))
         }
     }
 }
