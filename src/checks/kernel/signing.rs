@@ -6,6 +6,7 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::arguments::without_argument;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, Enforcer, ImageHost, Signature, image_host};
+use crate::text::quoted;
 
 /// A module that is built on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +72,12 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
             .advice(
-                Advice::from(format!("Enrol the certificate of \"{signer}\": "))
-                    .command("sudo mokutil --import FILE")
-                    .text(", then reboot. Or install the package that DKMS builds."),
+                Advice::from(format!("Find the certificate of \"{signer}\": "))
+                    .command(format!(
+                        "sudo grep -rlasF --include='*.der' --include='*.cer' --include='*.crt' --include='*.pub' {} /var/lib/shim-signed/mok /var/lib/dkms /etc/pki /etc/uefi/certs",
+                        quoted(&signer)
+                    ))
+                    .text(". Import this FILE with `sudo mokutil --import FILE`, then reboot and choose 'Enroll MOK'. Or install the package that DKMS builds."),
             ),
         (Some(Signature::Dkms) | None, _) => judged("its signing key is not enrolled")
             .missing(Cost::Reboot, routes)
@@ -140,9 +144,11 @@ fn unsigned_driver(ctx: &Context<'_>) -> String {
     if kernel.ends_with("-gke") {
         return "Create the node pool without Secure Boot (--no-shielded-secure-boot), or sign the driver in the node's image. The key of a machine can be enrolled only at its console.".to_owned();
     }
+    let version = machine::nvidia_driver(ctx.root).unwrap_or_default();
+    let branch = version.trim().split('.').next().filter(|branch| !branch.is_empty()).unwrap_or("BRANCH");
     let signed = match machine::packages::id(ctx.root).as_str() {
         "ubuntu" => format!(
-            ", or install the driver that Canonical signed (linux-modules-nvidia-BRANCH-server-open-{kernel}) in its place"
+            ", or install the driver that Canonical signed (linux-modules-nvidia-{branch}-server-open-{kernel}) in its place"
         ),
         name if name.starts_with("sle") || name.starts_with("opensuse") => {
             ", or install the driver that SUSE signed (nvidia-open-driver-G06-signed-cuda-kmp-default) in its place"
