@@ -1,7 +1,7 @@
 //! Advice inside a container about changes of its host: kernel modules, packages of the driver, mounts and boot.
 
 use super::bring::{Lack, bring, bring_keys};
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, Command, Examined};
 use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, file_to_mount, named_file};
 use crate::checks::image_host;
@@ -147,8 +147,14 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
                 }
                 (Some(operator), None) => judged.advice(operator),
                 (None, Some(advice)) => {
-                    let node = on_host(container, &advice);
-                    judged.advice(node)
+                    let host = on_host(container, &advice);
+                    // The host is often another distribution, whose packages and tools gds-top knows there.
+                    judged.advice(match fix.filter(|_| container.runtime != "kubernetes") {
+                        Some(fix) => {
+                            format!("{host} Or run `{}` on the host.", Command::Fix(fix).line(&Examined::default()))
+                        }
+                        None => host,
+                    })
                 }
                 (None, None) => judged,
             }

@@ -151,7 +151,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                             Some(file) => reboot_pending::without_suffix(ctx, judged, &file),
                             // The plan with the line cannot be applied in a container.
                             None if machine::container(ctx.root).is_some() => judged.advice(format!(
-                                "Set `{}` in /etc/modprobe.d, rebuild the initramfs, then reboot.",
+                                "Set `{}` in /etc/modprobe.d/nvidia-p2pdma.conf, rebuild the initramfs, then reboot.",
                                 machine::registry::option_line(ctx.root)
                             )),
                             None => judged.advice(format!(
