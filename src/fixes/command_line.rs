@@ -3,7 +3,7 @@
 use super::parts::{Family, family, line_in, run, words};
 use crate::core::Change;
 use crate::machine::{
-    BootLoader, GRUB, GrubArgument, Root, boot_loader, grub_files, grub_lines, kernel_release, os_release,
+    BootLoader, GRUB, GRUB_FOLDER, GrubArgument, Root, boot_loader, grub_files, grub_lines, kernel_release, os_release,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -330,6 +330,8 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
             Some(Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 })
         }
         Some(Argument::There) => None,
+        // Debian's GRUB reads the folder after the file, so the form of the line does not matter.
+        Some(Argument::Unusual) if family(root) == Family::Debian && !merged.contains(';') => last_file(root, merged),
         // The user must edit a line in another form.
         Some(Argument::Unusual) | None => Some(run(&format!("sudoedit {GRUB}"))),
     }
@@ -339,20 +341,24 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
 /// the variable again, as in cloud images, because `/etc/default/grub` then has no effect. `None` if no file does or
 /// if the argument needs quotes. The inner `None` means that the file already has the argument.
 fn behind_others(root: &Root, word: &str) -> Option<Option<Change>> {
-    const FOLDER: &str = "/etc/default/grub.d";
     const KEY: &str = "GRUB_CMDLINE_LINUX_DEFAULT=";
-    let names = root.entries(FOLDER).unwrap_or_default();
+    let names = root.entries(GRUB_FOLDER).unwrap_or_default();
     let sets = |name: &&String| {
         name.ends_with(".cfg")
             && root
-                .read_text(format!("{FOLDER}/{name}"))
+                .read_text(format!("{GRUB_FOLDER}/{name}"))
                 .is_ok_and(|text| text.lines().any(|l| l.trim().starts_with(KEY)))
     };
     if word.contains(';') || !names.iter().any(|name| sets(&name)) {
         return None;
     }
-    // Files are read in the order of their names, and this name is the last.
-    Some(line_in(root, &format!("{FOLDER}/zz-gds-top.cfg"), &format!("{KEY}\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"")))
+    Some(last_file(root, word))
+}
+
+/// The edit of the last file that GRUB reads: files are read in the order of their names.
+fn last_file(root: &Root, word: &str) -> Option<Change> {
+    let line = format!("GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT {word}\"");
+    line_in(root, &format!("{GRUB_FOLDER}/zz-gds-top.cfg"), &line)
 }
 
 /// The result of editing `/etc/default/grub`.

@@ -341,11 +341,14 @@ fn a_line_of_grub_that_a_later_file_sets_anew_is_extended_there() {
             put(CLOUD, "GRUB_CMDLINE_LINUX_DEFAULT=\"console=tty1 console=ttyS0\"\n"),
         ]
     };
-    let plan = plan_with(UBUNTU_24, "iommu-off", edits());
-    assert_eq!(
-        lines(&plan)[0],
-        "/etc/default/grub.d/zz-gds-top.cfg: GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt\""
-    );
+    // A line in another form is not edited.
+    let unusual = vec![put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\" # ours\n")];
+    for edits in [edits(), unusual] {
+        assert_eq!(
+            lines(&plan_with(UBUNTU_24, "iommu-off", edits))[0],
+            "/etc/default/grub.d/zz-gds-top.cfg: GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt\""
+        );
+    }
     let mut other = edits();
     other[1] = put(CLOUD, "GRUB_TIMEOUT=0\n");
     assert!(lines(&plan_with(UBUNTU_24, "iommu-off", other))[0].starts_with("/etc/default/grub: "));
