@@ -72,9 +72,13 @@ fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
     let (excluded, claimed) = match multipathd_takes_nvme(root).then(|| local_nvme_ids(root)) {
         None => (None, None),
         Some(Some(ids)) => (Some(exclude(root, &ids)), None),
-        Some(None) => {
-            (None, Some("multipathd would then claim the local NVMe disks: exclude them in /etc/multipath.conf first".to_owned()))
-        }
+        Some(None) => (
+            None,
+            Some(
+                "multipathd would then claim the local NVMe disks: exclude them in /etc/multipath.conf first"
+                    .to_owned(),
+            ),
+        ),
     };
     let single = nvme_has_single_paths(root);
     let done = if changes.is_empty() && obstacle.is_none() {

@@ -278,7 +278,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NvmeMultipathOff => Spec {
             title: "Disable NVMe native multipath",
-            changes: "sets multipath=N of nvme_core in modprobe.d, or on the kernel command line if it is built in",
+            changes: "sets multipath=N of nvme_core in modprobe.d, or on the kernel command line if it is built in, and excludes local disks from multipathd",
             undo: Undo::All,
             needs: Needs::Reboot,
             check: CheckId::NvmeMultipath,
