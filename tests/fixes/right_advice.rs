@@ -82,7 +82,10 @@ fn advice_fits_the_machine() {
         (
             "openshift-pod-multipath",
             Route::P2pdma,
-            &["kernelArguments:\\n  - nvme_core.multipath=N", "\"kernelModuleConfig\":{\"name\":\"kernel-module-params\"}"],
+            &[
+                "kernelArguments:\\n  - nvme_core.multipath=N",
+                "\"kernelModuleConfig\":{\"name\":\"kernel-module-params\"}",
+            ],
             &["/etc/modprobe.d", "initramfs"],
         ),
         (

@@ -91,9 +91,8 @@ pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
         let judged = keys_from_outside(ctx, &container, judged);
         let is_of_host = judged.finding.fix.or(judged.id.spec().default_fix()).map(place) == Some(Place::Host);
         match node.filter(|_| is_of_host) {
-            Some(host) => {
-                image_host::on(ctx, host, judged).unwrap_or_else(|judged| adapted(ctx, &container, has_operator, *judged))
-            }
+            Some(host) => image_host::on(ctx, host, judged)
+                .unwrap_or_else(|judged| adapted(ctx, &container, has_operator, *judged)),
             None => adapted(ctx, &container, has_operator, judged),
         }
     };

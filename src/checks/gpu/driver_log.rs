@@ -132,10 +132,8 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
 fn power_state(ctx: &Context<'_>) -> String {
     const WORD: &str = "pcie_port_pm=off";
     let command = machine::argument_command(ctx.root, None, Some(WORD));
-    command.map_or_else(
-        || POWER_STATE.to_owned(),
-        |command| POWER_STATE.replace(WORD, &format!("{WORD} (`{command}`)")),
-    )
+    command
+        .map_or_else(|| POWER_STATE.to_owned(), |command| POWER_STATE.replace(WORD, &format!("{WORD} (`{command}`)")))
 }
 
 /// How to allow interrupts of the GPU, with the commands for the arguments of the running kernel that forbid them.
@@ -203,10 +201,12 @@ pub(super) fn by_nouveau(ctx: &Context<'_>) -> Option<Judged> {
     let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
         .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
     let Some(version) = installed_version(ctx) else {
-        return Some(judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(format!(
-            "{} Its package disables nouveau. Then {rebuild} and reboot.",
-            install(ctx)
-        )));
+        return Some(
+            judged
+                .missing(Cost::Install, EVERY)
+                .fixes(ctx.driver_fix())
+                .advice(format!("{} Its package disables nouveau. Then {rebuild} and reboot.", install(ctx))),
+        );
     };
     let judged = judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs);
     Some(judged.advice(match machine::excluded(ctx.root, "nouveau") {
@@ -238,13 +238,10 @@ pub(crate) fn taken(ctx: &Context<'_>) -> Judged {
             let module = if name.eq_ignore_ascii_case("novacore") { "nova_core".to_owned() } else { name };
             // The exclusion is in a file, so only the initramfs, which has an older copy, loads the module.
             if let Some(line) = machine::excluded(ctx.root, &module) {
-                return judged(&module)
-                    .found(line.file, line.line)
-                    .fix(FixId::Initramfs)
-                    .advice(format!(
-                        "{}, then reboot: the old one still loads {module}, which a file excludes.",
-                        capitalised(&rebuild_initramfs(ctx.root))
-                    ));
+                return judged(&module).found(line.file, line.line).fix(FixId::Initramfs).advice(format!(
+                    "{}, then reboot: the old one still loads {module}, which a file excludes.",
+                    capitalised(&rebuild_initramfs(ctx.root))
+                ));
             }
             judged(&module).advice(
                 Advice::from("Run ")

@@ -43,8 +43,13 @@ pub(super) fn reserved(ctx: &Context<'_>) -> Judged {
             let kept = (!others.is_empty()).then(|| format!("{name}={}", others.join(",")));
             let advice = change_argument(ctx, Some(argument), kept.as_deref());
             let judged = judged.found(machine::modprobe::COMMAND_LINE, argument.to_owned());
-            let also = if edits.is_empty() { String::new() } else { format!("run `{}`, {}, and: ", edits.join(" && "), rebuild_initramfs(ctx.root)) };
-            judged.advice(format!("{BEFORE}{also}{}", advice.plain()))
+            let also = if edits.is_empty() {
+                String::new()
+            } else {
+                format!("run `{}`, {}, and: ", edits.join(" && "), rebuild_initramfs(ctx.root))
+            };
+            let advice = advice.plain();
+            judged.advice(format!("{BEFORE}{also}{}{}", advice[..1].to_lowercase(), &advice[1..]))
         }
         None if edits.is_empty() => judged.advice(format!(
             "{BEFORE}find what binds it (`grep -r vfio /etc/modprobe.d /etc/modules-load.d /etc/initramfs-tools`, `driverctl list-overrides`), remove that, and reboot."

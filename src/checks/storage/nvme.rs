@@ -223,7 +223,8 @@ fn forced(ctx: &Context<'_>, names: &[&str]) -> Judged {
             .found(format!("/sys/block/{path}"), "exists");
             if always {
                 let started = ctx.root.read_text(machine::modprobe::COMMAND_LINE).unwrap_or_default();
-                let argument = started.split_whitespace().find(|word| word.starts_with("nvme_core.multipath_always_on"));
+                let argument =
+                    started.split_whitespace().find(|word| word.starts_with("nvme_core.multipath_always_on"));
                 let how = match argument {
                     Some(argument) => without_argument(ctx, argument),
                     None => Advice::from("Boot without nvme_core.multipath_always_on."),
