@@ -190,7 +190,7 @@ const FIRST_STEPS: &[(&str, &str, Option<FixId>, &str)] = &[
     ("driver-excluded-on-command-line", "gpu-present", None, "--remove-args=modprobe.blacklist=nvidia"),
     ("dkms-driver-too-old", "gpu-present", Some(FixId::NvidiaDriverOpen), "Install a newer version"),
     ("gpu-in-d3cold", "gpu-present", None, "pcie_port_pm=off"),
-    ("nova-core", "gpu-present", None, "blacklist nova_core"),
+    ("nova-core", "gpu-present", None, "nova_core.conf && sudo dracut -f --regenerate-all"),
     ("lxc-no-uvm", "ctr-devices", Some(FixId::ContainerDevices), "/dev/nvidia-uvm"),
     ("pod-cgroup-denied", "ctr-devices", Some(FixId::ContainerDevices), "Restart the pod"),
     ("podman-no-permission", "ctr-devices", Some(FixId::ContainerDevices), "keep-groups"),
