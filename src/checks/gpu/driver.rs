@@ -211,6 +211,17 @@ fn libraries_of_container(ctx: &Context<'_>, container: &machine::Container, loa
         "kubernetes" => "Delete the pod, so that a new one",
         _ => "Create the container again, so that it",
     };
+    let packages = machine::deb_packages(ctx.root).into_iter().filter(|one| one.name.starts_with("libnvidia-compute"));
+    let (names, shown): (Vec<String>, Vec<String>) =
+        packages.map(|one| (one.name.clone(), format!("{} {}", one.name, one.version).trim_end().to_owned())).unzip();
+    if !names.is_empty() {
+        // The line belongs into a Dockerfile, so it is not a command of this machine.
+        return Advice::from(format!(
+            "The image contains {}. Build it again with `RUN apt-get purge -y {} && ldconfig` in its Dockerfile. {start} gets the host's libraries.",
+            shown.join(" and "),
+            names.join(" ")
+        ));
+    }
     Advice::from(format!(
         "{start} gets the host's libraries; its image must contain none (packages libnvidia-compute). If nvidia-smi fails on the host too, reboot the host."
     ))
