@@ -8,6 +8,7 @@ use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::storage::health;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::{quoted, quoted_line};
@@ -56,7 +57,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(ext4_ordered(facts));
     // If there is no direct route, O_DIRECT is not needed either.
     let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
-    let direct = direct_open(facts);
+    let direct = direct_open(ctx, facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
     out.extend(alignment(facts));
     out.extend(inode_flags(facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
@@ -196,7 +197,7 @@ fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found("/proc/self/mountinfo", options))
 }
 
-fn direct_open(facts: &PathFacts) -> Judged {
+fn direct_open(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::OdirectOpen;
     let tried = facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string();
     let source = format!("open({tried}, O_DIRECT), pread 4096");
@@ -216,15 +217,20 @@ fn direct_open(facts: &PathFacts) -> Judged {
                 .advice(mount_again(facts))
                 .found(source, error)
         }
-        Some(Err(error @ ("EIO" | "EUCLEAN" | "ENODEV" | "ENXIO" | "EREMOTEIO"))) => {
-            Judged::lack(ID, format!("the disk or the file system fails ({error}): no read works"))
+        Some(Err(error)) if health::fails_reads(facts) => {
+            let judged = Judged::lack(ID, format!("the disk or the file system fails ({error}): no read works"))
                 .missing(Cost::System, EVERY)
-                .advice(
+                .found(source, error);
+            let log = machine::kernel_log(ctx.root).unwrap_or_default();
+            if health::errors(&log, facts).is_some() {
+                judged.cause(CheckId::NvmeState)
+            } else {
+                judged.advice(
                     Advice::from("Read the cause: ")
                         .command("sudo journalctl -k -b -o cat | tail -n 50")
                         .text(". Then repair the file system or replace the disk."),
                 )
-                .found(source, error)
+            }
         }
         Some(Err(error)) => {
             Judged::warn(ID, format!("a direct read fails with {error}")).unknown(DIRECT).found(source, error)

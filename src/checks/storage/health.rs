@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::core::CheckId;
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::quoted;
 use std::collections::BTreeSet;
 
@@ -94,8 +94,14 @@ fn replay(mount: &str, device: &str) -> Advice {
         .text(". If that finds damage, run it without -n. Do not use -L: it deletes the log.")
 }
 
+/// Whether a direct read failed because of the disk or the structures of the file system.
+pub(crate) fn fails_reads(facts: &PathFacts) -> bool {
+    const CODES: [&str; 5] = ["EIO", "EUCLEAN", "ENODEV", "ENXIO", "EREMOTEIO"];
+    facts.open_direct.as_ref().map(DirectRead::result).is_some_and(|read| read.is_err_and(|code| CODES.contains(&code)))
+}
+
 /// The last error that the kernel reports of the disk or the file system of a path. Reads may work elsewhere on it.
-fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
+pub(crate) fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
     let (line, device, trouble) = log.lines().rev().find_map(|line| {
         facts.block_device.iter().find_map(|device| Some((line, &device.name, trouble(line, &device.name)?)))
     })?;
@@ -104,7 +110,12 @@ fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
         Advice::from("Back up the data. Then stop the programs that use it and run ")
             .command(format!("sudo umount {} && sudo {tool} /dev/{device}", quoted(&mount)))
     };
-    let judged = Judged::warn(ID, format!("the kernel reports errors of {device}, which this path is on"));
+    let summary = format!("the kernel reports errors of {device}, which this path is on");
+    let judged = if fails_reads(facts) {
+        Judged::lack(ID, summary).missing(Cost::System, EVERY)
+    } else {
+        Judged::warn(ID, summary)
+    };
     Some(
         match trouble {
             Trouble::Disk => judged.advice(

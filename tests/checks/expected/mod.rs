@@ -170,6 +170,7 @@ Proxmox VE without the headers of its kernel | gpu-present | proxmox-headers-6.8
 OpenShift without the registry keys of P2PDMA | gpu-static-bar1 | kernel-module-params | /etc/modprobe.d
 OpenShift without the registry keys of P2PDMA | nvme-multipath | MachineConfig | /etc/modprobe.d
 an ext4 that the kernel reports as damaged, and an error of another disk | nvme-state | sudo umount /data && sudo e2fsck -f /dev/nvme0n1p1 | sdb
+a disk with a failed read, which the kernel log names | nvme-state | sudo smartctl -a /dev/nvme0n1 | journalctl
 an NFS server that does not know the handle any more | odirect-open | sudo umount -l /data | bench";
 
 #[test]

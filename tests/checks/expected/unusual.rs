@@ -326,6 +326,20 @@ pub(crate) fn stores() -> Vec<Variant> {
             vec![path("/0/open_direct", json!("EIO"))],
         ),
         bad(
+            "a disk with a failed read, which the kernel log names",
+            "nvfs-healthy",
+            Route::None,
+            Route::Nvfs,
+            &["nvme-state"],
+            &["odirect-open", "nvme-state"],
+            vec![
+                path("/0/open_direct", json!("EIO")),
+                kernel_log(
+                    "Linux version 6.14.0\nI/O error, dev nvme0n1, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0\n",
+                ),
+            ],
+        ),
+        bad(
             "a path that autofs has not mounted",
             "nvfs-healthy",
             Route::None,
