@@ -31,8 +31,8 @@ fn advice_fits_the_machine() {
         (
             "cuda-compat-old-driver",
             Route::Nvfs,
-            &["/usr/local/cuda-13.0/compat", "export LD_LIBRARY_PATH=/opt/lib"],
-            &["caused by cuda-driver-runtime"],
+            &["remove /usr/local/cuda-13.0/compat from LD_LIBRARY_PATH, also in the file"],
+            &["caused by cuda-driver-runtime", "export LD_LIBRARY_PATH=/opt/lib"],
         ),
         (
             "lxc-no-uvm",

@@ -22,8 +22,9 @@ pub(crate) fn bring_libcuda(root: &Root) -> String {
     }
 }
 
-/// The remedy for a CUDA error code. `None` if the code has no specific remedy.
-pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
+/// The remedy for a CUDA error code. `None` if the code has no specific remedy. `is_newer` is whether libcufile is also too
+/// new for the driver.
+pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
     Some(match code {
         35 => {
             "CUDA error 35: install the libcufile of the CUDA release that the driver supports, or update the driver."
@@ -58,7 +59,7 @@ pub(crate) fn remedy(root: &Root, code: i32) -> Option<Advice> {
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
             .command("ldconfig -p | grep libcuda.so")
             .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
-        804 => without_compat(root),
+        804 => without_compat(root, is_newer),
         805..=810 => without_mps(root, code),
         _ => return None,
     })
@@ -83,14 +84,26 @@ fn without_mps(root: &Root, code: i32) -> Advice {
     }
 }
 
+/// The part of a path that names a release of the CUDA toolkit: `cuda-13.0`.
+fn release(path: &str) -> Option<&str> {
+    path.split('/').find(|part| part.starts_with("cuda-"))
+}
+
 /// How to search for libcuda without the folder of cuda-compat.
-fn without_compat(root: &Root) -> Advice {
+fn without_compat(root: &Root, is_newer: bool) -> Advice {
     const TEXT: &str = "CUDA error 804, cuda-compat does not support this GPU: ";
     let value = root.variable("LD_LIBRARY_PATH").unwrap_or_default();
     let is_compat = |folder: &&str| folder.split('/').any(|part| part == "compat");
     let (compat, others): (Vec<&str>, Vec<&str>) = value.split(':').filter(|one| !one.is_empty()).partition(is_compat);
     let said = |what: &str| Advice::from(format!("{TEXT}{what}"));
+    let chosen = root.libcufile().chosen.clone().unwrap_or_default();
+    let is_of_chosen = |folder: &&&str| release(folder).is_some() && release(folder) == release(&chosen);
     match (compat.as_slice(), others.as_slice()) {
+        // The installation of the other libcufile sets the variable to its folder, which this step must not undo.
+        (folders @ [_, ..], others) if is_newer => {
+            let folders: Vec<&str> = folders.iter().chain(others.iter().filter(is_of_chosen)).copied().collect();
+            said(&format!("remove {} from LD_LIBRARY_PATH, also in the file that sets it.", folders.join(" and ")))
+        }
         ([], _) => said("remove its directory from LD_LIBRARY_PATH."),
         (folders, []) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
             .command("unset LD_LIBRARY_PATH")

@@ -232,7 +232,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             } else if code == 5001 && machine::nvidia_fs_loaded(ctx.root) == Some(false) {
                 judged.cause(CheckId::NvfsLoaded)
             } else {
-                let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code));
+                let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code, library_is_newer(ctx)));
                 let named = open.cuda_code.filter(|code| *code != 0).unwrap_or(code);
                 judged.advice(remedy.unwrap_or_else(|| {
                     Advice::run(format!("gds-top explain {named}")).text(" for the causes of this error.")
