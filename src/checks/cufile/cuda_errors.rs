@@ -108,10 +108,19 @@ fn without_compat(root: &Root, is_newer: bool) -> Advice {
         (folders, []) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
             .command("unset LD_LIBRARY_PATH")
             .text(" here, and remove it from the file that sets it."),
-        (folders, others) => said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" ")))
-            .command(format!("export LD_LIBRARY_PATH={}", crate::text::quoted(&others.join(":"))))
-            .text(" here, and remove it from the file that sets it."),
+        (folders, others) => export(
+            said(&format!("LD_LIBRARY_PATH names {}. Run ", folders.join(" "))),
+            &crate::text::quoted(&others.join(":")),
+        ),
     }
+}
+
+/// Adds the command that sets LD_LIBRARY_PATH, and the one that finds the file with its value.
+pub(crate) fn export(advice: Advice, value: &str) -> Advice {
+    advice
+        .command(format!("export LD_LIBRARY_PATH={value}"))
+        .text(" here, and in the file that sets it: ")
+        .command("grep -rsl LD_LIBRARY_PATH ~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d")
 }
 
 /// CUDA waits for the NVLink fabric. Fabric Manager runs only on machines that have NVSwitches.

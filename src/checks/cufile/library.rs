@@ -16,6 +16,7 @@ use crate::checks::nvidia_fs::loaded;
 use crate::checks::nvidia_fs::loaded::is_too_old;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, FoundLibrary, LibcufileFacts, LibraryOwner};
+use crate::text::quoted;
 use std::path::Path;
 
 fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
@@ -116,10 +117,15 @@ fn version(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 return judged.missing(Cost::Install, &[Route::P2pdma]).fix(FixId::LibcufileInstall).advice(update);
             }
             if let Some((_, folder)) = copy {
-                return judged
-                    .by_hand()
-                    .missing(Cost::Setting, &[Route::P2pdma])
-                    .advice(format!("Put {folder} first in LD_LIBRARY_PATH: a newer libcufile is installed there."));
+                let is_set = ctx.root.variable("LD_LIBRARY_PATH").is_some_and(|value| !value.is_empty());
+                let folder = quoted(&folder);
+                let advice = if is_set {
+                    cuda_errors::export(Advice::from("Run "), &format!("{folder}:$LD_LIBRARY_PATH"))
+                } else {
+                    Advice::run(format!("export LD_LIBRARY_PATH={folder}"))
+                        .text(" in the shell that starts the program.")
+                };
+                return judged.by_hand().missing(Cost::Setting, &[Route::P2pdma]).advice(advice);
             }
             judged
                 .missing(Cost::Install, &[Route::P2pdma])
