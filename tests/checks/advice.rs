@@ -50,6 +50,14 @@ fn each_step_is_advised_once_in_the_order_of_work() {
 }
 
 #[test]
+fn nvidia_fs_that_is_built_with_the_driver_is_no_other_step() {
+    let debian = build("new-kernel-no-driver", &[put("files/etc/os-release", "ID=debian\nVERSION_ID=13\n")]);
+    let advice = machine::check(debian.path()).verdicts[0].advice.clone();
+    assert!(advice.contains("dkms install nvidia-fs/2.26.6"), "{advice}");
+    assert!(!advice.contains("not built for this kernel"), "{advice}");
+}
+
+#[test]
 fn a_route_that_this_machine_cannot_have_is_not_advised() {
     for name in ["amazon-t4", "linux-6-17-t4", "vgpu-ada", "arm-without-grace"] {
         let report = check(name);

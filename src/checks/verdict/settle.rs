@@ -1,6 +1,6 @@
 //! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
-use crate::checks::advice::Command;
+use crate::checks::advice::{Advice, Command};
 use crate::checks::classes::is_unlisted;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
@@ -83,11 +83,17 @@ fn rebuild_once(ctx: &Context<'_>, judged: &mut [Judged]) {
     }
 }
 
-/// Whether one action resolves both. The plan of a driver also installs Fabric Manager in the driver's version.
+/// Whether one action resolves both. The plan of a driver also installs Fabric Manager in the driver's version, and the
+/// command that builds the driver can also build nvidia-fs, which the reboot loads.
 fn is_resolved_with(judged: &Judged, step: &Judged) -> bool {
     let is_fabric_of_driver =
         judged.finding.fix == Some(FixId::NvidiaFabricmanager) && step.finding.fix.is_some_and(FixId::installs_driver);
-    is_fabric_of_driver || judged.finding.has_action_of(&step.finding)
+    let builds_nvfs = |advice: &Advice| advice.has_command_with(&["dkms install nvidia-fs"]);
+    let is_built_with_driver = judged.id == CheckId::NvfsLoaded
+        && judged.advice.is_none()
+        && step.id == CheckId::GpuPresent
+        && step.advice.as_ref().is_some_and(builds_nvfs);
+    is_fabric_of_driver || is_built_with_driver || judged.finding.has_action_of(&step.finding)
 }
 
 /// The status of a blocker for one pair.
