@@ -50,6 +50,13 @@ fn each_step_is_advised_once_in_the_order_of_work() {
 }
 
 #[test]
+fn a_file_with_two_settings_is_renamed_once() {
+    let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
+    assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");
+    assert!(advice.contains("nvidia-p2pdma.conf && sudo "), "{advice}");
+}
+
+#[test]
 fn nvidia_fs_that_is_built_with_the_driver_is_no_other_step() {
     let debian = build("new-kernel-no-driver", &[put("files/etc/os-release", "ID=debian\nVERSION_ID=13\n")]);
     let advice = machine::check(debian.path()).verdicts[0].advice.clone();

@@ -4,8 +4,8 @@ use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
-use crate::machine::{self, BootLoader, GRUB, GrubArgument};
-use crate::text::capitalised;
+use crate::machine::{self, BootLoader, GRUB, GrubArgument, packages};
+use crate::text::{capitalised, quoted};
 
 const ID: CheckId = CheckId::RebootPending;
 
@@ -130,13 +130,18 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }
 
-/// A setting is in a file that modprobe ignores, because its name does not end in `.conf`.
+/// A setting is in a file that modprobe ignores, because its name does not end in `.conf`. Each setting of the file gets
+/// the same command, so that they are one step.
 pub(crate) fn without_suffix(ctx: &Context<'_>, mut judged: Judged, file: &str) -> Judged {
-    let rebuild = rebuild_initramfs(ctx.root);
     judged.finding.summary = format!("modprobe ignores {file}, because its name does not end in .conf");
-    judged
-        .found(file, "ignored: no suffix .conf")
-        .advice(format!("Add the suffix (`sudo mv {file} {file}.conf`), {rebuild}, then reboot."))
+    let judged = judged.found(file, "ignored: no suffix .conf");
+    let name = format!("{file}.conf");
+    if ctx.root.exists(&name) {
+        return judged.advice(format!("Move its lines to {name}, {}, then reboot.", rebuild_initramfs(ctx.root)));
+    }
+    let rename = format!("sudo mv {} {}", quoted(file), quoted(&name));
+    let renamed = Advice::from("Run ").command_and_initramfs(ctx.root, &rename).text(", then reboot.");
+    judged.by_hand().advice(renamed)
 }
 
 /// Joins steps to `First, then second, then third.`
