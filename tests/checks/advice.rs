@@ -50,6 +50,13 @@ fn each_step_is_advised_once_in_the_order_of_work() {
 }
 
 #[test]
+fn a_directory_in_the_place_of_the_configuration_is_not_edited() {
+    let finding = check("cufile-json-folder").finding("cfg-parse").unwrap().clone();
+    let command = finding.command.as_deref();
+    assert_eq!((finding.fix, command), (None, Some("sudo mv /etc/cufile.json /etc/cufile.json.old")));
+}
+
+#[test]
 fn a_file_with_two_settings_is_renamed_once() {
     let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
     assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");

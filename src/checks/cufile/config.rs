@@ -136,15 +136,15 @@ fn parse(ctx: &Context<'_>) -> Judged {
                     Judged::lack(ID, format!("{} is not a regular file, so libcufile cannot read it", file.path))
                         .unread(&file.path, why)
                         .missing(Cost::Root, EVERY);
-                let judged = if machine::container(ctx.root).is_some() {
-                    judged.advice(format!(
+                // An editor cannot repair it.
+                return judged.by_hand().advice(if machine::container(ctx.root).is_some() {
+                    Advice::from(format!(
                         "Container engines create a directory if `-v` names a missing file. Create {} on the host, or remove that `-v`, and restart the container.",
                         file.path
                     ))
                 } else {
-                    judged.advice(format!("Remove {}, or replace it by a file.", file.path))
-                };
-                return judged.fact(FindingFact::BrokenFile(file.path.clone()));
+                    without_directory(ctx, &file.path)
+                });
             }
             FileState::Unreadable(why) => {
                 return Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
@@ -166,6 +166,17 @@ fn parse(ctx: &Context<'_>) -> Judged {
         judged = judged.found(path, text);
     }
     judged
+}
+
+/// How to remove a directory in the place of a configuration file. One with files is renamed.
+fn without_directory(ctx: &Context<'_>, path: &str) -> Advice {
+    let place = quoted(path);
+    match ctx.root.entries(path) {
+        Ok(names) if names.is_empty() => Advice::run(format!("sudo rmdir {place}"))
+            .text(": Docker creates such an empty directory if `-v` names a missing file."),
+        Ok(_) => Advice::run(format!("sudo mv {place} {place}.old")).text(": it is a directory with files."),
+        Err(_) => format!("Remove {path}, or replace it by a file.").into(),
+    }
 }
 
 fn env_path(ctx: &Context<'_>) -> Option<Judged> {
