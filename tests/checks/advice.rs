@@ -57,6 +57,16 @@ fn a_directory_in_the_place_of_the_configuration_is_not_edited() {
 }
 
 #[test]
+fn a_directory_of_the_log_that_the_library_misses_is_made() {
+    let edits = [machine::config("{\"logging\": {\"dir\": \"/scratch/a/logs\"}}")];
+    let report = machine::check(build("log-folder-missing", &edits).path());
+    let finding = report.finding("log-location").unwrap().clone();
+    assert_eq!((finding.status, finding.fix), (Status::Fail, Some(FixId::CufileLog)), "{}", finding.summary);
+    assert!(finding.advice.unwrap().contains("sudo mkdir -p -m 1777 /scratch/a/logs"));
+    assert_eq!(report.finding("lib-open-probe").unwrap().cause, Some(CheckId::LogLocation));
+}
+
+#[test]
 fn a_file_with_two_settings_is_renamed_once() {
     let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
     assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");

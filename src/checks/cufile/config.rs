@@ -5,7 +5,7 @@ use crate::checks::classes;
 use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
-use crate::checks::cufile::log::log_folder_is_missing;
+use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile_json::{Ignored, distance};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
@@ -99,21 +99,19 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
     }
     let cause = explain_cufile(&open.stderr).into_iter().find(|c| c.check == Some(CheckId::CfgParse))?;
     let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
-    let folder = cause.line.split_once("log directory name").and_then(|(_, rest)| rest.split_whitespace().next());
-    let advice = match folder.filter(|folder| folder.starts_with('/')) {
-        Some(folder) => {
-            Advice::run(format!("sudo mkdir -p -m 1777 {}", quoted(folder))).text(", or correct logging.dir.")
-        }
-        None => Advice::run("gds-top config lint")
-            .text(format!(" to see the line. The library read {}.", paths.join(" and "))),
-    };
-    Some(
-        Judged::lack(CheckId::CfgParse, format!("libcufile rejects its configuration: {}", cause.meaning))
-            .found("stderr of the library", cause.line)
-            .found("files of the configuration", paths.join(", "))
+    // Not all releases name the directory.
+    let set = cause.line.contains("log directory name").then(|| ctx.config().latest("logging.dir")).flatten();
+    let folder = set.and_then(|(value, origin)| Some((value.as_str()?.to_owned(), origin)));
+    let judged = match folder.filter(|(folder, _)| folder.starts_with('/') && !ctx.root.exists(folder)) {
+        Some((folder, origin)) => missing_folder(&folder, &origin),
+        None => Judged::lack(CheckId::CfgParse, format!("libcufile rejects its configuration: {}", cause.meaning))
             .missing(Cost::Root, EVERY)
-            .advice(advice),
-    )
+            .advice(
+                Advice::run("gds-top config lint")
+                    .text(format!(" to see the line. The library read {}.", paths.join(" and "))),
+            ),
+    };
+    Some(judged.found("stderr of the library", cause.line).found("files of the configuration", paths.join(", ")))
 }
 
 fn parse(ctx: &Context<'_>) -> Judged {

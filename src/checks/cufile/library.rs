@@ -199,10 +199,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             let says = |check: CheckId| explained.iter().any(|cause| cause.check == Some(check));
             if machine::wsl(ctx.root).is_some() {
                 judged.cause(CheckId::Wsl)
-            } else if matches!(code, 5002 | -22 | 5030)
-                && (ctx.config().is_fatal() || refused_by_the_library(ctx, facts).is_some())
-            {
+            } else if matches!(code, 5002 | -22 | 5030) && ctx.config().is_fatal() {
                 judged.cause(CheckId::CfgParse)
+            } else if let Some(refused) = refused_by_the_library(ctx, facts) {
+                judged.cause(refused.id)
             } else if open.cuda_code == Some(802) && ctx.has_fabric() {
                 judged.cause(CheckId::GpuFabric)
             } else if (code == 5004 || says(CheckId::NvfsVersion)) && is_too_old(ctx) {

@@ -11,6 +11,17 @@ pub(crate) fn log_folder_is_missing(ctx: &Context<'_>) -> bool {
     log_location(ctx).in_the_way().next().is_some()
 }
 
+/// The finding about a missing directory of the log.
+pub(crate) fn missing_folder(folder: &str, origin: &str) -> Judged {
+    Judged::lack(CheckId::LogLocation, format!("{folder}, the directory of the log, does not exist: every open fails"))
+        .fact(FindingFact::MissingFolder(folder.to_owned()))
+        .missing(Cost::Root, EVERY)
+        .advice(
+            Advice::run(format!("sudo mkdir -p -m 1777 {}", quoted(folder)))
+                .text(format!(", or correct logging.dir in {origin}.")),
+        )
+}
+
 pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::LogLocation;
     if let Some(path) = ctx.root.variable("CUFILE_LOGFILE_PATH").filter(|path| !path.is_empty()) {
@@ -33,13 +44,7 @@ pub(crate) fn log_location(ctx: &Context<'_>) -> Judged {
     let judged = if ctx.root.exists(&folder) {
         Judged::pass(ID, format!("the log is in {folder}"))
     } else if parent_seen || ctx.root.is_live() {
-        Judged::lack(ID, format!("{folder}, the directory of the log, does not exist: every open fails"))
-            .fact(FindingFact::MissingFolder(folder.clone()))
-            .missing(Cost::Root, EVERY)
-            .advice(
-                Advice::run(format!("sudo mkdir -p -m 1777 {}", quoted(&folder)))
-                    .text(format!(", or correct logging.dir in {origin}.")),
-            )
+        missing_folder(&folder, &origin)
     } else {
         Judged::na(ID, format!("whether {folder} exists is not part of this capture"))
     };

@@ -27,7 +27,8 @@ pub(crate) fn merge(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Finding> {
         if let Some(first) = bad.first() {
             *finding = first.finding.clone();
             let same = bad.iter().all(|j| j.finding.summary == first.finding.summary);
-            if bad.len() < members.len() || !same {
+            let is_of_machine = members.iter().all(|j| j.scope == Scope::Machine);
+            if (bad.len() < members.len() || !same) && !is_of_machine {
                 finding.summary = format!("{}: {}", name(ctx, first.scope), first.finding.summary);
             }
             for other in bad.iter().skip(1) {
