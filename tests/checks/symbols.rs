@@ -93,13 +93,16 @@ fn cases() -> Vec<Case> {
                 "is too old",
             )
         },
-        case(
-            "cause 4: built without symbol versions",
-            "nvidia_fs: no symbol version for nvidia_p2p_get_pages\nnvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -22)\n",
-            "nvfs-load-errors",
-            "nvfs-dkms",
-            "without the symbol versions",
-        ),
+        Case {
+            more: vec![dkms("installed")],
+            ..case(
+                "cause 4: built without symbol versions",
+                "nvidia_fs: no symbol version for nvidia_p2p_get_pages\nnvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -22)\n",
+                "nvfs-load-errors",
+                "nvfs-dkms",
+                "without the symbol versions",
+            )
+        },
         Case {
             more: vec![said(
                 &["modinfo", "nvidia"],
@@ -123,27 +126,43 @@ fn cases() -> Vec<Case> {
                 "outdated driver source",
             )
         },
+        Case {
+            more: vec![dkms("installed")],
+            ..case(
+                "cause 5: built against another driver",
+                "nvidia_fs: disagrees about version of symbol nvidia_p2p_get_pages\nnvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -22)\n",
+                "nvfs-load-errors",
+                "nvfs-dkms",
+                "another driver version",
+            )
+        },
         case(
-            "cause 5: built against another driver",
-            "nvidia_fs: disagrees about version of symbol nvidia_p2p_get_pages\nnvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -22)\n",
+            "built against another driver, without DKMS",
+            "nvidia_fs: disagrees about version of symbol nvidia_p2p_get_pages\n",
             "nvfs-load-errors",
-            "nvfs-dkms",
+            "nvfs-install",
             "another driver version",
         ),
-        case(
-            "another kernel",
-            "nvidia_fs: version magic '6.8.0-60-generic SMP' should be '6.14.0-37-generic SMP'\n",
-            "nvfs-load-errors",
-            "nvfs-dkms",
-            "another kernel",
-        ),
-        case(
-            "another kernel, as insmod says it",
-            "modprobe: ERROR: could not insert 'nvidia-fs': Exec format error\n",
-            "nvfs-load-errors",
-            "nvfs-dkms",
-            "another kernel",
-        ),
+        Case {
+            more: vec![dkms("installed")],
+            ..case(
+                "another kernel",
+                "nvidia_fs: version magic '6.8.0-60-generic SMP' should be '6.14.0-37-generic SMP'\n",
+                "nvfs-load-errors",
+                "nvfs-dkms",
+                "another kernel",
+            )
+        },
+        Case {
+            more: vec![dkms("installed")],
+            ..case(
+                "another kernel, as insmod says it",
+                "modprobe: ERROR: could not insert 'nvidia-fs': Exec format error\n",
+                "nvfs-load-errors",
+                "nvfs-dkms",
+                "another kernel",
+            )
+        },
         case(
             "Secure Boot",
             "Loading of module with unavailable key is rejected\n",

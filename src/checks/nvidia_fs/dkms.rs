@@ -122,6 +122,21 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
     Some(judged)
 }
 
+/// How to build an installed nvidia-fs again: its fix, and its advice up to the full stop. Without a row of DKMS there is
+/// no version to build, so the package is installed again.
+pub(crate) fn rebuilt(ctx: &Context<'_>) -> (FixId, Advice) {
+    let rows = machine::nvidia_fs_builds(ctx.root);
+    match (rows.first(), machine::kernel_release(ctx.root)) {
+        (Some(row), Some(kernel)) => {
+            let is_loaded = machine::nvidia_fs_loaded(ctx.root) == Some(true);
+            let load = if is_loaded { "sudo modprobe -r nvidia-fs && " } else { "" };
+            let build = machine::build_again(&row.name, &row.version, &kernel);
+            (FixId::NvfsDkms, Advice::run(format!("{build} && {load}sudo modprobe nvidia-fs")))
+        }
+        _ => (FixId::NvfsInstall, Advice::from(format!("Install {PACKAGE} again, so that DKMS builds the module"))),
+    }
+}
+
 /// The oldest nvidia-fs that builds on a kernel, and the first such kernel (ChangeLog of nvidia-fs, gds-nvidia-fs#35
 /// and #53).
 fn oldest_for(kernel: (u32, u32)) -> Option<([u32; 3], &'static str)> {

@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
-use crate::checks::nvidia_fs::dkms::dkms;
+use crate::checks::nvidia_fs::dkms::{dkms, rebuilt};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
@@ -26,10 +26,10 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
 }
 
 /// The fix for this reason. `None` if it depends on the GPU.
-const fn fix_of(kind: Refusal) -> Option<FixId> {
+fn fix_of(ctx: &Context<'_>, kind: Refusal) -> Option<FixId> {
     match kind {
         Refusal::Proprietary => Some(FixId::NvidiaDriverOpen),
-        Refusal::NoVersions | Refusal::OtherDriver | Refusal::OtherKernel => Some(FixId::NvfsDkms),
+        Refusal::NoVersions | Refusal::OtherDriver | Refusal::OtherKernel => Some(rebuilt(ctx).0),
         Refusal::Key => Some(FixId::SecureBootKey),
         Refusal::TooEarly => Some(FixId::NvfsLoad),
         Refusal::LacksSymbol => None,
@@ -67,6 +67,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
             Judged::warn(ID, "nvidia-fs was built without the driver's symbol versions, so a mismatch is not detected")
                 .found(machine::KERNEL_LOG, line.trim())
                 .unknown(NVFS)
+                .fix(FixId::NvfsInstall)
                 .advice("Install the storage drivers first, then build nvidia-fs again with the driver's Module.symvers (2.29 or later, or KBUILD_EXTRA_SYMBOLS), then reboot.")
         } else {
             let line = last(&log, &["nvidia_fs", "registered correctly"])?;
@@ -75,36 +76,34 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         return Some(judged);
     }
     let (kind, line) = refusal(ctx)?;
-    let (summary, cost, advice) = match kind {
+    let again = || rebuilt(ctx).1.text(".");
+    let (summary, cost, advice): (_, _, Advice) = match kind {
         Refusal::Proprietary => (
             "the kernel rejected nvidia-fs: its symbols are in proprietary modules",
             Cost::Install,
-            "Install the open kernel modules.",
+            "Install the open kernel modules.".into(),
         ),
         Refusal::NoVersions => (
             "nvidia-fs was built without the symbol versions of the NVIDIA driver",
             Cost::Root,
-            "Rebuild it with nvidia-fs 2.29 or later, or set KBUILD_EXTRA_SYMBOLS to the driver's Module.symvers.",
+            again().text(" If the error stays, install nvidia-fs 2.29 or later."),
         ),
-        Refusal::OtherDriver => (
-            "nvidia-fs was built against another driver version",
-            Cost::Root,
-            "Rebuild it with `dkms remove` and `dkms install`.",
-        ),
-        Refusal::Key => ("Secure Boot rejected nvidia-fs", Cost::Reboot, "Sign it and enrol the key during a reboot."),
+        Refusal::OtherDriver => ("nvidia-fs was built against another driver version", Cost::Root, again()),
+        Refusal::Key => {
+            ("Secure Boot rejected nvidia-fs", Cost::Reboot, "Sign it and enrol the key during a reboot.".into())
+        }
         Refusal::TooEarly => (
             "nvidia-fs found no nvidia_p2p symbols: it was loaded before the NVIDIA driver",
             Cost::Root,
-            "Load the NVIDIA driver first: `softdep nvidia_fs pre: nvidia nvme`.",
+            "Load the NVIDIA driver first: `softdep nvidia_fs pre: nvidia nvme`.".into(),
         ),
         Refusal::LacksSymbol => (
             "the loaded NVIDIA driver is too old: nvidia-fs needs a symbol that it lacks",
             Cost::Install,
-            "Install a current driver with the open kernel modules, then rebuild nvidia-fs (`dkms remove`, `dkms install`).",
+            // The driver is first, so the build is not the command of this finding.
+            format!("Install a current driver with the open kernel modules, and reboot. {}", again().plain()).into(),
         ),
-        Refusal::OtherKernel => {
-            ("nvidia-fs was built for another kernel", Cost::Root, "Rebuild it for the running kernel with dkms.")
-        }
+        Refusal::OtherKernel => ("nvidia-fs was built for another kernel", Cost::Root, again()),
     };
     let lacking = (kind == Refusal::LacksSymbol).then(|| symbol(&line).unwrap_or_default().to_owned());
     let judged = Judged::lack(ID, summary).found(machine::KERNEL_LOG, line).missing(cost, NVFS).advice(advice);
@@ -113,7 +112,7 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         None => judged,
     };
     // If another finding is the cause, its fix also resolves this one.
-    let judged = match (behind(ctx, kind), fix_of(kind)) {
+    let judged = match (behind(ctx, kind), fix_of(ctx, kind)) {
         (Some(cause), _) => {
             let mut judged = judged.fixes(None).cause(cause);
             judged.advice = None;

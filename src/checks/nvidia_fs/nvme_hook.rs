@@ -9,6 +9,7 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
+use crate::checks::nvidia_fs::dkms::rebuilt;
 use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -76,10 +77,8 @@ fn hook(ctx: &Context<'_>) -> Judged {
                     if names.iter().all(|n| n.starts_with("nvme_v2")) {
                         of_another_generation(ctx, judged)
                     } else {
-                        judged
-                            .missing(Cost::Root, NVFS)
-                            .fix(FixId::NvfsDkms)
-                            .advice("Build nvidia-fs for this NVMe driver (`dkms install`), then reload it.")
+                        let (fix, advice) = rebuilt(ctx);
+                        judged.missing(Cost::Root, NVFS).fix(fix).advice(advice.text(" for this NVMe driver."))
                     }
                 }
                 Some(name) if names.iter().all(|n| n.starts_with("nvme_v2")) && old.is_some() => {

@@ -228,7 +228,7 @@ checks! {
         why "A module for another kernel does not load. One for another driver can crash at the first read."
         look "dkms status nvidia-fs" todo ""
         causes ["A kernel update.", "nvidia-fs is too old for this kernel.", "The build failed. make.log has the error."];
-    NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, SecureBootKey, NvfsLoad]
+    NvfsLoadErrors = "nvfs-load-errors", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvidiaDriverOpen, NvfsDkms, NvfsInstall, SecureBootKey, NvfsLoad]
         examines "kernel messages from loading nvidia-fs"
         why "The kernel log has the reason why the module is not loaded."
         look "sudo journalctl -k -b -o cat | grep -i -e nvidia_fs -e nvidia-fs" todo "Run gds-top explain with the line."
