@@ -129,6 +129,12 @@ impl Advice {
         }
     }
 
+    /// Adds other advice.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
     /// Whether one of its shell commands contains one of these words.
     pub(crate) fn has_command_with(&self, words: &[&str]) -> bool {
         self.parts.iter().any(|part| match part {

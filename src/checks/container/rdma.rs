@@ -4,10 +4,14 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::context::Context;
+use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
 use crate::checks::judged::{Cost, Judged};
 use crate::core::{CheckId, Route};
 use crate::machine;
 use serde_json::Value;
+
+/// Shows the state and the addresses of the interfaces of all RDMA devices.
+const SHOW: &str = "for d in /sys/class/infiniband/*/device/net/*; do ip -4 -br addr show \"${d##*/}\"; done";
 
 /// The addresses of this machine's network cards in cufile.json, and their origin. libcufile looks first in the entry
 /// of the mount, then in that of the file system, then in the general list.
@@ -139,9 +143,10 @@ fn addresses(ctx: &Context<'_>) -> Judged {
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Root, &[Route::Rdma])
             .advice(
-                Advice::from("List the addresses of the RDMA interfaces (")
-                    .command("ip -br addr")
-                    .text(") in properties.rdma_dev_addr_list of /etc/cufile.json."),
+                Advice::run(SHOW)
+                    .text(" for the addresses of the RDMA interfaces. ")
+                    .and(edit(ctx.root, SYSTEM_FILE))
+                    .text(": list them in properties.rdma_dev_addr_list, and restart the program."),
             )
     } else {
         match table {
@@ -171,7 +176,9 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                     let judged = Judged::lack(ID, summary).missing(Cost::System, &[Route::Rdma]).only_warn().advice(
                         Advice::from("Check cable and switch of the ports that are down: ")
                             .command("ibstat")
-                            .text(". Until they are up, remove their addresses from rdma_dev_addr_list."),
+                            .text(". Until they are up, remove their addresses from rdma_dev_addr_list: ")
+                            .command(SHOW)
+                            .text("."),
                     );
                     down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
                 } else if unknown.is_empty() {
@@ -186,9 +193,10 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                     )
                     .missing(Cost::Setting, &[Route::Rdma])
                     .advice(
-                        Advice::from(format!("Correct properties.rdma_dev_addr_list in {origin}; "))
-                            .command("ip -br addr")
-                            .text(" shows the addresses."),
+                        Advice::run(SHOW)
+                            .text(" for the addresses of the RDMA interfaces. ")
+                            .and(edit(ctx.root, &origin))
+                            .text(format!(": replace {} in rdma_dev_addr_list.", unknown.join(", "))),
                     )
                 }
             }

@@ -1,14 +1,29 @@
 //! The cufile.json files in the order in which libcufile reads them: /etc, then the user's file, which overrides
 //! single keys, then the environment.
 
-use crate::checks::cufile_json::{Ignored, Severity, Surroundings, ignored, lint};
-use crate::machine::{Root, Unread};
+use crate::checks::advice::Advice;
+use crate::checks::cufile_json::{Ignored, Severity, Surroundings, ignored, is_of_user, lint};
+use crate::machine::{Kept, Root, Unread, container, kept};
+use crate::text::quoted;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// The file that libcufile always reads.
 pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
+
+/// How to edit a configuration file, up to the change. sudoedit refuses files in a folder that the user can write, and a
+/// container loses the change or cannot make it.
+pub(crate) fn edit(root: &Root, path: &str) -> Advice {
+    let is_pod = || container(root).is_some_and(|container| container.runtime == "kubernetes");
+    match kept(root, path) {
+        Kept::Here if is_of_user(path) => format!("Edit {path}").into(),
+        Kept::Here => Advice::run(format!("sudoedit {}", quoted(path))),
+        Kept::Lost => format!("Edit {path} in the image").into(),
+        Kept::Outside if is_pod() => format!("Edit {path} in the ConfigMap or on the node").into(),
+        Kept::Outside => format!("Edit the file of the host that is mounted at {path}").into(),
+    }
+}
 
 /// One of the configuration files.
 #[derive(Clone, Debug)]
