@@ -3,6 +3,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
+use crate::checks::cufile::config_file::edit;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
 use crate::core::{CheckId, Route};
@@ -49,7 +50,7 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
             .explaining()
             .advice(match origin.variable() {
                 Some(variable) => Advice::run(format!("unset {variable}")),
-                None => Advice::run(format!("sudoedit {origin}"))
+                None => edit(ctx.root, &origin.to_string())
                     .text(format!(": take SYS_MEM out of {ORDER}, or set {KEY} to false.")),
             }),
         Some(_) => Judged::info(ID, "dynamic routing may send reads of network file systems through host memory")
@@ -129,8 +130,10 @@ fn policy(ctx: &Context<'_>) -> Option<Judged> {
     near.sort_unstable();
     near.dedup();
     let judged = if !KNOWN.contains(&value.as_str()) {
-        Judged::warn(ID, format!("libcufile ignores the policy '{value}' and uses RoundRobin"))
-            .advice(format!("Set {KEY} to one of {}.", KNOWN.join(", ")))
+        Judged::warn(ID, format!("libcufile ignores the policy '{value}' and uses RoundRobin")).advice(
+            edit(ctx.root, &origin)
+                .text(format!(": set {KEY} to RoundRobin, or to {SPREADS} if GPUs share a network card.")),
+        )
     } else if value != SPREADS && cards.len() > 1 && near.len() < gpus {
         Judged::info(ID, format!("several GPUs have the same nearest network card, and the policy is {value}"))
             .advice(format!("Set {KEY} to {SPREADS}, so that the GPUs share as few cards as possible."))

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
-use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE};
+use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile_json::{Ignored, distance};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
@@ -45,7 +45,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
         } else {
             format!(": rename {} if you meant {}.", names.join(", "), if names.len() == 1 { "it" } else { "them" })
         };
-        let judged = Judged::warn(ID, summary).advice(Advice::run(format!("sudoedit {origin}")).text(todo));
+        let judged = Judged::warn(ID, summary).advice(edit(ctx.root, origin).text(todo));
         let known = silent.iter().take(8);
         out.push(known.fold(judged, |judged, (origin, key)| judged.found(*origin, key.text.clone())));
     }
@@ -70,7 +70,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::lack(ID, format!("{key} excludes this path: {word}"))
                         .found(origin.clone(), format!("{key} contains {word}"))
                         .missing(Cost::Setting, DIRECT)
-                        .advice(Advice::run(format!("sudoedit {origin}")).text(format!(": remove {word} from {key}.")))
+                        .advice(edit(ctx.root, &origin).text(format!(": remove {word} from {key}.")))
                         .of(Scope::Path(number)),
                 );
             }
@@ -247,13 +247,16 @@ fn compat(ctx: &Context<'_>) -> Judged {
                 Some(variable) => {
                     Advice::run(format!("unset {variable}")).text(" in the shell that starts the program.")
                 }
-                None => format!("Remove properties.force_compat_mode from {force_from}.").into(),
+                None => edit(ctx.root, &force_from.to_string()).text(": remove properties.force_compat_mode."),
             })
     } else if !allow {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
             .found(allow_from.to_string(), "allow_compat_mode is false")
             .missing(Cost::Setting, &[Route::Compat])
-            .advice("Set properties.allow_compat_mode to true, unless reads must fail without a direct route.")
+            .advice(
+                edit(ctx.root, &allow_from.to_string())
+                    .text(": set properties.allow_compat_mode to true, unless reads must fail without a direct route."),
+            )
     } else if let Some(value) =
         variable.filter(|value| !matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | ""))
     {
