@@ -8,8 +8,8 @@ use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    LibraryOwner, Root, container, cufile_wheel, dkms_rows, library_owner, library_update, modules_disabled,
-    nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu, precompiled_driver,
+    LibraryOwner, Root, container, cufile_wheel, dkms_rows, library_owner, library_pip, library_update,
+    modules_disabled, nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu, precompiled_driver,
 };
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
@@ -139,15 +139,20 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     // Releases without P2PDMA are of CUDA 12, and so is what loads them.
     let update = library_update(root, &chosen, if is_too_old { 12 } else { cuda.major });
     let is_of_python = matches!(library_owner(root, &chosen), LibraryOwner::Wheel(_));
+    let pip = |verb: &str| library_pip(root, &chosen, verb).unwrap_or_else(|| format!("python3 -m pip {verb}"));
     let of_conda = update.clone().filter(|_| !is_of_python && (is_too_old || is_newer));
     if let Some(update) = update.clone().filter(|_| is_too_old).or(of_conda) {
         changes = vec![shell_words(&update)];
         obstacle = None;
     } else if let Some(wheel) = wheel.filter(|_| is_newer && is_of_python) {
         // A Python environment loads its own library, independent of the system's library.
-        changes = vec![run(&format!("python3 -m pip install {wheel}"))];
+        let is_of_13 = chosen.contains("/nvidia/cu13/") && wheel != "nvidia-cufile";
+        changes = is_of_13.then(|| run(&format!("{} nvidia-cufile", pip("uninstall -y")))).into_iter().collect();
+        changes.push(run(&format!("{} {wheel}", pip("install"))));
         obstacle = None;
-        remaining.push(format!("in the Python environment of {chosen}: remove the package with that library"));
+        if !is_of_13 {
+            remaining.push(format!("in the Python environment of {chosen}: remove the package with that library"));
+        }
     } else if is_newer {
         remaining.push(format!(
             "export LD_LIBRARY_PATH={folder}, so that programs find it before {chosen}; or remove the package with that library"
@@ -157,7 +162,9 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
         remaining.push("add the command to the image, because the change is lost with this container".to_owned());
     } else if let Some(wheel) = wheel.filter(|_| container(root).is_some()) {
         // Packages that are installed in a container are lost with it, and most images have no sudo.
-        changes = vec![run(&format!("python3 -m pip install {wheel}"))];
+        if !(is_newer && is_of_python) {
+            changes = vec![run(&format!("{} {wheel}", pip("install")))];
+        }
         obstacle = None;
         remaining
             .push(format!("add {package} or {wheel} to the image, because the change is lost with this container"));
@@ -165,15 +172,16 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
     let unneeded = !is_too_old
         && report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass)
         && !is_newer;
-    let (needs, policy) = match changes.first() {
-        Some(Change::Run { argv }) if argv.first().is_some_and(|word| word == "sudo") => (Needs::Root, FixPolicy::Ask),
-        _ => (Needs::User, FixPolicy::Show),
-    };
+    let has = |word: &str| matches!(changes.first(), Some(Change::Run { argv }) if argv.iter().any(|one| one == word));
+    let is_package = !has("pip") && !has("conda");
+    let needs = if has("sudo") { Needs::Root } else { Needs::User };
+    let policy = if is_package { FixPolicy::Ask } else { FixPolicy::Show };
+    let of_package = |text: String| if is_package { text } else { String::new() };
     FixPlan {
         why: format!(
             "Every cuFile read goes through this library.{}{}{}{}{}",
-            cuda.why,
-            wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}.")),
+            of_package(cuda.why),
+            of_package(wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}."))),
             if is_newer {
                 format!(
                     " {chosen} needs a newer CUDA release than the driver supports. The driver need not be replaced."
@@ -181,12 +189,16 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             } else {
                 String::new()
             },
-            repository::hint(root, family),
-            distribution::not_confirmed(root, &package)
+            of_package(repository::hint(root, family)),
+            of_package(distribution::not_confirmed(root, &package))
         ),
-        changes,
         verify: "gds-top check: lib-found and cuda-driver-runtime".to_owned(),
-        undo: format!("'{}' removes {package} and keeps its dependencies", remove(root, family, &package)),
+        undo: if is_package {
+            format!("'{}' removes {package} and keeps its dependencies", remove(root, family, &package))
+        } else {
+            "the same command with the earlier version".to_owned()
+        },
+        changes,
         remaining,
         obstacle: obstacle
             .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),

@@ -1,6 +1,7 @@
 //! The installer of a libcufile, and the command that updates it.
 
 use super::root::Root;
+use super::summary::container;
 use crate::text::quoted;
 
 /// The installer of a libcufile.
@@ -41,6 +42,22 @@ pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
     }
 }
 
+/// A command of pip, without its packages, in the environment of a libcufile: `install --upgrade`. `None` if the library is
+/// not in a Python package. Only root writes the folders of the system, and pip refuses them if a file marks them (PEP 668).
+#[must_use]
+pub fn library_pip(root: &Root, path: &str, verb: &str) -> Option<String> {
+    let LibraryOwner::Wheel(python) = library_owner(root, path) else { return None };
+    let is_of_system = !python.contains('/');
+    let needs_root = is_of_system && !path.contains("/.local/") && container(root).is_none();
+    let is_marked = is_of_system && root.exists(format!("/usr/lib/{python}/EXTERNALLY-MANAGED"));
+    Some(format!(
+        "{}{} -m pip {verb}{}",
+        if needs_root { "sudo " } else { "" },
+        quoted(&python),
+        if is_marked { " --break-system-packages" } else { "" }
+    ))
+}
+
 /// The command that updates a library of a Python or conda environment to a release of CUDA `major` with P2PDMA, or to
 /// any release of it. `None` for other libraries.
 #[must_use]
@@ -49,9 +66,9 @@ pub fn library_update(root: &Root, path: &str, major: u32) -> Option<String> {
     let range = if major >= 13 { ">=1.15" } else { ">=1.13,<1.15" };
     match library_owner(root, path) {
         LibraryOwner::System => None,
-        LibraryOwner::Wheel(python) => {
+        LibraryOwner::Wheel(_) => {
             let wheel = cufile_wheel(major)?;
-            Some(format!("{} -m pip install --upgrade '{wheel}{range}'", quoted(&python)))
+            Some(format!("{} '{wheel}{range}'", library_pip(root, path, "install --upgrade")?))
         }
         LibraryOwner::Conda(prefix) => {
             Some(format!("conda install -p {} -c conda-forge 'libcufile{range}'", quoted(&prefix)))
@@ -68,12 +85,20 @@ mod tests {
     fn each_library_is_updated_by_what_installed_it() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("srv/env/conda-meta")).unwrap();
+        std::fs::create_dir_all(folder.path().join("usr/lib/python3.12/EXTERNALLY-MANAGED")).unwrap();
         let root = Root::tree(folder.path()).unwrap();
         for (path, major, wanted) in [
             (
                 "/usr/local/lib/python3.10/dist-packages/nvidia/cufile/lib/libcufile.so.0",
                 12,
-                Some("python3.10 -m pip install --upgrade 'nvidia-cufile-cu12>=1.13,<1.15'"),
+                Some("sudo python3.10 -m pip install --upgrade 'nvidia-cufile-cu12>=1.13,<1.15'"),
+            ),
+            (
+                "/usr/local/lib/python3.12/dist-packages/nvidia/cufile/lib/libcufile.so.0",
+                12,
+                Some(
+                    "sudo python3.12 -m pip install --upgrade --break-system-packages 'nvidia-cufile-cu12>=1.13,<1.15'",
+                ),
             ),
             (
                 "/opt/venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcufile.so.0",

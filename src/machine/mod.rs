@@ -80,7 +80,7 @@ pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kept::{Kept, kept};
 pub use kernel_log::{KERNEL_LOG, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
-pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_update};
+pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{

@@ -169,7 +169,13 @@ fn a_wheel_of_a_newer_cuda_is_replaced_by_a_wheel() {
     let edits =
         vec![set(LIB, "/found", json!([{"path": WHEEL, "version": "1.16"}])), set(LIB, "/chosen", json!(WHEEL))];
     let plan = Machine::new("cuda12-driver", DEBIAN_13, edits).plan("libcufile-install");
-    assert_eq!(lines(&plan), ["python3 -m pip install nvidia-cufile-cu12"]);
+    assert_eq!(
+        lines(&plan),
+        [
+            "/opt/venv/bin/python3 -m pip uninstall -y nvidia-cufile",
+            "/opt/venv/bin/python3 -m pip install nvidia-cufile-cu12"
+        ]
+    );
     assert_eq!((plan.needs, plan.policy, plan.obstacle), (Needs::User, FixPolicy::Show, None));
 }
 
