@@ -7,6 +7,9 @@ use crate::text::quoted;
 use std::borrow::Cow;
 use std::path::Path;
 
+/// The words of a step that must be the last one.
+pub(crate) const LAST: &str = " after all other steps";
+
 /// A command in advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {

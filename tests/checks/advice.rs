@@ -67,6 +67,15 @@ fn a_directory_of_the_log_that_the_library_misses_is_made() {
 }
 
 #[test]
+fn a_reboot_after_all_other_steps_is_the_last_step() {
+    let keys = build("reboot-into-driver", &[without("files/etc/modprobe.d/nvidia-p2pdma.conf")]);
+    let advice = machine::check(keys.path()).verdicts[0].advice.clone();
+    assert!(advice.contains("\n2. Run `sudo reboot` after all other steps."), "{advice}");
+    let alone = check("reboot-into-driver").verdicts[0].advice.clone();
+    assert!(alone.starts_with("Run `sudo reboot`. "), "{alone}");
+}
+
+#[test]
 fn a_file_with_two_settings_is_renamed_once() {
     let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
     assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");

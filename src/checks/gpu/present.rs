@@ -1,6 +1,6 @@
 //! Checks whether there is a GPU, and why the driver does not report it.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, LAST};
 use crate::checks::container::bring::regain;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
@@ -489,7 +489,7 @@ fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> 
         Judged::lack(ID, format!("the NVIDIA driver is built for {next}, which runs after the next boot"))
             .found("/proc/sys/kernel/osrelease", release)
             .missing(Cost::Reboot, EVERY)
-            .advice(Advice::run("sudo reboot").text(format!(" after all other steps. {next} starts by default.")))
+            .advice(Advice::run("sudo reboot").text(format!("{LAST}. {next} starts by default.")))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The sentences for the proof and the advice of a verdict.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, LAST};
 use crate::checks::container::bring::{Lack, bring, bring_all};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
@@ -81,8 +81,12 @@ pub(crate) fn advice(
     }
     let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
     let has_one_command = can_apply > 1 && pair.goal.is_some();
-    let steps: Vec<String> = blockers
+    // Such a step is last, and the others keep their order.
+    let is_last = |j: &&Judged| j.advice.as_ref().is_some_and(|advice| advice.plain().contains(LAST));
+    let (last, first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
+    let steps: Vec<String> = first
         .iter()
+        .chain(&last)
         .map(|j| start_with_all(ctx, pair, j, mine).unwrap_or_else(|| step(ctx, j, !has_one_command)))
         .collect();
     if !permanent.is_empty() {
@@ -133,7 +137,7 @@ pub(crate) fn advice(
             format!("{}\n{}", numbered(steps), pair.doubt.clone().unwrap_or_default())
         }
         ([], None) => "Reads go through host memory, and no check explains it.".to_owned(),
-        ([one], _) => one.clone(),
+        ([one], _) => one.replace(LAST, ""),
         (several, _) if has_one_command => {
             let command = commands::examined(ctx, pair.path).line("nvidia-gds", Needs::Root);
             format!("{}\nRun `{command}` for all steps in order.", numbered(several))
