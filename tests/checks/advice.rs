@@ -76,6 +76,12 @@ fn a_reboot_after_all_other_steps_is_the_last_step() {
 }
 
 #[test]
+fn a_gpu_that_failed_is_recovered_before_the_proof() {
+    let advice = check("sick-gpu").verdicts[0].advice.clone();
+    assert!(advice.contains("power the machine off and on") && !advice.contains("bench"), "{advice}");
+}
+
+#[test]
 fn a_file_with_two_settings_is_renamed_once() {
     let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
     assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");

@@ -97,6 +97,11 @@ pub fn meaning(number: u32) -> (&'static str, &'static str) {
     of(number).map_or(("the GPU reported an error", REBOOT), |xid| (xid.meaning, xid.todo))
 }
 
+/// Whether a line reports an error after which the GPU must be recovered.
+pub(crate) fn must_recover(line: &str) -> bool {
+    number(line).and_then(of).is_some_and(|xid| matches!(xid.cure, Cure::Reset | Cure::ColdBoot))
+}
+
 /// Whether the GPU no longer answers after this error, so that no command can ask it.
 #[must_use]
 pub fn is_lost(number: u32) -> bool {

@@ -5,6 +5,7 @@ use crate::checks::container::bring::{Lack, bring, bring_all};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::logs::xid;
 use crate::checks::verdict::pairs::{Pair, closes_all};
 use crate::checks::verdict::{commands, elsewhere};
 use crate::core::{CheckId, FixId, Needs, Route, Status};
@@ -55,7 +56,11 @@ pub(crate) fn advice(
     }
     if pair.route.is_direct() {
         let is_full = |j: &&&Judged| j.id == CheckId::GpuBar1Free && j.finding.status == Status::Warn;
-        let is_lost = |j: &&&Judged| j.id == CheckId::GpuPresent && j.finding.status == Status::Warn;
+        let has_failed = |j: &Judged| j.finding.evidence.iter().any(|line| xid::must_recover(&line.text));
+        let is_lost = |j: &&&Judged| {
+            j.finding.status == Status::Warn
+                && (j.id == CheckId::GpuPresent || (j.id == CheckId::GpuEcc && has_failed(j)))
+        };
         if let Some(lost) = mine.iter().find(is_lost) {
             return format!(
                 "Nothing blocks the route of this GPU, but {}. {}",
