@@ -51,15 +51,23 @@ pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
         304 | 999 => uvm(root, code),
         // A GPU in confidential computing mode takes no work before it is attested and set to ready. It has no NVSwitch.
         802 if machine::confidential_guest(root).is_some() => {
-            Advice::from("CUDA error 802, the GPU is not set to ready: attest it, then run ")
-                .command("sudo nvidia-smi conf-compute -srs 1")
-                .text(". Persistence mode must be on.")
+            let text = Advice::from("CUDA error 802, the GPU is not set to ready: ");
+            // Without persistence mode, the GPU loses its state when the last program ends.
+            let text = if root.nvml().gpus.iter().any(|gpu| gpu.persistence == Some(false)) {
+                text.text("run ").command("sudo nvidia-smi -pm 1").text(", ")
+            } else {
+                text
+            };
+            text.text("attest it, then run ").command("sudo nvidia-smi conf-compute -srs 1")
         }
         802 => not_ready(root),
+        803 if library_path(root).split(':').any(is_compat) => {
+            without_compat(root, "CUDA error 803, cuda-compat has another version than the driver: ", is_newer)
+        }
         803 => Advice::from("CUDA error 803: a libcuda of another version than the driver is loaded. Run ")
             .command("ldconfig -p | grep libcuda.so")
-            .text(", and remove the other one (often cuda-compat) from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
-        804 => without_compat(root, is_newer),
+            .text(", and remove the other one from LD_LIBRARY_PATH or /etc/ld.so.conf.d."),
+        804 => without_compat(root, "CUDA error 804, cuda-compat does not support this GPU: ", is_newer),
         805..=810 => without_mps(root, code),
         _ => return None,
     })
@@ -89,13 +97,21 @@ fn release(path: &str) -> Option<&str> {
     path.split('/').find(|part| part.starts_with("cuda-"))
 }
 
+fn library_path(root: &Root) -> String {
+    root.variable("LD_LIBRARY_PATH").unwrap_or_default()
+}
+
+/// Whether a folder is that of cuda-compat.
+fn is_compat(folder: &str) -> bool {
+    folder.split('/').any(|part| part == "compat")
+}
+
 /// How to search for libcuda without the folder of cuda-compat.
-fn without_compat(root: &Root, is_newer: bool) -> Advice {
-    const TEXT: &str = "CUDA error 804, cuda-compat does not support this GPU: ";
-    let value = root.variable("LD_LIBRARY_PATH").unwrap_or_default();
-    let is_compat = |folder: &&str| folder.split('/').any(|part| part == "compat");
-    let (compat, others): (Vec<&str>, Vec<&str>) = value.split(':').filter(|one| !one.is_empty()).partition(is_compat);
-    let said = |what: &str| Advice::from(format!("{TEXT}{what}"));
+fn without_compat(root: &Root, text: &str, is_newer: bool) -> Advice {
+    let value = library_path(root);
+    let (compat, others): (Vec<&str>, Vec<&str>) =
+        value.split(':').filter(|one| !one.is_empty()).partition(|one| is_compat(one));
+    let said = |what: &str| Advice::from(format!("{text}{what}"));
     let chosen = root.libcufile().chosen.clone().unwrap_or_default();
     let is_of_chosen = |folder: &&&str| release(folder).is_some() && release(folder) == release(&chosen);
     match (compat.as_slice(), others.as_slice()) {
