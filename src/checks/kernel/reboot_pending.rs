@@ -4,7 +4,7 @@ use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
-use crate::machine::{self, BootLoader, GRUB, GrubArgument, packages};
+use crate::machine::{self, BootLoader, GRUB, GrubArgument};
 use crate::text::{capitalised, quoted};
 
 const ID: CheckId = CheckId::RebootPending;

@@ -85,7 +85,8 @@ pub(crate) fn advice(
         };
     }
     let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();
-    let has_one_command = can_apply > 1 && pair.goal.is_some();
+    // Most steps of a container are those of its host.
+    let has_one_command = can_apply > 1 && pair.goal.is_some() && machine::container(ctx.root).is_none();
     // Such a step is last, and the others keep their order.
     let is_last = |j: &&Judged| j.advice.as_ref().is_some_and(|advice| advice.plain().contains(LAST));
     let (last, first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
@@ -180,9 +181,16 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
     Some(format!("{text} {}", advice(&keys)).trim().to_owned())
 }
 
-/// The steps with their numbers, one in a line.
+/// The steps with their numbers, one in a line. If several steps need a reboot, it follows all of them.
 fn numbered(steps: &[String]) -> String {
-    steps.iter().zip(1..).map(|(step, number)| format!("{number}. {step}")).collect::<Vec<_>>().join("\n")
+    const REBOOT: &str = ", then reboot.";
+    let one_reboot = steps.iter().filter(|step| step.ends_with(REBOOT)).count() > 1;
+    let text = |step: &String| match step.strip_suffix(REBOOT).filter(|_| one_reboot) {
+        Some(step) => format!("{step}."),
+        None => step.clone(),
+    };
+    let lines = steps.iter().zip(1..).map(|(step, number)| format!("{number}. {}", text(step)));
+    lines.chain(one_reboot.then(|| "Then run `sudo reboot` once.".to_owned())).collect::<Vec<_>>().join("\n")
 }
 
 /// The advice of a finding, and the command of its fix if the verdict has no command for all steps.
