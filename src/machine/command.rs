@@ -30,6 +30,9 @@ pub struct CommandOutput {
     pub stderr: String,
 }
 
+/// The command by which captures name the kernel log.
+pub(super) const KERNEL_MESSAGES: [&str; 5] = ["journalctl", "-k", "-b", "-o", "cat"];
+
 /// The commands that checks may run. All of them only read.
 #[must_use]
 fn allowed_commands() -> &'static [&'static [&'static str]] {
@@ -39,7 +42,7 @@ fn allowed_commands() -> &'static [&'static [&'static str]] {
         &["modinfo", "nvidia"],
         &["modinfo", "nvidia_fs"],
         &["mokutil", "--sb-state"],
-        &["journalctl", "-k", "-b", "-o", "cat"],
+        &KERNEL_MESSAGES,
         &["ldconfig", "-p"],
         &["nvidia-smi"],
         &["nv-fabricmanager", "--version"],

@@ -1,12 +1,10 @@
 //! The kernel log of this boot.
 
+use super::command::KERNEL_MESSAGES;
 use super::root::Root;
 
 /// The command that prints the kernel log. Findings show it as the source of their evidence.
 pub const KERNEL_LOG: &str = "journalctl -k -b";
-
-/// The command by which captures name the kernel log.
-pub(super) const KERNEL_MESSAGES: [&str; 5] = ["journalctl", "-k", "-b", "-o", "cat"];
 
 /// Whether the kernel names a program in the line. Its user chose the name.
 fn is_of_program(line: &str) -> bool {

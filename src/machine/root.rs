@@ -1,10 +1,9 @@
 //! `Root` is one view of a machine. It has the same methods for the live machine and for a captured one.
 
-use super::command::{self, CommandOutput};
+use super::command::{self, CommandOutput, KERNEL_MESSAGES};
 use super::container::Container;
 use super::cufile_probe;
 use super::folder::Folder;
-use super::kernel_log::KERNEL_MESSAGES;
 use super::libcufile::LibcufileFacts;
 use super::live;
 use super::live_options::LiveOptions;

@@ -2,7 +2,7 @@
 //! kernel log is read from /dev/kmsg, and the list of libraries from the loader's cache. If the file cannot provide
 //! the output, the result is `None` and the command is run.
 
-use super::command::CommandOutput;
+use super::command::{CommandOutput, KERNEL_MESSAGES};
 use crate::trust::cached_libraries;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -17,7 +17,7 @@ const RECORD_BYTES: usize = 8 << 10;
 pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let stdout = match words.as_slice() {
-        ["journalctl", "-k", "-b", "-o", "cat"] => kernel_messages()?,
+        words if words == KERNEL_MESSAGES => kernel_messages()?,
         ["ldconfig", "-p"] => listed(&libraries(&std::fs::read("/etc/ld.so.cache").ok()?)?),
         _ => return None,
     };
