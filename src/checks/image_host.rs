@@ -236,7 +236,9 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (OpenShift | DriverContainer, Part::ModuleOption) if matches!(fix, FixId::P2pdmaRegistryKeys) => {
             advice(keys_by_operator(host, keys))
         }
-        (OpenShift, Part::ModuleOption) => advice(by_machine_config(CheckId::NvmeMultipath.as_str(), "nvme_core.multipath=N")),
+        (OpenShift, Part::ModuleOption) => {
+            advice(by_machine_config(CheckId::NvmeMultipath.as_str(), "nvme_core.multipath=N"))
+        }
         (DriverContainer, Part::ModuleOption) => None,
         (Talos, Part::Driver) => advice(
             "Add the extensions nvidia-open-gpu-kernel-modules and nvidia-container-toolkit to the image of Talos (Image Factory). Name nvidia, nvidia_uvm, nvidia_drm and nvidia_modeset in machine.kernel.modules (`talosctl patch mc`), then upgrade to the image.",

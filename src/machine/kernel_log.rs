@@ -6,9 +6,9 @@ use super::root::Root;
 /// The command that prints the kernel log. Findings show it as the source of their evidence.
 pub const KERNEL_LOG: &str = "journalctl -k -b";
 
-/// Whether the kernel names a program in the line. Its user chose the name.
+/// Whether the kernel names a program in the line, as its user chose it. In audit messages such names are encoded.
 fn is_of_program(line: &str) -> bool {
-    const STARTS: [&str; 4] = ["traps: ", "audit: ", "oom-kill:", "process '"];
+    const STARTS: [&str; 3] = ["traps: ", "oom-kill:", "process '"];
     line.contains(": segfault at ")
         || line.contains("Killed process ")
         || STARTS.iter().any(|start| line.starts_with(start))

@@ -25,7 +25,7 @@ pub(super) fn answer(argv: &[String]) -> Option<CommandOutput> {
 }
 
 /// The command whose output has the messages of the kernel with their times, and its messages without them. The lines
-/// after the first one of a message are indented, so a line of its own begins with a time.
+/// after the first one of a message are indented, so each line without indentation begins with a time.
 pub(super) const WITH_TIMES: [&str; 5] = ["journalctl", "-k", "-b", "-o", "short-unix"];
 
 /// The messages in the output of [`WITH_TIMES`], one in a line. Lines after the first one of a message are left out.
