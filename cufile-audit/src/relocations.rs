@@ -1,9 +1,9 @@
 //! Makes the linker report symbols of code without a PLT.
 //!
 //! The linker reports a symbol when it fills a slot of the PLT. Code that is compiled with `-fno-plt`, like all Rust
-//! code, uses other slots (`GLOB_DAT`). The linker fills these in the same way but does not report them. So the type
-//! of these relocations is changed to that of a PLT slot before the object is relocated. glibc before 2.35 treats
-//! both types alike and reports neither.
+//! code, uses other slots (`GLOB_DAT`), and static tables of function pointers have the addresses themselves (`ABSOLUTE`).
+//! The linker fills these in the same way but does not report them. So the type of these relocations is changed to that
+//! of a PLT slot before the object is relocated. glibc before 2.35 treats these types alike and reports none of them.
 
 use crate::linker::{self, LinkMap, Relocation};
 use crate::{names, system};
@@ -14,6 +14,8 @@ const DT_RELASZ: i64 = 8;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 const GLOB_DAT: u32 = if cfg!(target_arch = "x86_64") { 6 } else { 1025 };
 const JUMP_SLOT: u32 = GLOB_DAT + 1;
+/// `R_X86_64_64` and `R_AARCH64_ABS64`.
+const ABSOLUTE: u32 = if cfg!(target_arch = "x86_64") { 1 } else { 257 };
 
 /// Changes the relocations of recorded functions that the object imports.
 ///
@@ -38,14 +40,15 @@ pub(crate) unsafe fn show_to_linker(map: &LinkMap) {
         for index in plain..bytes / size_of::<Relocation>() {
             let at = (table as *const Relocation).add(index);
             let (kind, symbol) = ((*at).info as u32, ((*at).info >> 32) as usize);
-            if kind != GLOB_DAT {
+            // An address inside a function is not its entry.
+            if kind != GLOB_DAT && (kind != ABSOLUTE || (*at).addend != 0) {
                 continue;
             }
             let (symbol, name) = symbols.get(symbol);
             if symbol.section != 0 || (names::function(name).is_none() && names::plain_function(name).is_none()) {
                 continue;
             }
-            let info = (*at).info - u64::from(GLOB_DAT) + u64::from(JUMP_SLOT);
+            let info = (*at).info - u64::from(kind) + u64::from(JUMP_SLOT);
             // The table is read-only. The kernel can write to it through this file, so no page must be made writable.
             let memory = *memory.get_or_insert_with(system::own_memory);
             system::write_at(memory, (&raw const (*at).info).addr(), info);

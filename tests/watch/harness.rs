@@ -37,17 +37,23 @@ impl Place {
             ("noplt", true, &["-fno-plt"]),
             ("now", true, &["-Wl,-z,now"]),
         ];
+        let place = Self { folder, built };
         for (name, linked, options) in forms {
-            let mut cc = Command::new("cc");
-            cc.args(["-O1", "-Wall"]).args(options).arg("-o").arg(folder.path().join(name)).arg(&source);
-            if linked {
-                cc.arg("-DLINKED").arg("-L").arg(&built.folder).arg("-lcufile");
-            }
-            let out = cc.args(["-lpthread", "-ldl"]).output().unwrap();
-            assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
+            place.compile(name, linked, options);
         }
-        std::fs::write(folder.path().join("data"), vec![7; 1 << 20]).unwrap();
-        Some(Self { folder, built })
+        std::fs::write(place.data(), vec![7; 1 << 20]).unwrap();
+        Some(place)
+    }
+
+    /// Compiles the program under a name.
+    pub(crate) fn compile(&self, name: &str, linked: bool, options: &[&str]) {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-Wall"]).args(options).arg("-o").args([self.file(name), self.file("program.c")]);
+        if linked {
+            cc.arg("-DLINKED").arg("-L").arg(&self.built.folder).arg("-lcufile");
+        }
+        let out = cc.args(["-lpthread", "-ldl"]).output().unwrap();
+        assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -43,7 +43,14 @@ typedef struct { void *cookie; unsigned status; size_t ret; } CUfileIOEvents_t;
     F(CUfileError_t, cuFileGetVersion, (int *))
 
 #ifdef LINKED
+#ifdef TABLE
+/* The linker stores the addresses in the data of the program. TABLE is empty or a section. */
+#define DECLARE(type, name, arguments)                                                                               \
+    extern type linked_##name arguments __asm__(#name);                                                              \
+    static TABLE type (*volatile name) arguments __asm__("table_" #name) = linked_##name;
+#else
 #define DECLARE(type, name, arguments) extern type name arguments;
+#endif
 FUNCTIONS(DECLARE)
 static void *load(void)
 {
@@ -678,6 +685,9 @@ int main(int count, char **words)
         } else if (!strcmp(words[i], "drop")) {
             if (setuid((uid_t)number))
                 exit(56);
+        } else if (!strcmp(words[i], "allocate")) {
+            if (!malloc((size_t)number << 20))
+                exit(51);
         } else if (!strcmp(words[i], "remove")) {
             unlink(getenv("GDS_TOP_WATCH_FILE"));
         } else if (!strcmp(words[i], "shell")) {

@@ -7,7 +7,34 @@ use std::process::Command;
 #[test]
 fn linked_and_loaded_programs_are_recorded_alike() {
     let Some(place) = Place::new() else { return };
-    for name in ["linked", "loaded", "noplt", "now"] {
+    // Tables of functions, in the program and in a library that it opens. Constant ones become read-only.
+    let constant = r#"-DTABLE=__attribute__((section(".data.rel.ro")))"#;
+    for (name, options) in [
+        ("table", ["-DTABLE=", "-pie", "-fPIE"].as_slice()),
+        ("const table", &[constant, "-pie", "-fPIE"]),
+        ("table without PIE", &["-DTABLE=", "-no-pie", "-fno-pie"]),
+        ("table bound at start", &["-DTABLE=", "-Wl,-z,now"]),
+        ("plugin.so", &["-DTABLE=", "-Dmain=run", "-shared", "-fPIC"]),
+    ] {
+        place.compile(name, true, options);
+    }
+    let host = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **words)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s.so", words[0]);
+    void *library = dlopen(path, RTLD_NOW);
+    return library ? ((int (*)(int, char **))dlsym(library, "run"))(count, words) : 90;
+}
+"#;
+    std::fs::write(place.file("host.c"), host).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-o").args([place.file("plugin"), place.file("host.c")]).arg("-ldl");
+    assert!(cc.status().unwrap().success());
+    let tables = ["table", "const table", "table without PIE", "table bound at start", "plugin"];
+    for name in ["linked", "loaded", "noplt", "now"].into_iter().chain(tables) {
         if name != "linked" && name != "loaded" && !reports_all_slots() {
             standins::skipped(
                 "glibc before 2.35 reports slots outside the PLT and slots bound at start to no audit library",
