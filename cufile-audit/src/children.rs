@@ -3,7 +3,7 @@
 //! The dynamic linker loads this library only if the environment has `LD_AUDIT`. If a program passes an environment
 //! without it, the two variables of this library are added.
 
-use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, header, kind};
+use crate::layout::{ENV_FILE, Function, IN_OTHER_SESSION, Record, kind, start};
 use crate::linker::{self, LinkMap};
 use crate::mappings;
 use crate::originals::call;
@@ -99,59 +99,89 @@ struct Room {
 /// # Safety
 /// `real` must be the original function `F`, and the arguments those of a call.
 pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -> usize {
-    let [a, b, c, _, _, f] = arguments;
+    let [a, b, c, d, e, f] = arguments;
     let is = |function: Function| F == function as usize;
     let uses_shell = is(Function::LibcSystem) || is(Function::LibcPopen);
     let uses_environ = uses_shell || is(Function::LibcExecv) || is(Function::LibcExecvp);
     let is_spawn = is(Function::LibcSpawn) || is(Function::LibcSpawnp);
-    let variables = if uses_environ { environ() } else { Some(if is_spawn { f } else { c } as Variables) };
+    let at = is(Function::LibcExecveat);
+    let given = match () {
+        () if is_spawn => f,
+        () if at => d,
+        () => c,
+    };
+    let variables = if uses_environ { environ() } else { Some(given as Variables) };
     if uses_shell {
-        // SAFETY: the path is a C string literal.
+        // SAFETY: the path is a C string literal. The process of the shell is not known.
         unsafe {
-            name_if_lost(c"/bin/sh".as_ptr(), variables);
+            let shell = c"/bin/sh";
+            let is_expected = is_expected(shell.as_ptr(), shell.to_bytes(), variables);
+            if is_expected && !rings::can_be_joined() && system::exists(shell.as_ptr()) {
+                rings::report_start(start::MISSED, 0, shell.to_bytes());
+            }
             return call(real, arguments);
         }
     }
-    if !is(Function::LibcFexecve) {
-        // SAFETY: the second argument of `posix_spawn` and the first one of the other functions is a path.
-        unsafe { name_if_lost((if is_spawn { b } else { a }) as *const c_char, variables) };
-    }
-    if !uses_shell && !is_spawn {
-        mappings::before_program();
-    }
-    // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
+    let by_descriptor = is(Function::LibcFexecve) || (at && e & AT_EMPTY_PATH != 0);
+    let descriptor = system::descriptor_path(a as i32);
+    let path = match () {
+        () if by_descriptor => descriptor.as_ptr().cast(),
+        () if is_spawn || at => b as *const c_char,
+        () => a as *const c_char,
+    };
+    let mut room = [0; start::PATH_BYTES];
+    let length = if by_descriptor { system::path_of_descriptor(a as i32, &mut room) } else { 0 };
+    // SAFETY: the second argument of `posix_spawn` and `execveat` and the first one of the other functions is a path. A
+    // process id has four bytes. The arguments are those of the program, so its environment ends with a null pointer.
     unsafe {
-        match variables.filter(|variables| is_missing(*variables)) {
+        let name = match room.get(..length) {
+            Some(name) if length > 0 => name,
+            _ if path.is_null() => &[],
+            _ => CStr::from_ptr(path).to_bytes(),
+        };
+        // A path of `execveat` can begin in another folder.
+        let is_expected = is_expected(path, name, variables) && (at || !system::is_static(path));
+        let mut process = 0_i32;
+        let mut arguments = arguments;
+        if is_spawn && a == 0 {
+            arguments[0] = (&raw mut process).expose_provenance();
+        } else if !is_spawn {
+            mappings::before_program();
+            if is_expected {
+                rings::report_start(start::BEGINS, system::process(), name);
+            }
+        }
+        let result = match variables.filter(|variables| is_missing(*variables)) {
             Some(variables) => start_changed::<F>(real, arguments, variables),
             None => call(real, arguments),
+        };
+        if is_expected && !is_spawn {
+            rings::report_start(start::FAILED, system::process(), &[]);
+        } else if is_expected && result as u32 == 0 {
+            let process = *(arguments[0] as *const u32);
+            rings::report_start(start::STARTED, process.into(), name);
         }
+        result
     }
 }
 
-/// Records the path of a program whose calls are not recorded: it gets other rights, the process has changed its user,
-/// or another session records it. Programs of a process that cannot find the shared file or the library are counted.
-/// The rights of names that are searched for in PATH are not examined.
-unsafe fn name_if_lost(path: *const c_char, variables: Option<Variables>) {
+/// The flag of `execveat` for a program that is given by a descriptor (linux/fcntl.h).
+const AT_EMPTY_PATH: usize = 0x1000;
+
+/// Whether this session records a program. If another one does, this is noted.
+unsafe fn is_expected(path: *const c_char, name: &[u8], variables: Option<Variables>) -> bool {
     // SAFETY: by the condition of the callers, `path` is a C string or null.
     unsafe {
         if path.is_null() {
-            return;
+            return false;
         }
-        let bytes = CStr::from_ptr(path).to_bytes();
         let is_others = variables.is_some_and(|variables| is_of_other_session(variables)) && system::exists(path);
-        if (system::is_missing(rings::path()) || rings::is_library_missing()) && system::exists(path) {
-            rings::count(header::WITHOUT_FILE);
-            return;
-        }
-        // After a change of the user, the program cannot open the shared file.
-        let is_lost =
-            is_others || !system::is_own(rings::path()) || (system::has_slash(bytes) && system::elevates(path));
-        if is_lost && let Some(mut writer) = Writer::take_uncounted() {
+        if is_others && let Some(mut writer) = Writer::take_uncounted() {
             let now = system::now_ns();
-            let object = if is_others { IN_OTHER_SESSION } else { 0 };
-            let record = Record { start_ns: now, end_ns: now, object, ..Record::default() };
-            writer.write_with_text(kind::NOT_RECORDED, 0, record, bytes);
+            let record = Record { start_ns: now, end_ns: now, object: IN_OTHER_SESSION, ..Record::default() };
+            writer.write_with_text(kind::NOT_RECORDED, 0, record, name);
         }
+        !is_others
     }
 }
 
@@ -172,8 +202,8 @@ pub(crate) fn variable(name: &str) -> Option<&'static [u8]> {
     all.find_map(|(_, text)| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Like [`start`], for a function whose arguments are a list. Calls no function if no variable is missing, and returns
-/// `real` then. Returns 0 if the program could not be started.
+/// Like [`start`], for a function whose arguments are a list. Returns `real` if it must be called, and 0 if the program
+/// could not be started.
 ///
 /// # Safety
 /// The same as for [`start`]. `argument` must return each argument up to a null pointer, and one more for `execle`.
@@ -182,41 +212,43 @@ pub(crate) unsafe fn start_list<const F: usize>(real: usize, argument: impl Fn(u
     let Some(end) = (1..VARIABLES).find(|number| argument(*number) == 0) else { return real };
     let has_environment = F == Function::LibcExecle as usize;
     let variables = if has_environment { Some(argument(end + 1) as Variables) } else { environ() };
-    mappings::before_program();
-    // SAFETY: the first argument is a path.
-    unsafe { name_if_lost(argument(0) as *const c_char, variables) };
-    // SAFETY: the arguments are those of the program, so its environment ends with a null pointer.
-    match variables.filter(|variables| unsafe { is_missing(*variables) }) {
-        // SAFETY: as above.
-        Some(variables) => unsafe { start_list_changed::<F>(real, end, argument, variables) },
-        None => real,
+    let by_path = F == Function::LibcExeclp as usize;
+    let function = if by_path { &EXECVPE } else { &EXECVE }.load(Ordering::Relaxed);
+    let Some(variables) = variables.filter(|_| function != 0) else { return real };
+    // Signal handlers with a small stack start programs with few arguments.
+    // SAFETY: the arguments are those of the program.
+    unsafe {
+        match end {
+            ..FEW => start_array::<F, FEW>(function, end, argument, variables),
+            _ => start_array::<F, VARIABLES>(function, end, argument, variables),
+        }
     }
+    0
 }
 
+/// A small number of arguments.
+const FEW: usize = 64;
+
+/// Calls `execve` or `execvpe` with the arguments as an array of `N` words, of which the last stays null.
 #[inline(never)]
-#[cold]
-unsafe fn start_list_changed<const F: usize>(
-    real: usize,
+unsafe fn start_array<const F: usize, const N: usize>(
+    function: usize,
     end: usize,
     argument: impl Fn(usize) -> usize,
     variables: Variables,
-) -> usize {
-    let by_path = F == Function::LibcExeclp as usize;
-    let function = if by_path { &EXECVPE } else { &EXECVE }.load(Ordering::Relaxed);
-    let mut room = Room { variables: [core::ptr::null(); VARIABLES], audit: [0; TEXT], file: [0; TEXT] };
-    // The last one stays null.
-    let mut list = [0_usize; VARIABLES];
+) {
+    let mut list = [0_usize; N];
     for (slot, number) in list.iter_mut().zip(1..end) {
         *slot = argument(number);
     }
-    // SAFETY: as in `start_changed`.
+    let arguments = [argument(0), list.as_ptr() as usize, variables as usize, 0, 0, 0];
+    // SAFETY: the arguments are those of the program.
     unsafe {
-        if function == 0 || !add(variables, &mut room) {
-            return real;
-        }
-        call(function, [argument(0), list.as_ptr() as usize, room.variables.as_ptr() as usize, 0, 0, 0]);
+        match F == Function::LibcExeclp as usize {
+            true => start::<{ Function::LibcExecvpe as usize }>(function, arguments),
+            false => start::<{ Function::LibcExecve as usize }>(function, arguments),
+        };
     }
-    0
 }
 
 /// Starts the program with the added variables. A separate function, so that other starts do not need its stack.
@@ -233,6 +265,9 @@ unsafe fn start_changed<const F: usize>(real: usize, arguments: [usize; 6], vari
         };
         let [a, b, c, d, e, _] = arguments;
         let is = |function: Function| F == function as usize;
+        if is(Function::LibcExecveat) {
+            return call(real, [a, b, c, changed, e, 0]);
+        }
         if is(Function::LibcSpawn) || is(Function::LibcSpawnp) {
             return call(real, [a, b, c, d, e, changed]);
         }

@@ -12,7 +12,9 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 pub const VERSION: u64 = 8;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
-pub const HEADER_BYTES: usize = 16_384;
+pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
+/// The number of entries for programs that start. gds-top takes them out every few milliseconds.
+pub const STARTS: usize = 256;
 /// The number of rings: the maximum number of threads that record at the same time.
 pub const RINGS: usize = 1024;
 /// The number of records in a ring. It must be a power of two.
@@ -41,18 +43,54 @@ pub mod header {
     /// The bits of [`super::options`]. They are set before the program starts. Only a program can set or remove
     /// [`super::options::PAUSED`].
     pub const OPTIONS: usize = 5;
-    /// The number of programs that were started by processes for which the file or the library does not exist: it was
-    /// removed, or the process has other mounts. Their names are not known, because a thread without a ring cannot record them.
-    pub const WITHOUT_FILE: usize = 6;
+    /// The number of entries of [`super::start`] that were lost because none was free.
+    pub const STARTS_LOST: usize = 6;
     /// The number of programs that could map only the header of the file: a limit leaves them too little address space.
     pub const WITHOUT_SPACE: usize = 7;
     /// The id of the process that reads the file, in its own pid namespace. It is set before the program starts.
     pub const SESSION: usize = 8;
+    /// The number of the next entry of [`super::start`].
+    pub const SEQUENCE: usize = 9;
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;
     /// The first of [`super::RINGS`] words with the state of each ring (see [`super::state`]).
     pub const STATES: usize = 512;
+    /// The first of [`super::STARTS`] entries of [`super::start`].
+    pub const STARTS: usize = 2048;
+}
+
+/// An entry about a program that a process starts, or that has started. A program that does not report that it loaded the
+/// library is not recorded.
+pub mod start {
+    /// The number of words of an entry.
+    pub const WORDS: usize = 32;
+    /// [`FREE`], [`TAKEN`] or the kind of the entry, which is written last.
+    pub const STATE: usize = 0;
+    /// The number of the entry. An entry about an earlier event has a lower number.
+    pub const NUMBER: usize = 1;
+    /// The id of the process of the program, and the inode of its pid namespace in the upper half.
+    pub const PROCESS: usize = 2;
+    /// The length of the path in bytes. Of a longer path, the last [`PATH_BYTES`] bytes are stored.
+    pub const LENGTH: usize = 3;
+    /// The first word of the path of the program.
+    pub const PATH: usize = 4;
+    /// The bytes of a path.
+    pub const PATH_BYTES: usize = (WORDS - PATH) * 8;
+    /// No process uses the entry.
+    pub const FREE: u64 = 0;
+    /// A process writes the entry.
+    pub const TAKEN: u64 = 1;
+    /// The process is about to become this program.
+    pub const BEGINS: u64 = 2;
+    /// The process could not become the program.
+    pub const FAILED: u64 = 3;
+    /// The process was started with this program.
+    pub const STARTED: u64 = 4;
+    /// The program of the process has loaded the library.
+    pub const LOADED: u64 = 5;
+    /// A program was started that cannot load the library, or not open the shared file.
+    pub const MISSED: u64 = 6;
 }
 
 /// The number of words for the path of the recording library. Longer paths are not stored.
@@ -107,7 +145,8 @@ pub mod state {
     /// A thread writes to the ring.
     pub const IN_USE: u64 = 2;
 }
-const _: () = assert!((header::STATES + RINGS) * 8 <= HEADER_BYTES);
+const _: () = assert!(header::STATES + RINGS <= header::STARTS);
+const _: () = assert!(HEADER_BYTES.is_multiple_of(4096));
 
 /// The kind of result of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,6 +272,7 @@ functions! {
     LibcExecve = "execve" Plain;
     LibcExecvpe = "execvpe" Plain;
     LibcFexecve = "fexecve" Plain;
+    LibcExecveat = "execveat" Plain;
     LibcSpawn = "posix_spawn" Plain;
     LibcSpawnp = "posix_spawnp" Plain;
     LibcSystem = "system" Plain;
@@ -316,8 +356,8 @@ pub mod kind {
     /// The pages of a mapped file in the page tables, before it is unmapped. There is one record for each range, with
     /// its offset in the file and its size.
     pub const TOUCHED: u16 = 1007;
-    /// The program starts another one that is not recorded: one with elevated rights, for which the dynamic linker
-    /// ignores this library, or one of another session ([`super::IN_OTHER_SESSION`]). The path of that program follows.
+    /// The program starts another one that another session records. The object is [`super::IN_OTHER_SESSION`]. The path
+    /// of that program follows.
     pub const NOT_RECORDED: u16 = 1008;
     /// The settings with which libcufile opens its driver: the value of [`super::CONFIGURATION`] follows. The object has
     /// the bits of [`super::settings`].

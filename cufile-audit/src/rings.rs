@@ -1,15 +1,17 @@
 //! The writer of the shared file: finds the file, acquires a ring for a thread, and writes records.
 
 use crate::layout::{
-    ENV_FILE, FILE_BYTES, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
-    RINGS, Record, TEXT_BYTES, VERSION, header, kind, options, ring, state,
+    ENV_FILE, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
+    STARTS, TEXT_BYTES, VERSION, header, kind, options, ring, start, state,
 };
 use crate::system;
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// The mapped file. It is null if nothing is recorded.
 static FILE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
+/// The number of rings in the mapping. It is less than [`RINGS`] if the address space of the process is limited.
+static MAPPED_RINGS: AtomicUsize = AtomicUsize::new(0);
 /// A page whose first word is the process id. The word is 0 in the child of a fork. It is null if the kernel does not
 /// support such pages.
 static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
@@ -17,6 +19,11 @@ static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 static BEGAN_IN: AtomicU64 = AtomicU64::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
+
+/// The part of a limited address space that the mapping may take. A thread with a stack of 8 MiB needs more than a ring.
+const SHARE: usize = 32;
+/// The minimum number of rings.
+const FEWEST_RINGS: usize = 8;
 
 /// The maximum length of the path of the shared file in bytes.
 const PATH_BYTES: usize = 1024;
@@ -53,12 +60,51 @@ pub(crate) fn library_path() -> &'static [u8] {
     LIBRARY.bytes()
 }
 
-/// Whether this process cannot find the library, so that the dynamic linker does not load it into programs that the
-/// process starts. It is false if the path is unknown.
-pub(crate) fn is_library_missing() -> bool {
+/// Whether a program that this process starts can load the library and open the shared file.
+pub(crate) fn can_be_joined() -> bool {
     let length = library_path().len();
-    // SAFETY: a zero byte ends the path, because it is shorter than the buffer.
-    (1..PATH_BYTES).contains(&length) && unsafe { system::is_missing(LIBRARY.0.get().cast()) }
+    // SAFETY: a zero byte ends both paths, because they are shorter than the buffers.
+    unsafe {
+        (length == 0 || length == PATH_BYTES || system::can_read(LIBRARY.0.get().cast()))
+            && system::shared_bytes(path()).is_some()
+    }
+}
+
+/// Reports that a program starts or has started, as one of the kinds of [`start`].
+#[inline(never)]
+#[cold]
+pub(crate) fn report_start(kind: u64, process: u64, program: &[u8]) {
+    let file = FILE.load(Ordering::Acquire);
+    // SAFETY: `open` copied the path with its zero byte.
+    let bytes = || unsafe { system::shared_bytes(path()) };
+    // If the program truncated the file, an access would end the process.
+    if !file.is_null() && bytes().is_none_or(|bytes| bytes >= HEADER_BYTES as i64) {
+        report_start_in(file, kind, process, program);
+    }
+}
+
+fn report_start_in(file: *mut u64, kind: u64, process: u64, program: &[u8]) {
+    let is_taken = |first: &usize| {
+        let mark = word(file, first + start::STATE);
+        mark.compare_exchange(start::FREE, start::TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let Some(first) = (0..STARTS).map(|entry| header::STARTS + entry * start::WORDS).find(is_taken) else {
+        word(file, header::STARTS_LOST).fetch_add(1, Ordering::Relaxed);
+        return;
+    };
+    let put = |at: usize, value: u64| word(file, first + at).store(value, Ordering::Relaxed);
+    let path = program.get(program.len().saturating_sub(start::PATH_BYTES)..).unwrap_or(&[]);
+    for (index, part) in path.chunks(8).enumerate() {
+        let mut eight = [0; 8];
+        for (to, from) in eight.iter_mut().zip(part) {
+            *to = *from;
+        }
+        put(start::PATH + index, u64::from_le_bytes(eight));
+    }
+    put(start::LENGTH, program.len() as u64);
+    put(start::PROCESS, process & 0xffff_ffff | system::pid_namespace() << 32);
+    put(start::NUMBER, word(file, header::SEQUENCE).fetch_add(1, Ordering::AcqRel));
+    word(file, first + start::STATE).store(kind, Ordering::Release);
 }
 
 /// Whether this process, or its parent before a fork, is the session that reads the calls in this file.
@@ -96,8 +142,8 @@ fn is_loaded(library: &[u8]) -> bool {
 
 /// A word of the shared file.
 fn word(file: *mut u64, index: usize) -> &'static AtomicU64 {
-    // SAFETY: `file` is a mapping of FILE_BYTES that is never unmapped. The index of every caller is inside it, and
-    // both processes access it as atomic words.
+    // SAFETY: `file` is a mapping that is never unmapped. The index of every caller is inside it, and both processes
+    // access it as atomic words.
     unsafe { AtomicU64::from_ptr(file.add(index)) }
 }
 
@@ -143,12 +189,17 @@ pub(crate) fn open() -> bool {
     };
     // SAFETY: PATH ends with a zero byte, because the text is shorter than the buffer.
     let map = |bytes| unsafe { system::map_shared(path(), bytes) }.filter(|file| is_known(*file));
-    let Some(file) = map(FILE_BYTES) else {
+    let room = system::address_space_left().map_or(usize::MAX, |left| left / SHARE);
+    let rings = (room.saturating_sub(HEADER_BYTES) / RING_BYTES).min(RINGS);
+    let file = if rings < FEWEST_RINGS { None } else { map(HEADER_BYTES + rings * RING_BYTES) };
+    let Some(file) = file else {
         if let Some(file) = map(HEADER_BYTES) {
             word(file, header::WITHOUT_SPACE).fetch_add(1, Ordering::Relaxed);
+            report_start_in(file, start::LOADED, system::process(), &[]);
         }
         return false;
     };
+    MAPPED_RINGS.store(rings, Ordering::Relaxed);
     // SAFETY: LIBRARY is written only here, before there is a second thread.
     let room = unsafe { &mut *LIBRARY.0.get() };
     for (index, bytes) in room.chunks_mut(8).take(LIBRARY_WORDS).enumerate() {
@@ -169,6 +220,7 @@ pub(crate) fn open() -> bool {
     BEGAN_IN.store(system::process(), Ordering::Relaxed);
     FILE.store(file, Ordering::Release);
     word(file, header::PROGRAMS).fetch_add(1, Ordering::Relaxed);
+    report_start_in(file, start::LOADED, system::process(), &[]);
     true
 }
 
@@ -374,7 +426,8 @@ pub(crate) fn is_in_call() -> bool {
 #[cold]
 fn claim(file: *mut u64, process: u64) -> Option<usize> {
     let (thread, namespace) = (system::thread(), system::pid_namespace());
-    for index in 0..RINGS {
+    let rings = MAPPED_RINGS.load(Ordering::Relaxed);
+    for index in 0..rings {
         let mark = word(file, header::STATES + index);
         if mark.compare_exchange(state::FREE, state::TAKEN, Ordering::Acquire, Ordering::Relaxed).is_err() {
             continue;
@@ -395,7 +448,7 @@ fn claim(file: *mut u64, process: u64) -> Option<usize> {
         mark.store(state::IN_USE, Ordering::Release);
         return Some(first);
     }
-    (0..RINGS).find_map(|index| inherit(file, index, [process, thread, namespace]))
+    (0..rings).find_map(|index| inherit(file, index, [process, thread, namespace]))
 }
 
 /// Takes the ring of an ended thread of the same process if it has room. The reader frees such rings too, but it may not

@@ -18,6 +18,7 @@ const MADV_WIPEONFORK: c_int = 18;
 /// Allocates the pages of a mapping (linux/mman.h).
 const MADV_POPULATE_WRITE: c_int = 23;
 const CLOCK_MONOTONIC: c_int = 1;
+const RLIMIT_AS: c_int = 9;
 const O_WRONLY: c_int = 1;
 /// The number of the `fstat` call, and the position of the file type in `struct stat` in half words. Device and inode
 /// are first on both architectures.
@@ -25,25 +26,14 @@ const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
 const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
 const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
-/// The number of the `newfstatat` call, and the position of the owner in `struct stat` in half words. The group is
-/// next.
+/// The number of the `newfstatat` call, and the position of the owner in `struct stat` in half words.
 const SYS_NEWFSTATAT: c_long = if cfg!(target_arch = "x86_64") { 262 } else { 79 };
 const STAT_OWNER: usize = if cfg!(target_arch = "x86_64") { 7 } else { 6 };
 const AT_FDCWD: c_long = -100;
-/// The set-user-ID bit, and the set-group-ID bit together with the permission to execute.
-const SET_USER: u32 = 0o4000;
-const SET_GROUP: u32 = 0o2010;
-/// The number that the kernel shows for users and groups that a user namespace does not have.
-const NOT_MAPPED: u32 = 65_534;
-/// The inode of the user namespace in which no number is changed (`PROC_USER_INIT_INO` of linux/proc_ns.h).
-const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
 const SYS_GETDENTS64: c_long = if cfg!(target_arch = "x86_64") { 217 } else { 61 };
 const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
 /// The error of the kernel for a thread that does not exist.
 const ESRCH: c_int = 3;
-/// The errors for a path that does not exist.
-const ENOENT: c_int = 2;
-const ENOTDIR: c_int = 20;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
 /// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
@@ -93,11 +83,11 @@ unsafe extern "C" {
     fn close(fd: c_int) -> c_int;
     fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
-    fn getegid() -> u32;
     fn geteuid() -> u32;
     fn getenv(name: *const c_char) -> *const c_char;
     fn getpid() -> c_int;
     fn getppid() -> c_int;
+    fn getrlimit(resource: c_int, limit: *mut u64) -> c_int;
     fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
     fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
@@ -278,9 +268,14 @@ fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
     name
 }
 
+/// A path of a descriptor of this process, as a C string.
+pub(crate) fn descriptor_path(fd: i32) -> [u8; 32] {
+    descriptor_in(b"/proc/self/fd/", fd)
+}
+
 /// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
 pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
-    let name = descriptor_in(b"/proc/self/fd/", fd);
+    let name = descriptor_path(fd);
     // SAFETY: the name ends with a zero byte, because at most 10 digits follow the folder.
     unsafe { link_target(name.as_ptr().cast(), out) }
 }
@@ -318,13 +313,9 @@ pub(crate) fn read_entries(folder: c_int, out: &mut Entries) -> usize {
 
 /// The inode of the pid namespace of this process. It is 0 if it is unknown.
 pub(crate) fn pid_namespace() -> u64 {
-    namespace(c"/proc/self/ns/pid")
-}
-
-fn namespace(path: &core::ffi::CStr) -> u64 {
     let mut room = [0; 64];
-    // SAFETY: the argument is a C string.
-    let length = unsafe { link_target(path.as_ptr(), &mut room) };
+    // SAFETY: the argument is a C string literal.
+    let length = unsafe { link_target(c"/proc/self/ns/pid".as_ptr(), &mut room) };
     // The link has the form `pid:[4026531836]`.
     let digits = room.iter().take(length).filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
@@ -346,69 +337,112 @@ pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
     (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
 }
 
-/// The mode, the owner and the group of a file, or `None` if it does not exist.
-///
-/// # Safety
-/// `path` must be a C string.
-unsafe fn rights(path: *const c_char) -> Option<[u32; 3]> {
-    let mut room = [0_u64; 32];
-    // SAFETY: the path is a C string. The call writes at most 144 bytes.
-    let answer = unsafe { syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) };
-    let half = |at: usize| room.get(at / 2).map_or(0, |word| (word >> (32 * (at % 2))) as u32);
-    (answer == 0).then(|| [half(STAT_MODE), half(STAT_OWNER), half(STAT_OWNER + 1)])
-}
-
-/// Whether nothing has this path. It is false if this process may not look.
-///
-/// # Safety
-/// `path` must be a C string.
-pub(crate) unsafe fn is_missing(path: *const c_char) -> bool {
-    // SAFETY: the path is a C string. The location of `errno` is that of this library's libc in this thread.
-    unsafe { rights(path).is_none() && [ENOENT, ENOTDIR].contains(&*__errno_location()) }
-}
-
 /// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.
 ///
 /// # Safety
 /// `path` must be a C string.
 pub(crate) unsafe fn exists(path: *const c_char) -> bool {
-    // SAFETY: the path is a C string.
-    unsafe { !has_slash(core::ffi::CStr::from_ptr(path).to_bytes()) || rights(path).is_some() }
-}
-
-/// Whether a file belongs to the effective user. In a user namespace both have other numbers.
-///
-/// # Safety
-/// `path` must be a C string.
-pub(crate) unsafe fn is_own(path: *const c_char) -> bool {
-    // SAFETY: the path is a C string, and the function has no conditions.
-    unsafe { rights(path).is_some_and(|[_, owner, _]| owner == geteuid()) }
+    let mut room = [0_u64; 32];
+    // SAFETY: the path is a C string. The call writes at most 144 bytes.
+    unsafe {
+        !has_slash(core::ffi::CStr::from_ptr(path).to_bytes())
+            || syscall(SYS_NEWFSTATAT, AT_FDCWD, path, room.as_mut_ptr(), 0 as c_long) == 0
+    }
 }
 
 /// Whether a path contains a slash. `contains` of slices is not used, because it needs the unwinder, which this library
 /// does not have.
 #[allow(clippy::manual_contains)]
-pub(crate) fn has_slash(path: &[u8]) -> bool {
+fn has_slash(path: &[u8]) -> bool {
     path.iter().any(|byte| *byte == b'/')
 }
 
-/// Whether a program gets the rights of another user or group, so that the dynamic linker ignores this library.
+/// Whether this process can open a file for reading.
 ///
 /// # Safety
 /// `path` must be a C string.
-pub(crate) unsafe fn elevates(path: *const c_char) -> bool {
-    // SAFETY: the path is a C string, and the other functions have no conditions.
-    let (rights, user_id, group_id) = unsafe { (rights(path), geteuid(), getegid()) };
-    let is_other = |id: u32, own: u32| id != own && !(id == NOT_MAPPED && in_user_namespace());
-    rights.is_some_and(|[mode, owner, group]| {
-        (mode & SET_USER != 0 && is_other(owner, user_id))
-            || (mode & SET_GROUP == SET_GROUP && is_other(group, group_id))
-    })
+pub(crate) unsafe fn can_read(path: *const c_char) -> bool {
+    // SAFETY: the path is a C string. The descriptor is closed only here.
+    unsafe {
+        let fd = open(path, O_CLOEXEC | O_NONBLOCK);
+        fd >= 0 && close(fd) == 0
+    }
 }
 
-/// Whether this process is in a user namespace. There, the kernel ignores the bits of users that are not in it.
-fn in_user_namespace() -> bool {
-    ![0, FIRST_USER_NAMESPACE].contains(&namespace(c"/proc/self/ns/user"))
+/// The size of the shared file, if a program with the rights of this process can open it.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn shared_bytes(path: *const c_char) -> Option<i64> {
+    // SAFETY: the path is a C string. The descriptor is used and closed only here.
+    unsafe {
+        let fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if fd < 0 {
+            return None;
+        }
+        let bytes = own_identity(fd).map(|_| lseek(fd, 0, 2));
+        close(fd);
+        bytes
+    }
+}
+
+/// The most program headers of a program that are read.
+const MOST_PARTS: usize = 256;
+/// The type of the program header with the name of the dynamic linker.
+const PT_INTERP: u32 = 3;
+
+/// Whether a file is a statically linked program, into which no linker loads libcufile. It is false if the file cannot be
+/// read, and for a name that is searched for in PATH.
+///
+/// # Safety
+/// `path` must be a C string.
+pub(crate) unsafe fn is_static(path: *const c_char) -> bool {
+    // SAFETY: the path is a C string. The descriptor is used and closed only here.
+    unsafe {
+        let name = core::ffi::CStr::from_ptr(path).to_bytes();
+        // The dynamic linker itself can be started, too.
+        if !has_slash(name) || name.windows(3).any(|part| part == b".so") {
+            return false;
+        }
+        let fd = open(path, O_CLOEXEC | O_NONBLOCK);
+        if fd < 0 {
+            return false;
+        }
+        // `Elf64_Ehdr` begins with the magic number and the class. The program headers have the offset in word 4, their
+        // size is in the last half word of word 6, and their number in the first one of word 7.
+        let mut header = [0_u64; 8];
+        let is_elf = read_words(fd, &mut header, 8, 0) == 8 && header[0] & 0xff_ffff_ffff == 0x02_464c_457f;
+        let (offset, bytes, count) = (header[4] as usize, (header[6] >> 48) as usize, (header[7] & 0xffff) as usize);
+        let is_other = |part: usize| {
+            let mut first = [0];
+            read_words(fd, &mut first, 1, offset.wrapping_add(part * bytes)) == 1 && first[0] as u32 != PT_INTERP
+        };
+        let is_static = is_elf && (1..=MOST_PARTS).contains(&count) && (0..count).all(is_other);
+        close(fd);
+        is_static
+    }
+}
+
+/// The bytes that are left of a limited address space. `None` if it is not limited.
+pub(crate) fn address_space_left() -> Option<usize> {
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: the call writes a `struct rlimit`, which has two words.
+    let is_known = unsafe { getrlimit(RLIMIT_AS, limit.as_mut_ptr()) } == 0;
+    let limit = usize::try_from(limit[0]).ok().filter(|limit| is_known && *limit != usize::MAX)?;
+    let mut room = [0_u8; 32];
+    // SAFETY: the path is a C string literal. The descriptor is used and closed only here.
+    let read = unsafe {
+        let fd = open(c"/proc/self/statm".as_ptr(), O_CLOEXEC);
+        let read = pread(fd, room.as_mut_ptr().cast(), room.len(), 0);
+        if fd >= 0 {
+            close(fd);
+        }
+        usize::try_from(read).unwrap_or(0)
+    };
+    // The first number is the size in pages. If it is unknown, nothing may be left.
+    let digits = room.iter().take(read).take_while(|byte| byte.is_ascii_digit());
+    let pages = digits.fold(0_usize, |sum, digit| sum.wrapping_mul(10).wrapping_add(usize::from(digit - b'0')));
+    Some(if pages == 0 { 0 } else { limit.saturating_sub(pages.saturating_mul(page_bytes())) })
 }
 
 /// The current position of a descriptor.
@@ -552,4 +586,38 @@ pub(crate) fn thread_state() -> &'static ThreadState {
     // SAFETY: these are 24 bytes, aligned to 8, zero at the start of each thread, and used only by this thread. The
     // reference is not kept after the call.
     unsafe { &*core::ptr::with_exposed_provenance::<ThreadState>(address) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::ffi::CString;
+
+    #[test]
+    fn a_program_without_the_name_of_a_linker_is_static() {
+        let folder = std::env::temp_dir().join(std::format!("cufile-audit-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let is_static = |name: &str, bytes: &[u8]| {
+            let path = folder.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let path = CString::new(path.to_str().unwrap()).unwrap();
+            // SAFETY: this is a C string.
+            unsafe { super::is_static(path.as_ptr()) }
+        };
+        // The offset, the size and the number of the program headers, and the type of the second one.
+        let mut program = [0_u8; 64 + 2 * 56];
+        program[..5].copy_from_slice(b"\x7fELF\x02");
+        (program[32], program[54], program[56], program[64], program[120]) = (64, 56, 2, 1, 1);
+        let answers =
+            [is_static("program", &program), is_static("ld.so", &program), is_static("script", b"#!/bin/sh\n")];
+        program[120] = PT_INTERP as u8;
+        let with_linker = is_static("program", &program);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!((answers, with_linker), ([true, false, false], false));
+        // SAFETY: this is a C string.
+        assert!(!unsafe { super::is_static(c"program".as_ptr()) });
+    }
 }

@@ -39,7 +39,8 @@ pub struct WatchReport {
     pub libraries_left_out: u64,
     /// The reason why no program loaded the recording library. `None` if one did, or if the reason is unknown.
     pub not_loaded: Option<NotLoaded>,
-    /// The programs whose calls are not recorded although they have libcufile mapped, or whose mappings cannot be read.
+    /// The programs that were started and did not load the recording library, and those that have libcufile mapped without
+    /// it or whose mappings cannot be read.
     pub unrecorded: Vec<String>,
     /// The programs whose calls another session of gds-top records, because `gds-top watch` started them inside the
     /// watched program.

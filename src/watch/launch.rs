@@ -8,6 +8,7 @@ use super::not_loaded;
 use super::outside::Outside;
 use super::rings::{Reader, now_ns};
 use super::routes::{self, MachineRoutes};
+use super::starts::Starts;
 use super::tally::Tally;
 use crate::core::units::plural;
 use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
@@ -71,6 +72,7 @@ pub struct Watched {
     reader: Reader,
     tally: Tally,
     outside: Outside,
+    starts: Starts,
     /// Calls that are not processed yet, because an earlier call may still arrive.
     waiting: Vec<Group>,
     /// All calls before this time have arrived, in nanoseconds.
@@ -131,6 +133,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     Ok(Watched {
         library,
         outside: Outside::new(child.id()),
+        starts: Starts::default(),
         child,
         program: program.clone(),
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
@@ -195,6 +198,7 @@ impl Watched {
         let before_ns = now_ns();
         self.paused |= self.library.words.load(header::OPTIONS) & options::PAUSED != 0;
         let mut new = self.reader.drain(&self.library.words);
+        self.starts.look(&self.library.words);
         self.drains += 1;
         let now = Instant::now();
         let is_scarce = Reader::is_scarce(&self.library.words) && now >= self.next_search;
@@ -239,19 +243,21 @@ impl Watched {
         self.tally.recent.take()
     }
 
-    /// Programs whose calls are not recorded: those that were seen without the library, and those that the library
-    /// reported at their start, because they may end before they are seen.
+    /// Programs whose calls are not recorded: those that did not report that they loaded the library, and those that were
+    /// seen without it.
     fn unrecorded(&self) -> Vec<String> {
-        let mut all = self.tally.not_recorded.clone();
+        let mut all: std::collections::BTreeSet<String> =
+            self.starts.unrecorded(self.ended.is_some()).cloned().collect();
         // A program can be reported with a relative path and be seen with its full one.
         let name = |path: &str| Path::new(path).file_name().map(OsStr::to_owned);
         let reported: Vec<_> = all.iter().map(|path| name(path)).collect();
         all.extend(self.outside.unrecorded().into_iter().filter(|path| !reported.contains(&name(path))));
-        let without_file = self.library.words.load(header::WITHOUT_FILE);
         if self.is_gone {
             all.insert("programs started after the files of the recording were removed".to_owned());
-        } else if without_file > 0 {
-            all.insert(format!("{} with other mounts", plural(without_file, "program")));
+        }
+        let lost = self.library.words.load(header::STARTS_LOST);
+        if lost > 0 {
+            all.insert(format!("{} that could not be followed", plural(lost, "start")));
         }
         let without_space = self.library.words.load(header::WITHOUT_SPACE);
         if without_space > 0 {

@@ -28,6 +28,7 @@ mod rings;
 mod routes;
 mod running;
 mod settings;
+mod starts;
 mod streams;
 mod symbols;
 mod tally;

@@ -84,8 +84,9 @@ pub(super) fn is_header(words: &SharedWords, span: Span) -> bool {
         header::WITHOUT_RING,
         header::PROGRAMS,
         header::LIBRARIES_LEFT_OUT,
-        header::WITHOUT_FILE,
+        header::STARTS_LOST,
         header::WITHOUT_SPACE,
+        header::SEQUENCE,
     ];
     words.load(header::MAGIC) == MAGIC
         && words.load(header::VERSION) == VERSION

@@ -91,8 +91,6 @@ pub(super) struct Tally {
     closed: HashMap<Counted, bool>,
     /// The settings of libcufile.
     pub(super) settings: AllSettings,
-    /// Programs that the program started and that are not recorded.
-    pub(super) not_recorded: BTreeSet<String>,
     /// Programs that another session records.
     pub(super) in_other_session: BTreeSet<String>,
     /// Processes that made transfers, by their copy of libcufile.
@@ -143,10 +141,8 @@ impl Tally {
                 }
             }
             None if record.kind() == kind::NOT_RECORDED => {
-                let is_of_other = record.object == IN_OTHER_SESSION;
-                let programs = if is_of_other { &mut self.in_other_session } else { &mut self.not_recorded };
-                if programs.len() < MOST_LIBRARIES {
-                    programs.insert(group.text());
+                if record.object == IN_OTHER_SESSION && self.in_other_session.len() < MOST_LIBRARIES {
+                    self.in_other_session.insert(group.text());
                 }
             }
             None => {}

@@ -71,11 +71,46 @@ fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
         return;
     }
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let mut shell = place.watch(&["--json"]);
-    shell.args(["sh", "-c", &format!("{} {}; true", program.display(), place.data().display())]);
-    let seen = Seen::of(shell);
-    assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]));
-    assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+    let code = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+extern char **environ;
+int main(int count, char **words)
+{
+    int (*at)(int, const char *, char **, char **, int) =
+        (int (*)(int, const char *, char **, char **, int))dlsym(RTLD_DEFAULT, "execveat");
+    int program = open(words[2], O_PATH | O_CLOEXEC);
+    if (!strcmp(words[1], "fexecve") || !at)
+        fexecve(program, words + 2, environ);
+    else if (!strcmp(words[1], "execveat"))
+        at(AT_FDCWD, words[2], words + 2, environ, 0);
+    else
+        at(program, "", words + 2, environ, AT_EMPTY_PATH);
+    return count;
+}
+"#;
+    std::fs::write(place.file("by.c"), code).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-o").args([place.file("by"), place.file("by.c")]).arg("-ldl");
+    assert!(cc.status().unwrap().success());
+    let by = |how: &str| format!("{} {how} {}", place.file("by").display(), program.display());
+    let path = program.display().to_string();
+    for (start, name) in [
+        (path.clone(), path.as_str()),
+        (format!("PATH={}:$PATH env linked", place.folder.path().display()), "linked"),
+        (by("fexecve"), &path),
+        (by("execveat"), &path),
+        (by("empty"), &path),
+    ] {
+        let mut shell = place.watch(&["--json"]);
+        shell.args(["sh", "-c", &format!("{start} {}; /sbin/ldconfig -p > /dev/null; true", place.data().display())]);
+        let seen = Seen::of(shell);
+        assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([name]), "{start}");
+        assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
+    }
 }
 
 /// The program itself is listed too, if gds-top sees it while it runs.
@@ -105,7 +140,7 @@ fn a_short_program_that_cannot_see_the_shared_file_is_named_as_not_recorded() {
         command.args(["unshare", "-rm", "sh", "-c", &script]);
         let seen = Seen::of(command);
         assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
-        assert_has(&seen, "1 program with other mounts");
+        assert_has(&seen, &program.to_string_lossy());
         assert!(seen.advice().contains(&"programs-not-recorded"), "{:?}", seen.advice());
     }
 }
@@ -132,15 +167,91 @@ fn a_program_whose_environment_names_a_file_that_no_session_reads_is_recorded() 
 }
 
 #[test]
-fn a_program_that_has_no_address_space_for_the_recording_is_reported() {
+fn a_program_with_little_address_space_runs_and_is_recorded_if_a_small_part_is_enough() {
     let Some(place) = Place::new() else { return };
-    let program = place.file("linked");
-    let script = format!("ulimit -v 200000; exec {} {} read 3", program.display(), place.data().display());
-    let mut command = place.watch(&["--json"]);
-    command.args(["sh", "-c", &script]);
-    let seen = Seen::of(command);
-    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
-    assert_has(&seen, "1 program with too little address space");
+    let limit = "1 program with too little address space";
+    for (kilobytes, megabytes, reads, unrecorded) in [(1_000_000, 900, 3, None), (60_000, 20, 0, Some(limit))] {
+        let (program, data) = (place.file("linked"), place.data());
+        let actions = format!("allocate {megabytes} read 3");
+        let script = format!("ulimit -v {kilobytes}; exec {} {} {actions}", program.display(), data.display());
+        let mut command = place.watch(&["--json"]);
+        command.args(["sh", "-c", &script]);
+        let seen = Seen::of(command);
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), reads), "{kilobytes}");
+        match unrecorded {
+            Some(limit) => assert_has(&seen, limit),
+            None => assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([])),
+        }
+    }
+}
+
+#[test]
+fn programs_in_a_sandbox_that_hides_the_recording_are_named() {
+    let Some(place) = Place::new() else { return };
+    // Landlock allows the folders in the first argument, which does not include those of the recording.
+    let code = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int count, char **words)
+{
+    struct landlock_ruleset_attr all = {.handled_access_fs = (1 << 13) - 1};
+    int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0), status = 0;
+    if (rules < 0)
+        return 77;
+    for (char *folder = strtok(words[1], ":"); folder; folder = strtok(NULL, ":")) {
+        struct landlock_path_beneath_attr rule = {.allowed_access = (1 << 13) - 1, .parent_fd = open(folder, O_PATH)};
+        if (rule.parent_fd >= 0)
+            syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (syscall(SYS_landlock_restrict_self, rules, 0))
+        return 77;
+    if (!strcmp(words[2], "execv"))
+        execv(words[3], words + 3);
+    else if (!strcmp(words[2], "execl"))
+        execl(words[3], words[3], words[4], words[5], words[6], NULL);
+    else if (!strcmp(words[2], "spawn") && !posix_spawn(NULL, words[3], NULL, NULL, words + 3, environ))
+        return wait(&status) < 0 || status;
+    else if (!strcmp(words[2], "system"))
+        return system(words[3]);
+    return count;
+}
+"#;
+    std::fs::write(place.file("hide.c"), code).unwrap();
+    let compiled = Command::new("cc").arg("-o").args([place.file("hide"), place.file("hide.c")]).output().unwrap();
+    let folders =
+        format!("/usr:/lib:/lib64:/etc:/proc:{}:{}", place.folder.path().display(), place.built.folder.display());
+    let hidden = |how: &str| {
+        let mut command = place.watch(&["--json", "--require", "direct"]);
+        command
+            .arg(place.file("hide"))
+            .args([&folders, how])
+            .arg(place.file("linked"))
+            .arg(place.data())
+            .args(["read", "3"]);
+        Seen::of(command)
+    };
+    if !compiled.status.success() || hidden("execv").report["program"]["ended"]["status"] == 77 {
+        standins::skipped("needs Landlock");
+        return;
+    }
+    for how in ["execv", "execl", "spawn", "system"] {
+        let seen = hidden(how);
+        let program = if how == "system" { "/bin/sh".into() } else { place.file("linked") };
+        assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(1), 0), "{how}");
+        assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]), "{how}");
+        let headline = seen.report["summary"]["answers"][0]["headline"].as_str().unwrap();
+        assert!(headline.contains("not recorded"), "{how}: {headline}");
+    }
 }
 
 #[test]
