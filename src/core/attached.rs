@@ -14,6 +14,8 @@ pub struct AttachedProcess {
     pub pid: u32,
     /// Whether kernel probes record its calls.
     pub recorded: bool,
+    /// Whether a libcufile was loaded after the attach, so that its first calls may be missing.
+    pub loaded_late: bool,
     /// The number of known processes that are the process or its descendants. 0 if they are not recorded.
     pub processes: u64,
     /// The reason why its calls are not recorded.

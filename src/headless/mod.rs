@@ -75,7 +75,7 @@ pub fn run_observed(
         return Outcome { state, exit: 2, exported: Vec::new() };
     }
     let mut exit = exit_code_of(&state, &options.asked);
-    if state.ended.is_none() && !feed.replay {
+    if state.ended.is_none() {
         say(err, headline::UNEXPECTED_END);
         exit = exit.max(1);
     }

@@ -15,6 +15,9 @@ pub const UNEXPECTED_END: &str = "The session ended unexpectedly. Results are in
 #[must_use]
 pub fn answers(state: &State) -> Vec<Answer> {
     let mut answers: Vec<Answer> = Vec::new();
+    if state.watch.is_some() && state.ended.is_none() {
+        answers.push(Answer::new(Status::Warn, UNEXPECTED_END, ""));
+    }
     for verdict in &state.verdicts {
         // The verdicts of two GPUs may have the same answer, which is listed once.
         let answer = verdict::answer_of_gpu(state, verdict);

@@ -106,6 +106,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     attached.tally.began_late = true;
     attached.tally.began_at(now_ns());
     attached.look();
+    attached.report.attached.iter_mut().for_each(|seen| seen.loaded_late = false);
     // The kernel may need a second or more to set the probes. The time to watch begins then.
     attached.attached_at = Instant::now();
     attached.until = attached.time.map(|time| attached.attached_at + time);
@@ -156,7 +157,7 @@ impl Attached {
         for (process, range, library) in libraries {
             match self.recorder.as_ref().map(|recorder| recorder.add(*process, *range, library.clone())) {
                 Some(Ok(Some(group))) => {
-                    seen.recorded = true;
+                    (seen.recorded, seen.loaded_late) = (true, true);
                     self.tally.take(&group);
                 }
                 Some(Err(why)) => {

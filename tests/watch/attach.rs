@@ -36,6 +36,32 @@ fn the_library_and_the_files_of_a_running_process_are_shown() {
 }
 
 #[test]
+fn counts_are_at_least_if_libcufile_is_loaded_after_the_attach() {
+    let Some(place) = Place::new() else { return };
+    let (program, data) = (place.file("loaded"), place.data());
+    let script =
+        format!("while [ ! -e go ]; do sleep 0.02; done; exec {} {} steady 1000", program.display(), data.display());
+    let mut shell = Command::new("sh");
+    place.prepare(shell.args(["-c", &script]).stdout(Stdio::null()));
+    let mut running = shell.spawn().unwrap();
+    let mut command = gds_top();
+    command.args(["watch", "--json", "--seconds", "6", "--pid", &running.id().to_string()]);
+    let watch = std::thread::spawn(move || Seen::of(command));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::fs::write(place.file("go"), "").unwrap();
+    let seen = watch.join().unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let process = &seen.report["program"]["attached"];
+    if process["recorded"] == false {
+        standins::skipped(&format!("the kernel gives no probes: {}", process["not_recorded"]));
+        return;
+    }
+    let conditions = seen.report["summary"]["answers"][0]["conditions"].as_str().unwrap();
+    assert!(process["loaded_late"] == true && conditions.starts_with("At least "), "{process} {conditions}");
+}
+
+#[test]
 fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
     let Some(place) = Place::new() else { return };
     for name in ["linked", "loaded"] {
@@ -58,6 +84,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
             assert!(process["not_recorded"].is_string(), "{process}");
             return;
         }
+        assert_eq!(process["loaded_late"], false);
         let (reads, batches) = (seen.count("cuFileRead"), seen.count("cuFileBatchIOSubmit"));
         assert!(batches > 4 && reads > 4 * batches, "{:?}", seen.calls());
         // At both ends, a part of a running round may be missed.

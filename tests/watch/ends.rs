@@ -314,3 +314,33 @@ fn programs_that_a_daemon_starts_after_the_session_print_no_error() {
         assert!(place.watch(&["-q"]).arg("true").status().unwrap().success());
     }
 }
+
+#[test]
+fn a_recording_without_its_end_says_so_and_denies_nothing() {
+    let Some(place) = Place::new() else { return };
+    let (recording, go, done) = (place.file("r.gdsrec"), place.file("go"), place.file("done"));
+    let mut command = place.watch(&["-q", "--record", recording.to_str().unwrap()]);
+    command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
+    let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let partial = place.file("r.gdsrec.partial");
+    let started = Instant::now();
+    while !std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200) {
+        assert!(started.elapsed() < Duration::from_secs(120), "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    std::fs::write(&go, "").unwrap();
+    let mut report = gds_top();
+    report.args(["report", "--json"]).arg(&partial);
+    let seen = Seen::of(report);
+    let answers = seen.report["summary"]["answers"].as_array().unwrap();
+    let headlines: Vec<_> = answers.iter().map(|answer| answer["headline"].as_str().unwrap()).collect();
+    assert_eq!((seen.status(), headlines[0]), (Some(1), "The session ended unexpectedly. Results are incomplete."));
+    assert!(!headlines.iter().any(|headline| headline.contains("does not use cuFile")), "{headlines:?}");
+    while !done.exists() {
+        assert!(started.elapsed() < Duration::from_secs(120), "the program does not end");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

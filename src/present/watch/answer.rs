@@ -51,6 +51,15 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let plain = plain_bytes(report);
     let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    // The calls are counted before the other facts about them are read.
+    let is_running = report.attached.is_none() && report.ended.is_none();
+    if is_running && reads + writes == 0 {
+        let headline = match report.libraries.is_empty() && report.calls.is_empty() {
+            true => "The program has not used cuFile so far.",
+            false => "The cuFile transfers of the program are not known yet.",
+        };
+        return Answer::new(Status::Info, headline, read.trim_start().to_owned());
+    }
     if report.libraries.is_empty() {
         let of = match report.programs {
             1 => "It did not load libcufile.".to_owned(),
@@ -96,16 +105,18 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
     let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
-    let is_complete = is_complete(report);
+    let is_late = report.attached.as_ref().is_some_and(|process| process.loaded_late);
+    let is_complete = is_complete(report) && !is_late;
     let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
-        "{}{} and {}{}, {} in {}.{missing}",
+        "{}{} and {}{}, {} in {}{}.{missing}",
         if is_complete { "" } else { "At least " },
         plural(reads, "read"),
         plural(writes, "write"),
         if failed > 0 { format!(" ({} failed)", count(failed)) } else { String::new() },
         bytes(moved),
-        duration(report.wall_ns)
+        duration(report.wall_ns),
+        if is_running { " so far" } else { "" }
     );
     let all = || report.files.iter().filter(|file| file.reads.count + file.writes.count > 0);
     if all().all(|file| file.proof == RouteProof::AllFailed) {
@@ -427,6 +438,7 @@ pub(in crate::present) mod tests {
     fn a_direct_route_is_only_called_proven_if_it_is() {
         let report = |files| WatchReport {
             programs: 1,
+            ended: Some(ProgramEnd::Status(0)),
             libraries: vec![WatchedLibrary::default()],
             files,
             ..WatchReport::default()
@@ -457,6 +469,9 @@ pub(in crate::present) mod tests {
             assert!(answer.headline.contains(has), "{answer:?}");
             assert!(answer.headline.split_whitespace().count() <= 12, "{answer:?}");
         }
+        let mut late = report(vec![file(Route::P2pdma, RouteProof::Statistics)]);
+        late.attached = Some(AttachedProcess { recorded: true, loaded_late: true, ..AttachedProcess::default() });
+        assert!(answer(&late).conditions.starts_with("At least 1 read "), "{:?}", answer(&late));
         assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
         // Calls of a fifth copy of libcufile are not known.
         let failing = vec![file(Route::None, RouteProof::AllFailed)];
@@ -469,8 +484,32 @@ pub(in crate::present) mod tests {
     }
 
     #[test]
+    fn nothing_is_denied_while_the_program_runs() {
+        let calls = vec![crate::core::CallTotal::default()];
+        let running = WatchReport { programs: 1, ..WatchReport::default() };
+        let transfers = WatchReport {
+            libraries: vec![WatchedLibrary::default()],
+            files: vec![file(Route::None, RouteProof::Nothing)],
+            ..running.clone()
+        };
+        for (report, has) in [
+            (WatchReport { calls, ..running.clone() }, "not known yet"),
+            (running, "has not used cuFile so far"),
+            (transfers, "so far"),
+        ] {
+            let shown = answer(&report);
+            assert!(shown.text().contains(has) && !shown.text().contains("does not"), "{shown:?}");
+        }
+    }
+
+    #[test]
     fn a_program_that_was_not_recorded_is_not_said_to_use_no_cufile() {
-        let unrecorded = WatchReport { programs: 2, unrecorded: vec!["su".to_owned()], ..WatchReport::default() };
+        let unrecorded = WatchReport {
+            programs: 2,
+            ended: Some(ProgramEnd::Status(0)),
+            unrecorded: vec!["su".to_owned()],
+            ..WatchReport::default()
+        };
         let shown = answer(&unrecorded);
         assert_eq!((shown.status, shown.conditions.as_str()), (Status::Warn, "Not recorded: su."));
         let mut reasons = std::collections::BTreeSet::new();

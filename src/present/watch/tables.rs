@@ -87,6 +87,7 @@ fn calls_note(report: &WatchReport) -> String {
         None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
         }
+        None if report.ended.is_none() => "Every call so far is counted, of all processes.".to_owned(),
         None => "Every call is counted, of all processes.".to_owned(),
     };
     counted + &open
