@@ -4,7 +4,7 @@
 use crate::capture;
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
 use crate::originals::{REAL, call, real};
-use crate::{children, lists, mappings, names, plain, rings, statistics, system, uring};
+use crate::{children, filter, lists, mappings, names, plain, rings, statistics, system, uring};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
@@ -216,7 +216,10 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     } else if is(Function::LibcMmap) || is(Function::LibcMmap64) {
         b as u64 >= RECORDED_BYTES && (e as i32) >= 0 && c & PROT_EXEC == 0
     } else {
-        !is(Function::CudaGetAddress) && !is(Function::LibcMunmap) && !is(Function::LibcExit)
+        !is(Function::CudaGetAddress)
+            && !is(Function::LibcMunmap)
+            && !is(Function::LibcExit)
+            && !is(Function::LibcPrctl)
     };
     if is(Function::LibcMunmap) {
         mappings::unmap(a, b);
@@ -224,9 +227,13 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
         statistics::at_end();
         mappings::end();
         uring::end();
+    } else if is(Function::LibcPrctl) {
+        filter::before_prctl(a);
     }
     // Other calls do not touch the shared file: if the program truncated it, they must not end the program.
-    let is_recorded = may_be_large && !rings::is_paused();
+    // The record of a copy needs no system call.
+    let may_record = || F >= Function::CudaHtoD as usize || !filter::is_set();
+    let is_recorded = may_be_large && !rings::is_paused() && may_record();
     let start_ns = if is_recorded { system::now_ns() } else { 0 };
     // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
     let result = unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };

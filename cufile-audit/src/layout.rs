@@ -264,6 +264,8 @@ functions! {
     LibcMmap64 = "mmap64" Bytes;
     LibcMunmap = "munmap" Plain;
     LibcExit = "_exit" Plain;
+    LibcPrctl = "prctl" Plain;
+    LibcSyscall = "syscall" Plain;
     LibcExecl = "execl" Plain;
     LibcExeclp = "execlp" Plain;
     LibcExecle = "execle" Plain;
@@ -312,10 +314,10 @@ impl Function {
         number >= Self::LibcExecl as u16 && number <= Self::LibcPopen as u16
     }
 
-    /// Whether it starts a program whose arguments are a list in registers and on the stack.
+    /// Whether it has any number of arguments, in registers and on the stack.
     #[must_use]
     pub const fn has_list(self) -> bool {
-        matches!(self, Self::LibcExecl | Self::LibcExeclp | Self::LibcExecle)
+        matches!(self, Self::LibcSyscall | Self::LibcExecl | Self::LibcExeclp | Self::LibcExecle)
     }
 
     /// Whether it is a function of libcuda.

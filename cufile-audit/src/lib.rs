@@ -20,6 +20,8 @@ mod calls;
 mod capture;
 #[cfg(any(audit_library, test))]
 mod children;
+#[cfg(any(audit_library, test))]
+mod filter;
 pub mod layout;
 #[cfg(any(audit_library, test))]
 mod linker;
@@ -46,12 +48,13 @@ mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 17] = [
+pub const SOURCES: [(&str, &str); 18] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
     ("capture.rs", include_str!("capture.rs")),
     ("children.rs", include_str!("children.rs")),
+    ("filter.rs", include_str!("filter.rs")),
     ("layout.rs", include_str!("layout.rs")),
     ("linker.rs", include_str!("linker.rs")),
     ("lists.rs", include_str!("lists.rs")),

@@ -1,11 +1,12 @@
-//! Replaces `execl`, `execlp` and `execle`.
+//! Replaces `execl`, `execlp`, `execle` and `syscall`.
 //!
 //! These functions have any number of arguments. Stable Rust cannot define such functions, so the replacements are in
 //! assembler. They store the argument registers in an array, and pass this array and the further arguments, which are
 //! on the stack.
 
-use crate::children;
+use crate::layout::Function;
 use crate::originals::real;
+use crate::{children, filter};
 
 /// The number of argument registers.
 const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
@@ -77,8 +78,7 @@ pub(crate) unsafe extern "C" fn replacement<const V: usize, const F: usize>() {
     )
 }
 
-/// Starts the program if its environment must be changed. Returns the original function if it need not, and 0 if
-/// the program could not be started.
+/// Starts the program. Returns the original function if it must be called, and 0 if the program could not be started.
 unsafe extern "C" fn start<const V: usize, const F: usize>(registers: *const usize, stack: *const usize) -> usize {
     // SAFETY: the replacement passes an array of the registers and the place of the further arguments. The caller of
     // the replacement ends its arguments with a null pointer.
@@ -87,6 +87,11 @@ unsafe extern "C" fn start<const V: usize, const F: usize>(registers: *const usi
             None => *registers.add(number),
             Some(number) => *stack.add(number),
         };
+        if F == Function::LibcSyscall as usize {
+            // The original function is called without a frame of this library, as the child of `vfork` needs it.
+            filter::before_syscall(argument(0), argument(1));
+            return real::<V, F>();
+        }
         children::start_list::<F>(real::<V, F>(), argument)
     }
 }

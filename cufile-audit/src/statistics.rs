@@ -2,7 +2,7 @@
 
 use crate::layout::{LIBRARIES, options};
 use crate::linker::{self, LinkMap};
-use crate::{capture, children, rings, system};
+use crate::{capture, children, filter, rings, system};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -81,11 +81,17 @@ pub(crate) fn before_open(library: usize) {
 /// the program may have truncated.
 fn counting() -> impl Iterator<Item = usize> {
     let is_on = |library: &usize| {
-        SWITCHED_ON_BY.get(*library).is_some_and(|by| by.load(Ordering::Relaxed) == system::process())
+        SWITCHED_ON_BY.get(*library).is_some_and(|by| by.load(Ordering::Relaxed) == process())
             && READ_AT_NS.get(*library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
     };
     let may_call = (0..LIBRARIES).any(|library| is_on(&library)) && !rings::is_in_call();
     (0..LIBRARIES).filter(move |library| may_call && is_on(library))
+}
+
+/// The id of this process. The child of `vfork` has the memory of its parent, so the kernel is asked, unless a filter may
+/// not allow it.
+fn process() -> u64 {
+    if filter::is_set() { rings::process() } else { system::process() }
 }
 
 /// Reads the statistics before the process ends.
@@ -126,7 +132,7 @@ pub(crate) fn after_open(library: usize) {
     };
     if answer as u32 == 0 {
         if let Some(by) = SWITCHED_ON_BY.get(library) {
-            by.store(system::process(), Ordering::Relaxed);
+            by.store(process(), Ordering::Relaxed);
         }
         read_at.store(system::now_ns(), Ordering::Relaxed);
         // Functions are called in reverse order, so this one comes before the destructors of libcufile.
@@ -150,7 +156,7 @@ pub(crate) fn read(library: usize, between_ns: u64) {
     if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
         return;
     }
-    if SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == system::process()) {
+    if SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == process()) {
         read_now(library, address, time);
     }
 }

@@ -344,3 +344,20 @@ fn a_recording_without_its_end_says_so_and_denies_nothing() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
+
+#[test]
+fn a_program_with_a_seccomp_filter_ends_as_without_watch() {
+    let Some(place) = Place::new() else { return };
+    for how in ["sandbox", "prctl"] {
+        for end in [["quit", "5"], ["leave", "5"]] {
+            let mut native = Command::new(place.file("linked"));
+            place.prepare(native.arg(place.data()).args([how, "3"]).args(end));
+            assert_eq!(native.status().unwrap().code(), Some(5), "{how}");
+            for options in [[].as_slice(), &["--statistics"]] {
+                let seen = place.seen("linked", options, &[how, "3", end[0], end[1]]);
+                let ended = serde_json::json!({"status": 5});
+                assert_eq!((&seen.report["program"]["ended"], seen.count("cuFileRead")), (&ended, 4), "{how} {end:?}");
+            }
+        }
+    }
+}

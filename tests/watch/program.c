@@ -6,14 +6,18 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -510,6 +514,32 @@ static void hidden_reads(long times)
     close(fd);
 }
 
+/* Reads of cuFile and libc under a filter that ends the program at other system calls. */
+static void sandbox(long count, int by_prctl)
+{
+    int fd, allowed[] = {SYS_read, SYS_write, SYS_pread64, SYS_exit_group, SYS_exit, SYS_futex, SYS_brk, SYS_mmap,
+                         SYS_munmap, SYS_rt_sigreturn, SYS_clock_gettime, SYS_madvise, SYS_close};
+    enum { ALLOWED = sizeof allowed / sizeof *allowed };
+    char *large = malloc(LARGE);
+    void *handle = open_file(&fd);
+    struct sock_filter code[2 * ALLOWED + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    for (int i = 0; i < ALLOWED; i++) {
+        code[2 * i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+        code[2 * i + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    code[2 * ALLOWED + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    struct sock_fprog filter = {2 * ALLOWED + 2, code};
+    cuFileRead(handle, memory, BLOCK, 0, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        exit(50);
+    if (by_prctl ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)
+                 : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter))
+        exit(50);
+    for (long i = 0; i < count; i++)
+        if (cuFileRead(handle, memory, BLOCK, 0, 0) != BLOCK || pread(fd, large, LARGE, 0) != LARGE)
+            _exit(49);
+}
+
 static void leave_at(int signal)
 {
     _exit(100 + signal);
@@ -685,6 +715,8 @@ int main(int count, char **words)
         } else if (!strcmp(words[i], "drop")) {
             if (setuid((uid_t)number))
                 exit(56);
+        } else if (!strcmp(words[i], "sandbox") || !strcmp(words[i], "prctl")) {
+            sandbox(number, !strcmp(words[i], "prctl"));
         } else if (!strcmp(words[i], "allocate")) {
             if (!malloc((size_t)number << 20))
                 exit(51);
