@@ -140,10 +140,11 @@ impl Tally {
                     self.settings.add(Settings::new(group.process, named.as_deref().map(OsStr::new), has_p2pdma));
                 }
             }
-            None if record.kind() == kind::NOT_RECORDED => {
-                if record.object == IN_OTHER_SESSION && self.in_other_session.len() < MOST_LIBRARIES {
-                    self.in_other_session.insert(group.text());
-                }
+            None if record.kind() == kind::NOT_RECORDED
+                && record.object == IN_OTHER_SESSION
+                && self.in_other_session.len() < MOST_LIBRARIES =>
+            {
+                self.in_other_session.insert(group.text());
             }
             None => {}
         }
