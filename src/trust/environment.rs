@@ -214,7 +214,7 @@ pub fn without_foreign_variables(command: &mut Command) -> &mut Command {
 
 /// The variables that children of root do not get: those that name a file or folder which another user could have
 /// written, and those by which Python runs other code. CUDA, Python and its packages load code from such places. Without
-/// HOME, most of them use the home directory of root. The caller chooses the values of [`CHOSEN`].
+/// HOME, most of them use the home directory of root. The caller chooses the variables that name code for the dynamic linker, the shell and Python.
 #[must_use]
 pub fn foreign_variables() -> Vec<OsString> {
     if !rustix::process::geteuid().is_root() {
