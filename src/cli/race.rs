@@ -368,6 +368,9 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     config.limit_s = race.limit;
     config.record.clone_from(&race.record);
     config.drop_caches = race.drop_caches;
+    if config.drop_caches && !config.caches.contains(&CacheState::Cold) {
+        return Err("--drop-caches is for cold loads: add --cache cold".to_owned());
+    }
     Ok(config)
 }
 
