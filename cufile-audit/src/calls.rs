@@ -232,7 +232,7 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     }
     // Other calls do not touch the shared file: if the program truncated it, they must not end the program.
     // The record of a copy needs no system call.
-    let may_record = || F >= Function::CudaHtoD as usize || !filter::is_set();
+    let may_record = || F >= Function::CudaHtoD as usize || !system::is_filtered();
     let is_recorded = may_be_large && !rings::is_paused() && may_record();
     let start_ns = if is_recorded { system::now_ns() } else { 0 };
     // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.

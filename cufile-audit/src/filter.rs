@@ -1,20 +1,12 @@
 //! Notices when the program restricts its system calls (seccomp). The filter can end the program at a call that the program
 //! itself does not make.
 
-use crate::{mappings, uring};
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::{mappings, system, uring};
 
 /// `PR_SET_SECCOMP` of `prctl`, and the number of the `seccomp` call with its operations that set a mode.
 const PR_SET_SECCOMP: usize = 22;
 const SYS_SECCOMP: usize = if cfg!(target_arch = "x86_64") { 317 } else { 277 };
 const SECCOMP_SET_MODE_FILTER: usize = 1;
-
-static IS_SET: AtomicBool = AtomicBool::new(false);
-
-/// Whether the program has set a filter.
-pub(crate) fn is_set() -> bool {
-    IS_SET.load(Ordering::Relaxed)
-}
 
 /// Before a call of `prctl`.
 pub(crate) fn before_prctl(option: usize) {
@@ -36,5 +28,5 @@ pub(crate) fn before_syscall(number: usize, operation: usize) {
 fn set() {
     mappings::end();
     uring::end();
-    IS_SET.store(true, Ordering::Relaxed);
+    system::set_filtered();
 }

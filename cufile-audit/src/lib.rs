@@ -44,11 +44,13 @@ mod statistics;
 #[cfg(any(audit_library, test))]
 mod system;
 #[cfg(any(audit_library, test))]
+mod thread;
+#[cfg(any(audit_library, test))]
 mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 18] = [
+pub const SOURCES: [(&str, &str); 19] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -66,6 +68,7 @@ pub const SOURCES: [(&str, &str); 18] = [
     ("rings.rs", include_str!("rings.rs")),
     ("statistics.rs", include_str!("statistics.rs")),
     ("system.rs", include_str!("system.rs")),
+    ("thread.rs", include_str!("thread.rs")),
     ("uring.rs", include_str!("uring.rs")),
 ];
 

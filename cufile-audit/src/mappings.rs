@@ -3,7 +3,7 @@
 
 use crate::layout::{Record, kind};
 use crate::rings::{self, Writer};
-use crate::{filter, system, uring};
+use crate::{system, uring};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The maximum number of mappings of a process that are observed.
@@ -124,7 +124,7 @@ impl Present<'_> {
 #[inline(never)]
 fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
     let page = system::page_bytes();
-    let table = if filter::is_set() { -1 } else { system::page_table() };
+    let table = if system::is_filtered() { -1 } else { system::page_table() };
     if table < 0 {
         return;
     }

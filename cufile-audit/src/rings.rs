@@ -4,7 +4,7 @@ use crate::layout::{
     ENV_FILE, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
     STARTS, TEXT_BYTES, VERSION, header, kind, options, ring, start, state,
 };
-use crate::system;
+use crate::{system, thread};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -277,7 +277,7 @@ pub(crate) struct Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        system::thread_state().busy.set(0);
+        thread::state().busy.set(0);
     }
 }
 
@@ -300,7 +300,7 @@ impl Writer {
             return None;
         }
         let process = process();
-        let thread = system::thread_state();
+        let thread = thread::state();
         if thread.busy.get() != 0 && thread.process.get() == process {
             return None;
         }

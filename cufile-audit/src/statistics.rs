@@ -2,7 +2,7 @@
 
 use crate::layout::{LIBRARIES, options};
 use crate::linker::{self, LinkMap};
-use crate::{capture, children, filter, rings, system};
+use crate::{capture, children, rings, system};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -91,7 +91,7 @@ fn counting() -> impl Iterator<Item = usize> {
 /// The id of this process. The child of `vfork` has the memory of its parent, so the kernel is asked, unless a filter may
 /// not allow it.
 fn process() -> u64 {
-    if filter::is_set() { rings::process() } else { system::process() }
+    if system::is_filtered() { rings::process() } else { system::process() }
 }
 
 /// Reads the statistics before the process ends.

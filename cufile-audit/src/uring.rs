@@ -3,7 +3,7 @@
 
 use crate::layout::{Record, kind};
 use crate::rings::Writer;
-use crate::{filter, system};
+use crate::system;
 
 /// The name of a ring's descriptor.
 const NAME: &[u8] = b"anon_inode:[io_uring]";
@@ -16,7 +16,7 @@ const TEXT: usize = 19;
 #[inline(never)]
 #[cold]
 pub(crate) fn end() {
-    let folder = if filter::is_set() { -1 } else { system::own_descriptors() };
+    let folder = if system::is_filtered() { -1 } else { system::own_descriptors() };
     if folder < 0 {
         return;
     }
