@@ -209,6 +209,11 @@ fn once(steps: &mut [Step]) {
     }
 }
 
+/// Whether a plan takes effect after a reboot.
+fn reboots(plan: &FixPlan) -> bool {
+    plan.needs == Needs::Reboot || plan.changes.iter().any(is_reboot)
+}
+
 /// Removes what a later step makes unnecessary: all reboots but the last before a step that waits for one, and keys and
 /// tools that an earlier step installs.
 fn without_repeats(steps: &mut [Step]) {
@@ -216,11 +221,13 @@ fn without_repeats(steps: &mut [Step]) {
     for plan in steps.iter_mut().rev().flat_map(|step| step.plans.iter_mut().rev()) {
         // These need what the reboot brings.
         is_reboot_later &= plan.obstacle.is_none() && plan.id != FixId::NvfsLoad;
-        let reboots = plan.changes.iter().any(is_reboot);
+        let reboots = reboots(plan);
         if reboots && is_reboot_later {
             plan.changes.retain(|change| !is_reboot(change));
             plan.needs = Needs::Reboot;
-            plan.remaining.push("sudo reboot".to_owned());
+            if plan.remaining.is_empty() {
+                plan.remaining.push("sudo reboot".to_owned());
+            }
         }
         is_reboot_later |= reboots;
     }
@@ -455,8 +462,9 @@ pub fn text(guide: &Guide, width: usize) -> String {
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));
             }
-            let reboots = |step: &Step| step.plans.iter().any(|plan| plan.changes.iter().any(is_reboot));
-            let later = guide.steps.iter().skip(number).position(reboots).filter(|_| !plan.remaining.is_empty());
+            let is_put_off = plan.remaining.iter().any(|line| line == "sudo reboot");
+            let later = guide.steps.iter().skip(number + 1).position(|step| step.plans.iter().any(reboots));
+            let later = later.filter(|_| is_put_off).map(|more| more + 1);
             if let (false, Some(more)) = (plan.applies(), later) {
                 let place = number + more + 1;
                 row(&mut out, "         ", &format!("the reboot of step {place} is enough"));

@@ -88,8 +88,10 @@ fn trouble(line: &str, device: &str) -> Option<Trouble> {
 fn replay(mount: &str, device: &str) -> Advice {
     let (mount, device) = (quoted(mount), format!("/dev/{device}"));
     Advice::from("Stop the programs that use it and run ")
-        .command(format!("sudo umount {mount} && sudo smartctl -a {device} && sudo mount {device} {mount}"))
-        .text(", which replays its log. Then back up the data, and run ")
+        .command(format!("sudo umount {mount} && sudo mount {device} {mount}"))
+        .text(", which replays its log. Back up the data, examine the disk with ")
+        .command(format!("sudo smartctl -a {device}"))
+        .text(", and run ")
         .command(format!("sudo umount {mount} && sudo xfs_repair -n {device}"))
         .text(". If that finds damage, run it without -n. Do not use -L: it deletes the log.")
 }
