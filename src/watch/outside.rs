@@ -104,10 +104,12 @@ impl Outside {
             return;
         }
         let program = process.exe().map(|path| path.to_string_lossy().into_owned());
+        // A process that ends has no executable any more, and its mappings can be incomplete.
+        let is_complete = maps.is_ok() && program.is_ok();
         let program = program.or_else(|_| process.stat().map(|stat| stat.comm)).unwrap_or_default();
         let seen = self.without.entry(pid).or_default();
         *seen = if seen.1 == program { (seen.0 + 1, program) } else { (1, program) };
-        if (maps.is_ok() || seen.0 == SEEN_WITHOUT) && self.unrecorded.len() < MOST_UNRECORDED {
+        if (is_complete || seen.0 == SEEN_WITHOUT) && self.unrecorded.len() < MOST_UNRECORDED {
             self.unrecorded.insert(seen.1.clone());
         }
     }
