@@ -109,6 +109,16 @@ mod tests {
     }
 
     #[test]
+    fn lines_after_the_first_one_of_a_message_are_left_out() {
+        let journal = "-- Boot 1 --\n1700000000.000001 host kernel: Linux version 6.14.0\n\
+                       1700000001.000002 host kernel: x[7]: segfault at 8 in x\n                          NVRM: Xid: 79\n\
+                       1700000002.000003 host systemd[1]: started: yes\n1700000003.000004 host kernel: nvme nvme0: live\n";
+        let kept = "Linux version 6.14.0\nx[7]: segfault at 8 in x\nnvme nvme0: live\n";
+        assert_eq!(without_times(journal), kept);
+        assert_eq!(without_times("-- No entries --\n"), "");
+    }
+
+    #[test]
     fn messages_of_the_kernel_are_kept_and_those_of_programs_left_out() {
         let log = line_of(&[
             "5,0,0,-;Linux version 6.14.0\n",

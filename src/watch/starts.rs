@@ -6,7 +6,7 @@ use cufile_audit::layout::{STARTS, header, start};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// A program that starts loads the library within this time. After the end of the session, there is no such program.
+/// A program loads the library within this time after its start. At the end of the session, all programs have started.
 const SOON: Duration = Duration::from_secs(1);
 /// Maximum number of programs of each kind that are kept, and of those that are listed.
 const MOST: usize = 4096;

@@ -137,7 +137,7 @@ fn reason(text: &str) -> Option<(Reason, String)> {
     })
 }
 
-/// How to free space for a build: caches of packages and old logs first, because nobody needs them.
+/// How to free space for a build: remove downloaded packages and old logs, which can be created again or are not needed.
 fn free_space(ctx: &Context<'_>, build: &str) -> Advice {
     let caches = match packages::family(ctx.root) {
         Family::Debian => "sudo apt-get clean".to_owned(),
