@@ -28,6 +28,9 @@ use std::time::{Duration, Instant};
 const ENV_AUDIT: &str = "LD_AUDIT";
 /// Time between two readings of the rings. A ring has space for 2048 calls.
 const DRAIN_EVERY: Duration = Duration::from_millis(2);
+/// Time between two looks at a program that has paused the recording. Nothing is read in between, so a benchmark that
+/// alternates between recorded and other calls measures the work of this process too.
+const PAUSED_LOOK: Duration = Duration::from_millis(5);
 /// Ended threads are searched for at every n-th reading, or if few rings are left for new threads. A search takes
 /// time in proportion to the rings, so the pause after it is this many times its duration.
 const LOOK_FOR_ENDED: u64 = 50;
@@ -78,7 +81,7 @@ pub struct Watched {
     /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
     drains: u64,
-    /// Whether the program has paused the recording.
+    /// Whether the program has paused the recording at some time.
     paused: bool,
     /// Whether the library or the shared file was removed or replaced.
     is_gone: bool,
@@ -167,6 +170,11 @@ impl Watched {
     /// Fails if waiting for the program fails.
     pub fn step(&mut self) -> Result<bool, WatchError> {
         let has_ended = self.has_ended();
+        if !has_ended && self.is_paused() {
+            self.paused = true;
+            std::thread::sleep(PAUSED_LOOK);
+            return Ok(true);
+        }
         self.drain();
         if has_ended {
             self.outside.look_at_end();
@@ -194,9 +202,14 @@ impl Watched {
         }
     }
 
+    /// Whether the program has paused the recording.
+    fn is_paused(&self) -> bool {
+        self.library.words.load(header::OPTIONS) & options::PAUSED != 0
+    }
+
     fn drain(&mut self) {
         let before_ns = now_ns();
-        self.paused |= self.library.words.load(header::OPTIONS) & options::PAUSED != 0;
+        self.paused |= self.is_paused();
         let mut new = self.reader.drain(&self.library.words);
         self.starts.look(&self.library.words);
         self.drains += 1;

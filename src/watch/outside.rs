@@ -68,9 +68,12 @@ impl Outside {
         for process in &processes {
             let pid = process.pid.unsigned_abs();
             self.completions(pid);
-            self.libraries(pid, process);
-            if mapping.contains(&pid) {
-                pages(process, tally);
+            let maps = maps(process);
+            self.libraries(pid, process, &maps);
+            if let Ok(maps) = &maps
+                && mapping.contains(&pid)
+            {
+                pages(process, maps, tally);
             }
         }
         self.next = now + LEAST.max(now.elapsed() * SHARE);
@@ -83,11 +86,10 @@ impl Outside {
     }
 
     /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library.
-    fn libraries(&mut self, pid: u32, process: &Process) {
+    fn libraries(&mut self, pid: u32, process: &Process, maps: &ProcResult<MemoryMaps>) {
         if process.stat().is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
             return;
         }
-        let maps = maps(process);
         let maps_one = |is: &dyn Fn(&Path) -> bool| {
             (maps.iter().flatten()).any(|map| matches!(&map.pathname, MMapPath::Path(path) if is(path)))
         };
@@ -271,12 +273,10 @@ fn number(info: &str, name: &str) -> Option<u64> {
 }
 
 /// Records which pages of recorded files a process has in its page tables.
-fn pages(process: &Process, tally: &mut Tally) {
-    let (Ok(maps), Ok(pagemap)) = (maps(process), File::open(format!("/proc/{}/pagemap", process.pid))) else {
-        return;
-    };
+fn pages(process: &Process, maps: &MemoryMaps, tally: &mut Tally) {
+    let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", process.pid)) else { return };
     let mut ranges: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
-    for map in &maps {
+    for map in maps {
         let MMapPath::Path(path) = &map.pathname else { continue };
         if map.perms.contains(MMPermissions::EXECUTE) {
             continue;
