@@ -7,7 +7,7 @@ use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, Ran, fail, note}
 use super::settings::{self, Look};
 use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
-use crate::core::{CacheState, Engine, units};
+use crate::core::{CacheState, Engine, WatchReport, units};
 use crate::headless::{self, Asked};
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
@@ -97,6 +97,11 @@ fn screens_of(
     };
     let (rest, unrecorded) = (feed.events.clone(), feed.unrecorded.clone());
     let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
+    // The program ends after the screens.
+    let waits = |report: &WatchReport| report.attached.is_none() && report.ended.is_none();
+    if !replay && outcome.state.ended.is_none() && outcome.state.watch.as_deref().is_some_and(waits) {
+        note("waiting for the program to end; it gets SIGTERM after a few seconds");
+    }
     // The recording is complete only after the session has ended.
     let until = std::time::Instant::now() + SESSION_END;
     while rest.recv_deadline(until).is_ok() {}

@@ -90,7 +90,7 @@ pub use watch::{
     ProgramEnd, RouteStatistics, SizeClass, Transfers, UnseenTransfers, WatchReport, WatchedConfiguration,
     WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
-pub use watched_call::{BATCH_ENTRY, STREAM_TRANSFER, WatchedCall};
+pub use watched_call::{BATCH_ENTRY, Method, STREAM_TRANSFER, WatchedCall};
 pub use workload::{
     ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,

@@ -7,6 +7,17 @@ pub const BATCH_ENTRY: &str = "batch entry";
 /// The function of a [`WatchedCall`] that is a transfer on a stream.
 pub const STREAM_TRANSFER: &str = "stream transfer";
 
+/// A method that moves bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// A transfer by cuFile.
+    CuFile,
+    /// A read by libc.
+    Read,
+    /// A copy by libcuda.
+    Copy,
+}
+
 /// One call, for timelines. Entries of batches and transfers on streams are also such calls, from their submission until
 /// their end was seen. The fields from `offset` on are missing in recordings of earlier versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +65,32 @@ impl WatchedCall {
     pub fn is_submitted(&self) -> bool {
         [BATCH_ENTRY, STREAM_TRANSFER].contains(&self.function.as_str())
     }
+
+    /// The method by which it moved bytes. `None` for calls that move none, such as registrations, and for calls that
+    /// submit transfers, because the transfers move the bytes.
+    #[must_use]
+    pub fn method(&self) -> Option<Method> {
+        match self.function.as_str() {
+            "cuFileRead" | "cuFileWrite" | "cuFileReadv" | "cuFileWritev" | BATCH_ENTRY | STREAM_TRANSFER => {
+                Some(Method::CuFile)
+            }
+            function if function.starts_with("cuMem") => Some(Method::Copy),
+            function if !function.starts_with("cu") && function.contains("read") => Some(Method::Read),
+            _ => None,
+        }
+    }
+
+    /// The number of bytes that it moved.
+    #[must_use]
+    pub fn moved_bytes(&self) -> u64 {
+        match (self.method(), self.result) {
+            (None, _) => 0,
+            (Some(_), Some(result)) => u64::try_from(result).unwrap_or(0),
+            // The end of a submitted transfer without a result is not known.
+            (Some(_), None) if self.error != 0 || self.is_submitted() => 0,
+            (Some(_), None) => self.bytes,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -67,5 +104,33 @@ mod tests {
         let call: WatchedCall = serde_json::from_str(earlier).unwrap();
         assert_eq!((call.bytes, call.offset, call.registered, call.result, call.write), (5, None, None, None, false));
         assert_eq!(serde_json::to_string(&call).unwrap(), earlier);
+    }
+
+    #[test]
+    fn only_calls_that_move_bytes_have_a_method() {
+        let call = |function: &str, result, error| WatchedCall {
+            function: function.to_owned(),
+            bytes: 100,
+            result,
+            error,
+            ..WatchedCall::default()
+        };
+        for (function, result, error, method, moved) in [
+            ("cuFileRead", Some(60), 0, Some(Method::CuFile), 60),
+            ("cuFileRead", None, 0, Some(Method::CuFile), 100),
+            ("cuFileWrite", Some(-5), -5, Some(Method::CuFile), 0),
+            ("cuFileBufRegister", None, 0, None, 0),
+            ("cuFileReadAsync", None, 0, None, 0),
+            ("cuFileBatchIOSubmit", None, 0, None, 0),
+            (BATCH_ENTRY, Some(100), 0, Some(Method::CuFile), 100),
+            (STREAM_TRANSFER, None, 0, Some(Method::CuFile), 0),
+            ("__pread64_chk", Some(7), 0, Some(Method::Read), 7),
+            ("mmap", None, 0, None, 0),
+            ("cuMemcpyHtoDAsync", None, 0, Some(Method::Copy), 100),
+            ("cuMemcpyHtoD", None, 700, Some(Method::Copy), 0),
+        ] {
+            let call = call(function, result, error);
+            assert_eq!((call.method(), call.moved_bytes()), (method, moved), "{function}");
+        }
     }
 }

@@ -1,58 +1,11 @@
-//! The calls of a watched program over time: rates, latencies by size, a timeline for each thread, and the files with
-//! the most bytes.
+//! The calls of a watched program: latencies by size, a timeline for each thread, and the files with the most bytes.
 
 use super::view::{Answer, GAP};
 use super::watch::{self, moved};
 use crate::core::units::{self, bytes, count, duration, plural};
-use crate::core::{WatchReport, WatchedCall, WatchedFile};
+use crate::core::{WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
-
-/// The rate over time for one method of moving bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rate {
-    /// The method that moves the bytes.
-    pub name: &'static str,
-    /// Pairs of the time since the program started, in seconds, and the rate up to that time, in bytes per second.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// The start of the first call that moved bytes by one of the methods in [`rates`]. `None` if the recording has not all
-/// calls.
-fn first_ns(state: &State, method: &str) -> Option<u64> {
-    let method_of = |call: &WatchedCall| match call.function.as_str() {
-        function if function.starts_with("cuMem") => "CUDA copies",
-        function if function.starts_with("cuFile") || call.is_submitted() => "cuFile",
-        _ => "read calls",
-    };
-    let of_method = state.calls.iter().filter(|call| call.bytes > 0 && method_of(call) == method);
-    of_method.map(|call| call.start_ns).min().filter(|_| state.calls_left_out == 0)
-}
-
-/// The rates of cuFile, of reads by libc and of copies to the GPU. A rate that is always 0 is left out.
-#[must_use]
-pub fn rates(state: &State) -> Vec<Rate> {
-    type Reading = fn(&crate::session::CallCount) -> u64;
-    let kinds: [(&str, Reading); 3] =
-        [("cuFile", |c| c.cufile_bytes), ("read calls", |c| c.plain_bytes), ("CUDA copies", |c| c.copied_bytes)];
-    let rate = |name: &str, reading: Reading| -> Vec<(f64, f64)> {
-        let start = crate::session::CallCount::default();
-        let from = std::iter::once(&start).chain(&state.call_rates);
-        let mut points = Vec::new();
-        for (before, now) in from.zip(&state.call_rates).filter(|(before, now)| now.at_ns > before.at_ns) {
-            let moved = reading(now).saturating_sub(reading(before));
-            // In a short run, the time before the first call is a large part of the first step.
-            let first = if reading(before) == 0 && moved > 0 { first_ns(state, name) } else { None };
-            let first = first.filter(|first| (before.at_ns + 1..now.at_ns).contains(first));
-            let rate = moved as f64 * 1e9 / (now.at_ns - first.unwrap_or(before.at_ns)) as f64;
-            points.extend(first.into_iter().flat_map(|first| [(first as f64 / 1e9, 0.0), (first as f64 / 1e9, rate)]));
-            points.push((now.at_ns as f64 / 1e9, rate));
-        }
-        points
-    };
-    let all = kinds.into_iter().map(|(name, reading)| Rate { name, points: rate(name, reading) });
-    all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
-}
 
 /// Histogram of reads and batch entries by size and duration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +37,40 @@ pub fn latencies(report: &WatchReport) -> Latencies {
     }
 }
 
+impl Latencies {
+    /// The rows and columns with the most reads, as far as there is space for them, and the number of reads in the
+    /// others.
+    #[must_use]
+    pub fn within(&self, columns: usize, rows: usize) -> (Self, u64) {
+        let of_column = |column: usize| units::sum(self.rows.iter().map(|(_, row)| row[column]));
+        let shown_columns = largest(self.durations.len(), columns, of_column);
+        let of_row = |row: usize| units::sum(shown_columns.iter().map(|column| self.rows[row].1[*column]));
+        let shown_rows = largest(self.rows.len(), rows, of_row);
+        let shown = Self {
+            durations: shown_columns.iter().map(|column| self.durations[*column].clone()).collect(),
+            rows: (shown_rows.iter())
+                .map(|row| &self.rows[*row])
+                .map(|(size, row)| (size.clone(), shown_columns.iter().map(|column| row[*column]).collect()))
+                .collect(),
+        };
+        let hidden = self.reads().saturating_sub(shown.reads());
+        (shown, hidden)
+    }
+
+    fn reads(&self) -> u64 {
+        units::sum(self.rows.iter().flat_map(|(_, row)| row.iter().copied()))
+    }
+}
+
+/// The indices of the `room` largest of `count` values, in increasing order.
+fn largest(count: usize, room: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
+    let mut indices: Vec<usize> = (0..count).collect();
+    indices.sort_by_key(|index| std::cmp::Reverse(value(*index)));
+    indices.truncate(room);
+    indices.sort_unstable();
+    indices
+}
+
 /// The share of time that a thread spent in calls, for each part of a time window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadTime {
@@ -96,15 +83,30 @@ pub struct ThreadTime {
 /// Length of the timeline in nanoseconds. It shows the most recent calls.
 const WINDOW_NS: u64 = 30_000_000_000;
 
-/// The time window in seconds and the threads in it, with the busiest thread first.
+/// The time window of the timeline and the rates, in nanoseconds since the program started. It ends with the newest
+/// call. If no call was recorded, it ends with the newest counters.
 #[must_use]
-pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
+pub fn window(state: &State) -> (u64, u64) {
+    let end = state.calls.iter().map(|call| call.start_ns.saturating_add(call.duration_ns)).max();
+    let end = end.or_else(|| state.call_rates.last().map(|count| count.at_ns)).unwrap_or(0);
+    let first = state.calls.iter().map(|call| call.start_ns).min().unwrap_or(0);
+    (first.max(end.saturating_sub(WINDOW_NS)), end)
+}
+
+/// Whether calls before the time window are known.
+#[must_use]
+pub fn is_part(state: &State) -> bool {
+    let (start, _) = window(state);
+    state.calls.iter().any(|call| call.start_ns < start)
+}
+
+/// The threads in the time window, with the busiest thread first.
+#[must_use]
+pub fn timeline(state: &State, parts: usize) -> Vec<ThreadTime> {
     // A submitted transfer takes no time of its thread.
     let calls = || state.calls.iter().filter(|call| !call.is_submitted());
-    let end = calls().map(|call| call.start_ns.saturating_add(call.duration_ns)).max().unwrap_or(0);
-    let first = calls().map(|call| call.start_ns).min().unwrap_or(0);
-    let start = first.max(end.saturating_sub(WINDOW_NS));
-    let step = ((end - start) / parts.max(1) as u64).max(1);
+    let (start, end) = window(state);
+    let step = (end - start).div_ceil(parts.max(1) as u64).max(1);
     let mut threads: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     for call in calls() {
         let (from, to) = (call.start_ns.max(start), call.start_ns.saturating_add(call.duration_ns).min(end));
@@ -114,8 +116,8 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
         let busy = threads.entry((call.process, call.thread)).or_insert_with(|| vec![0; parts]);
         let (one, last) = (((from - start) / step) as usize, ((to - 1 - start) / step) as usize);
         for (part, busy) in busy.iter_mut().enumerate().take(last + 1).skip(one) {
-            let (begin, finish) = (start + part as u64 * step, start + (part as u64 + 1) * step);
-            *busy += to.min(finish).saturating_sub(from.max(begin));
+            let begin = start + part as u64 * step;
+            *busy += to.min(begin.saturating_add(step)).saturating_sub(from.max(begin));
         }
     }
     let mut threads: Vec<_> = threads.into_iter().collect();
@@ -124,7 +126,7 @@ pub fn timeline(state: &State, parts: usize) -> ((f64, f64), Vec<ThreadTime>) {
     let rows = threads
         .into_iter()
         .map(|((process, thread), busy)| ThreadTime { name: format!("{process}/{thread}"), shares: shares(busy) });
-    ((start as f64 / 1e9, end as f64 / 1e9), rows.collect())
+    rows.collect()
 }
 
 /// The files with the most bytes: share of all bytes, bytes, method and path.
@@ -188,7 +190,7 @@ pub fn answers(report: &WatchReport) -> Vec<Answer> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Event, EventBody, LatencyClass, PlainReads};
+    use crate::core::{Event, EventBody, LatencyClass, WatchedCall};
 
     fn call(thread: u32, start_ns: u64, duration_ns: u64) -> WatchedCall {
         WatchedCall { process: 1, thread, start_ns, duration_ns, ..WatchedCall::default() }
@@ -199,31 +201,18 @@ mod tests {
         let mut state = State::default();
         let calls = vec![call(5, 0, 10), call(6, 0, 100), call(5, 90, 10)];
         state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 2 } });
-        let (window, threads) = timeline(&state, 10);
-        assert_eq!(window, (0.0, 1e-7));
+        let threads = timeline(&state, 10);
+        assert_eq!(window(&state), (0, 100));
         let names: Vec<_> = threads.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(names, ["1/6", "1/5"]);
         assert_eq!(threads[0].shares, [1.0; 10]);
         assert_eq!((threads[1].shares[0], threads[1].shares[5], threads[1].shares[9]), (1.0, 0.0, 1.0));
         assert_eq!(state.calls_left_out, 2);
-        assert_eq!(timeline(&State::default(), 10).1, Vec::new());
+        assert_eq!(timeline(&State::default(), 10), Vec::new());
     }
 
     #[test]
-    fn rates_are_differences_and_latencies_a_grid() {
-        let mut state = State::default();
-        for (seconds, read) in [(1, 100), (2, 100), (4, 500)] {
-            let mut report = WatchReport { wall_ns: seconds * 1_000_000_000, ..WatchReport::default() };
-            report.files = vec![crate::core::WatchedFile {
-                plain: PlainReads { bytes: read, ..PlainReads::default() },
-                ..watch::answer::tests::file_without_route()
-            }];
-            state.reduce(&Event { at_ns: seconds, body: EventBody::ProgramSeen { report: Box::new(report) } });
-        }
-        let rates = rates(&state);
-        let plain = rates.iter().find(|rate| rate.name == "read calls").unwrap();
-        let values: Vec<f64> = plain.points.iter().map(|(_, y)| *y).collect();
-        assert_eq!(values[1..], [0.0, 200.0]);
+    fn latencies_are_a_grid_and_the_most_reads_remain() {
         let class = |up_to_bytes, up_to_ns, count| LatencyClass { up_to_bytes, up_to_ns, count };
         let report = WatchReport {
             latencies: vec![class(4096, 1000, 3), class(4096, u64::MAX, 1), class(16384, 1000, 2)],
@@ -233,28 +222,10 @@ mod tests {
         assert_eq!(grid.durations.len(), 2);
         assert_eq!(grid.rows[0].1, [3, 1]);
         assert_eq!(grid.rows[1].1, [2, 0]);
-    }
-
-    #[test]
-    fn the_rate_of_a_short_run_begins_at_the_first_call() {
-        let mut state = State::default();
-        let read = |start_ns| WatchedCall { function: "pread".to_owned(), bytes: 50, ..call(5, start_ns, 10_000_000) };
-        let calls = vec![read(300_000_000), read(280_000_000)];
-        state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 0 } });
-        for (wall_ns, bytes) in [(1000, 0), (330_000_000, 100)] {
-            let plain = PlainReads { bytes, ..PlainReads::default() };
-            let file = WatchedFile { plain, ..watch::answer::tests::file_without_route() };
-            let report = WatchReport { wall_ns, files: vec![file], ..WatchReport::default() };
-            state.reduce(&Event { at_ns: 2, body: EventBody::ProgramSeen { report: Box::new(report) } });
-        }
-        let points = |state: &State| {
-            let all = rates(state);
-            all.iter().find(|rate| rate.name == "read calls").unwrap().points.clone()
-        };
-        assert_eq!(points(&state), [(1e-6, 0.0), (0.28, 0.0), (0.28, 2000.0), (0.33, 2000.0)]);
-        // The first call may be one that was left out.
-        state.calls_left_out = 1;
-        assert_eq!(points(&state).len(), 2);
+        assert_eq!(grid.within(2, 2), (grid.clone(), 0));
+        let (shown, hidden) = grid.within(1, 1);
+        assert_eq!((shown.rows[0].1.as_slice(), hidden), ([3].as_slice(), 3));
+        assert_eq!(grid.within(0, 0).1, 6);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod advice;
 pub mod analysed;
 pub mod baseline;
+pub mod call_rates;
 pub mod calls;
 pub mod ceilings;
 pub mod comparisons;

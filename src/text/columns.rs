@@ -68,6 +68,37 @@ pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[from..]))
 }
 
+/// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its end are kept as long as
+/// possible, because they tell the layers of a model apart.
+#[must_use]
+pub fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
+    let mut parts: Vec<&str> = name.split('.').collect();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if width(name) <= columns || !parts.iter().any(|part| is_number(part)) {
+        return truncate_middle(name, columns);
+    }
+    for at in 0..parts.len() - 1 {
+        if is_number(parts[at]) {
+            continue;
+        }
+        parts[at] = "…";
+        let mut kept = parts.clone();
+        kept.dedup_by(|a, b| *a == "…" && *b == "…");
+        let cut = kept.join(".");
+        if width(&cut) <= columns {
+            return Cow::Owned(cut);
+        }
+    }
+    parts.dedup_by(|a, b| *a == "…" && *b == "…");
+    let tail = parts.pop().unwrap_or_default();
+    let numbers = parts.join(".");
+    let room = columns.saturating_sub(width(&numbers) + 1);
+    if room < 2 {
+        return truncate_middle(name, columns);
+    }
+    Cow::Owned(format!("{numbers}.{}", truncate_middle(tail, room)))
+}
+
 fn options(columns: usize) -> Options<'static> {
     Options::new(columns.max(1))
         .word_separator(WordSeparator::AsciiSpace)
@@ -125,6 +156,18 @@ mod tests {
         assert_eq!(truncate_middle("abc", 1), "…");
     }
 
+    #[test]
+    fn the_numbers_in_a_cut_name_are_kept() {
+        let name = "model.layers.10.self_attn.q_proj.weight";
+        assert_eq!(truncate_name(name, 39), name);
+        assert_eq!(truncate_name(name, 30), "….10.self_attn.q_proj.weight");
+        assert_eq!(truncate_name(name, 20), "….10.….q_proj.weight");
+        assert_eq!(truncate_name(name, 13), "….10.….weight");
+        assert_eq!(truncate_name(name, 11), "….10.….w…ht");
+        assert_eq!(truncate_name("layers.3.experts.12.w1.weight", 20), "….3.….12.w1.weight");
+        assert_eq!(truncate_name("lm_head.weight", 10), truncate_middle("lm_head.weight", 10));
+    }
+
     proptest! {
         #[test]
         fn no_line_is_wider_than_it_may_be(text in "(?s).{0,80}", columns in 2_usize..40) {
@@ -134,6 +177,7 @@ mod tests {
             }
             prop_assert!(width(&truncate(&text, columns)) <= columns);
             prop_assert!(width(&truncate_middle(&text, columns)) <= columns);
+            prop_assert!(width(&truncate_name(&text, columns)) <= columns);
         }
     }
 }

@@ -125,14 +125,20 @@ impl App {
         match if key.code == KeyCode::Esc { Some(Action::Close) } else { bound() } {
             Some(action) => self.act(action, asked, session),
             None => {
-                self.ctx.notice = self.unbound(pressed);
+                self.ctx.notice = self.unbound(pressed, session);
                 Effect::default()
             }
         }
     }
 
+    /// The title on the tab of a screen.
+    fn title(&self, id: ScreenId, session: &State) -> &'static str {
+        let screen = self.screens.iter().find(|screen| screen.id() == id);
+        screen.map_or(id.title(), |screen| screen.tab(session, &self.ctx).title)
+    }
+
     /// The reason why a key has no effect: it is not available at the moment, it belongs to another screen, or to none.
-    fn unbound(&self, key: Key) -> Option<String> {
+    fn unbound(&self, key: Key, session: &State) -> Option<String> {
         let table = self.screen().table();
         let rows = || self.ctx.keys.iter().filter(|row| row.keys.contains(&key));
         let here = |row: &&Binding| row.place == Place::Screen(self.current, table) || row.place == Place::Everywhere;
@@ -156,7 +162,8 @@ impl App {
             let typed = matches!(key.code, KeyCode::Char(glyph) if glyph.is_ascii_graphic());
             return typed.then(|| format!("{} does nothing here; {help} lists the keys", key.shown()));
         };
-        Some(format!("{} ({}): only on {} ({})", key.shown(), row.help, screen.title(), screen.number()))
+        let title = self.title(screen, session);
+        Some(format!("{} ({}): only on {title} ({})", key.shown(), row.help, screen.number()))
     }
 
     /// Handles keys while a filter is typed. Returns whether the filter used the key.
@@ -445,7 +452,8 @@ impl App {
                 self.clicks.cover();
                 body.fade(theme.behind());
                 let bindings: Vec<&Binding> = self.bindings_below_help(session).collect();
-                help::draw(&mut body, self.current, &bindings, scroll, theme);
+                let title = |id: ScreenId| self.title(id, session);
+                help::draw(&mut body, (self.current, &title), &bindings, scroll, theme);
             }
             if let Some(palette) = &self.commands {
                 self.clicks.cover();

@@ -74,8 +74,14 @@ const fn is_everywhere(action: Action) -> bool {
     )
 }
 
-/// Draws the help on top of a screen with these bindings.
-pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], scroll: &Scroll, theme: &Theme) {
+/// Draws the help on top of a screen with these bindings. `title` is the title of a screen's tab.
+pub(crate) fn draw(
+    pen: &mut Pen<'_>,
+    (screen, title): (ScreenId, &dyn Fn(ScreenId) -> &'static str),
+    bindings: &[&Binding],
+    scroll: &Scroll,
+    theme: &Theme,
+) {
     let room = WIDEST.min(pen.width().saturating_sub(2)).saturating_sub(8);
     let (mut here, mut everywhere): (Vec<Vec<Run>>, Vec<Vec<Run>>) = (Vec::new(), Vec::new());
     let mut named = Vec::new();
@@ -89,7 +95,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
         named.push(binding.action);
         let lines = if is_everywhere(binding.action) { &mut everywhere } else { &mut here };
         let text = match binding.action {
-            Action::Screen(other) => format!("{}: {}", other.title(), binding.help),
+            Action::Screen(other) => of_screen(other, title(other), binding.help),
             _ => binding.help.to_owned(),
         };
         let others: Vec<String> =
@@ -100,7 +106,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let words: Vec<Vec<Run>> = WORDS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)).collect();
     let mouse = "The mouse works too: the wheel moves the area under the pointer, a click selects, a second click opens, and keys that are shown on the screen can be clicked.";
-    for (head, part) in [(format!("On {}", screen.title()), here), ("Everywhere".to_owned(), everywhere)] {
+    for (head, part) in [(format!("On {}", title(screen)), here), ("Everywhere".to_owned(), everywhere)] {
         if !part.is_empty() {
             lines.push(vec![(head, theme.strong)]);
             lines.extend(part);
@@ -114,9 +120,14 @@ pub(crate) fn draw(pen: &mut Pen<'_>, screen: ScreenId, bindings: &[&Binding], s
     if screen == ScreenId::System {
         lines.extend(COLUMNS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)));
     }
-    let title = [("Keys and words".to_owned(), theme.strong)];
+    let head = [("Keys and words".to_owned(), theme.strong)];
     let keys = [("? Esc".to_owned(), theme.accent), (" close".to_owned(), theme.dim)];
-    scroll.drawn(sheet::draw(pen, &title, &lines, &keys, scroll.at(), WIDEST, theme));
+    scroll.drawn(sheet::draw(pen, &head, &lines, &keys, scroll.at(), WIDEST, theme));
+}
+
+/// The text for the key of a screen. `help` does not describe a screen whose tab has another title.
+pub(crate) fn of_screen(screen: ScreenId, title: &str, help: &str) -> String {
+    if title == screen.title() { format!("{title}: {help}") } else { title.to_owned() }
 }
 
 /// A key or a term, with its meaning wrapped next to it.

@@ -6,6 +6,7 @@ use crate::session::{Command, State};
 use crate::tui::commands::{Choice, Commands, Entry, Jump, best};
 use crate::tui::effect::Effect;
 use crate::tui::frame;
+use crate::tui::help;
 use crate::tui::keys::action::Action;
 use crate::tui::keys::bindings::Place;
 use crate::tui::screen_id::ScreenId;
@@ -70,9 +71,10 @@ impl App {
                 continue;
             }
             let (kind, label) = match binding.action {
-                Action::Screen(screen) => {
-                    (format!("screen {}", screen.number()), format!("{}: {}", screen.title(), binding.help))
-                }
+                Action::Screen(screen) => (
+                    format!("screen {}", screen.number()),
+                    help::of_screen(screen, self.title(screen, session), binding.help),
+                ),
                 _ => (binding.label.clone(), binding.help.to_owned()),
             };
             entries.push(Entry { kind, label, choice });

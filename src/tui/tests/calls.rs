@@ -101,3 +101,35 @@ fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
         assert_eq!(shown.contains("Latency by size") && shown.contains("900"), is_wide, "{shown}");
     }
 }
+
+#[test]
+fn the_rate_and_the_threads_have_the_same_time_axis() {
+    let state = watched();
+    for (width, height) in [(140, 40), (80, 40)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let column = |row: &str, glyph: char| row.chars().position(|shown| shown == glyph);
+        let thread = shown.lines().find(|line| line.contains("4711/4711")).unwrap_or_default();
+        let zero = shown.lines().find_map(|line| column(line, '┤'));
+        assert_eq!(column(thread, '█'), zero.map(|zero| zero + 1), "{shown}");
+    }
+}
+
+#[test]
+fn panes_without_space_are_named() {
+    let state = watched();
+    for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        assert_eq!(shown.contains("Not shown"), is_named, "{shown}");
+        let has_rate = shown.contains("╭ Rate");
+        assert_eq!(shown.contains(": rate,"), !has_rate, "{shown}");
+    }
+}
+
+#[test]
+fn the_help_has_the_title_of_the_tab() {
+    let state = watched();
+    let mut ui = app(ScreenId::Race);
+    ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE)), &state);
+    let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 140, 60));
+    assert!(shown.contains("On Calls") && !shown.contains("Race"), "{shown}");
+}

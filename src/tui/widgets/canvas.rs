@@ -5,6 +5,7 @@ use super::series::Series;
 use crate::config::Markers;
 use crate::tui::pen::Pen;
 use ratatui::style::Style;
+use std::collections::BTreeMap;
 
 /// A canvas of dots. Each cell has an owner.
 pub(crate) struct Canvas {
@@ -14,6 +15,8 @@ pub(crate) struct Canvas {
     /// The dots of each cell, with the bits of the Unicode braille patterns.
     dots: Vec<u8>,
     owner: Vec<Option<usize>>,
+    /// The dots of each owner in the cells, for cells with several owners.
+    shares: BTreeMap<usize, Vec<(usize, u8)>>,
     ends: Vec<(u16, u16, usize)>,
 }
 
@@ -26,6 +29,7 @@ impl Canvas {
             markers: Markers::Braille,
             dots: vec![0; cells],
             owner: vec![None; cells],
+            shares: BTreeMap::new(),
             ends: Vec::new(),
         }
     }
@@ -42,7 +46,18 @@ impl Canvas {
         let (column, row) = (x / 2, y / 4);
         if column < usize::from(self.columns) && row < usize::from(self.rows) {
             let cell = row * usize::from(self.columns) + column;
-            self.dots[cell] |= BITS[y % 4][x % 2];
+            let bit = BITS[y % 4][x % 2];
+            match (self.owner[cell], self.shares.get_mut(&cell)) {
+                (_, Some(shares)) => match shares.iter_mut().find(|(of, _)| *of == owner) {
+                    Some((_, dots)) => *dots |= bit,
+                    None => shares.push((owner, bit)),
+                },
+                (Some(first), None) if first != owner => {
+                    self.shares.insert(cell, vec![(first, self.dots[cell]), (owner, bit)]);
+                }
+                _ => {}
+            }
+            self.dots[cell] |= bit;
             self.owner[cell] = Some(owner);
         }
     }
@@ -98,10 +113,17 @@ impl Canvas {
         }
     }
 
-    /// Writes the lines with the styles of their series, and a marker at the end of each line.
+    /// Writes the lines with the styles of their series, and a marker at the end of each line. A cell has one colour, so
+    /// a cell with several lines shows one of them. Which one alternates from column to column.
     pub(crate) fn put(&self, pen: &mut Pen<'_>, series: &[Series]) {
         let styles: Vec<Style> = series.iter().map(|s| s.style).collect();
         self.put_dots(pen, &styles);
+        for (cell, shares) in &self.shares {
+            let (x, y) = (cell % usize::from(self.columns), cell / usize::from(self.columns));
+            let (owner, dots) = shares[x % shares.len()];
+            let style = styles.get(owner).copied().unwrap_or_default();
+            pen.cell(x as u16, y as u16, glyph(dots, self.markers), style);
+        }
         for (x, y, owner) in &self.ends {
             if let Some(series) = series.get(*owner) {
                 pen.cell(*x, *y, series.marker, series.style);
@@ -201,6 +223,26 @@ mod tests {
         let mut canvas = Canvas::new(60, 4);
         canvas.line(&series(points, 0.45), 0, (0.0, 3600.0), 2.0);
         assert!((0..60).all(|x| (0..4).any(|y| canvas.dots[y * 60 + x] > 0)), "a column is empty");
+    }
+
+    #[test]
+    fn two_lines_in_the_same_cells_keep_their_colours() {
+        use ratatui::buffer::Buffer;
+        use ratatui::layout::Rect;
+        use ratatui::style::Color;
+        let line =
+            |colour, value| Series { style: Style::new().fg(colour), ..series(vec![(0.0, value), (1.0, value)], 2.0) };
+        // Both lines are in the same row of cells: the lowest and the highest dots.
+        let all = [line(Color::Red, 0.0), line(Color::Blue, 1.0)];
+        let area = Rect::new(0, 0, 10, 1);
+        let (mut buffer, mut canvas) = (Buffer::empty(area), Canvas::new(10, 1));
+        all.iter().enumerate().for_each(|(owner, series)| canvas.line(series, owner, (0.0, 1.0), 1.0));
+        canvas.put(&mut Pen::new(&mut buffer, area), &all);
+        // The last cell has the marker.
+        let cells = &buffer.content()[..9];
+        let of = |colour| cells.iter().filter(|cell| cell.fg == colour).map(|cell| cell.symbol()).collect::<Vec<_>>();
+        assert_eq!(of(Color::Red), ["⣀"; 5]);
+        assert_eq!(of(Color::Blue), ["⠉"; 4]);
     }
 
     #[test]

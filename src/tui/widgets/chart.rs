@@ -30,6 +30,8 @@ pub(crate) struct Extras {
     pub(crate) ceilings: Vec<(f64, String)>,
     /// Times of events in seconds, each with a word.
     pub(crate) events: Vec<(f64, String)>,
+    /// Minimum number of columns before the plot, so that it has the same left edge as another pane.
+    pub(crate) margin: u16,
 }
 
 /// Minimum width of a truncated name in columns.
@@ -133,7 +135,7 @@ impl Chart<'_> {
         let left = Scale::on(left_max, rows);
         let right = (right_max > f64::NEG_INFINITY).then(|| Scale::on(right_max.max(0.0), rows));
         let label_width = |scale: Scale| scale.ticks().map(|t| width(&scale.label(t))).max().unwrap_or(1) as u16;
-        let left_width = label_width(left) + 1;
+        let left_width = (label_width(left) + 1).max(extras.margin.saturating_sub(1));
         let right_width = right.map_or(0, |scale| label_width(scale) + 1);
         let columns = w.saturating_sub(left_width + right_width + 1);
         if columns < 4 || rows < 1 {

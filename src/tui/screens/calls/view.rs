@@ -8,13 +8,14 @@
 //! ```
 
 use crate::core::WatchReport;
-use crate::core::units::duration;
+use crate::core::units::{duration, plural};
+use crate::present::call_rates::rates;
 use crate::present::calls;
 use crate::session::State;
 use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
 use crate::tui::widgets::bars;
-use crate::tui::widgets::chart::Chart;
+use crate::tui::widgets::chart::{Chart, Extras};
 use crate::tui::widgets::headline;
 use crate::tui::widgets::series::Series;
 use crate::tui::words::headline_in;
@@ -23,7 +24,7 @@ use crate::tui::words::headline_in;
 const WIDE: u16 = 110;
 /// Minimum height of the rate in lines, with its frame.
 const LEAST_CHART: u16 = 7;
-/// Width of a thread's name in columns.
+/// Width of a thread's name in columns. The labels of the rates have the same space.
 const THREAD: u16 = 16;
 /// Width of a file's bar in columns.
 const BAR: u16 = 12;
@@ -42,23 +43,33 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let answer = headline_in(&calls::answers(report), w.saturating_sub(6), 2);
     y += headline::draw(&mut pen.part(0, y, w, 2), &answer, theme);
     pen.fit(3, y, w.saturating_sub(4), &calls::summary(state, report), theme.dim);
-    y += 1 + u16::from(h >= 26);
-    let rest = h.saturating_sub(y);
-    if w < WIDE || rest < 14 {
-        // In one column, threads and files are the most useful: they show what the program does now and what it has
-        // read. The rate gets the lines that they do not need.
-        let (threads_need, files_need) =
-            (calls::timeline(state, 1).1.len(), calls::top_files(report, rest.into()).len());
-        let need = |lines: usize, frame: u16| (lines.clamp(1, 100) as u16 + frame).min(rest / 3);
-        let (middle, lower) = (need(threads_need, 3), need(files_need, 2));
-        let mut upper = rest - middle - lower;
-        if upper >= LEAST_CHART {
-            rate(&mut pen.part(0, y, w, upper), state, theme);
-            threads(&mut pen.part(0, y + upper, w, middle), state, theme);
-            files(&mut pen.part(0, y + upper + middle, w, lower), report, theme);
-            return;
-        }
-        upper = rest / 2;
+    y += 1;
+    let rest = |y: u16| h.saturating_sub(y);
+    let is_wide = w >= WIDE && rest(y + u16::from(h >= 26)) >= 14;
+    // In one column, threads and files are the most useful: they show what the program does now and what it has read.
+    // The rate gets the lines that they do not need.
+    let need = |lines: usize, frame: u16, rest: u16| (lines.clamp(1, 100) as u16 + frame).min(rest / 3);
+    let (threads_need, files_need) = (calls::timeline(state, 1).len(), calls::top_files(report, h.into()).len());
+    // The line that names the panes without space needs one of the lines.
+    let narrow = rest(y + 1 + u16::from(h >= 26));
+    let (middle, lower) = (need(threads_need, 3, narrow), need(files_need, 2, narrow));
+    let has_rate = narrow - middle - lower >= LEAST_CHART;
+    if !is_wide {
+        let missing = if has_rate { "latency by size" } else { "rate, latency by size" };
+        pen.fit(3, y, w.saturating_sub(4), &format!("Not shown in a terminal of this size: {missing}."), theme.dim);
+        y += 1;
+    }
+    y += u16::from(h >= 26);
+    let rest = rest(y);
+    if !is_wide && has_rate {
+        let upper = rest - middle - lower;
+        rate(&mut pen.part(0, y, w, upper), state, theme);
+        threads(&mut pen.part(0, y + upper, w, middle), state, theme);
+        files(&mut pen.part(0, y + upper + middle, w, lower), report, theme);
+        return;
+    }
+    if !is_wide {
+        let upper = rest / 2;
         threads(&mut pen.part(0, y, w, upper), state, theme);
         files(&mut pen.part(0, y + upper, w, rest - upper), report, theme);
         return;
@@ -71,8 +82,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
 }
 
 fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
-    let mut inside = pen.frame(&[("Rate".to_owned(), theme.strong), (" GB/s".to_owned(), theme.dim)], theme.faint);
-    let series: Vec<Series> = (calls::rates(state).into_iter().enumerate())
+    // The frame has two columns.
+    let rates = rates(state, pen.width().saturating_sub(THREAD + 2).into());
+    let unit = match (rates.iter().all(|rate| rate.is_of_calls), calls::is_part(state)) {
+        (false, _) => " GB/s, averages between reports",
+        (true, true) => " GB/s, newest calls",
+        (true, false) => " GB/s",
+    };
+    let mut inside = pen.frame(&[("Rate".to_owned(), theme.strong), (unit.to_owned(), theme.dim)], theme.faint);
+    let series: Vec<Series> = (rates.into_iter().enumerate())
         .map(|(index, rate)| Series {
             name: rate.name.to_owned(),
             marker: ['●', '▲', '■'][index % 3],
@@ -82,16 +100,17 @@ fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
             right: false,
         })
         .collect();
-    let last = state.call_rates.last().map_or(1.0, |count| (count.at_ns as f64 / 1e9).max(1e-3));
-    let chart = Chart { series: &series, x: (0.0, last), ceiling: None, cursor: None, empty: "No bytes yet." };
-    chart.draw(&mut inside, theme);
+    let (from, to) = calls::window(state);
+    let x = (from as f64 / 1e9, to.max(from + 1) as f64 / 1e9);
+    let chart = Chart { series: &series, x, ceiling: None, cursor: None, empty: "No bytes yet." };
+    chart.draw_with(&mut inside, theme, &Extras { margin: THREAD, ..Extras::default() });
 }
 
 fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
     let title = [("Latency by size".to_owned(), theme.strong), (" reads, batch entries".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
-    let grid = calls::latencies(report);
-    if grid.rows.is_empty() {
+    let all = calls::latencies(report);
+    if all.rows.is_empty() {
         let room = inside.width().saturating_sub(2);
         for (y, line) in (0..inside.height()).zip(wrap(calls::no_latencies(report), room)) {
             inside.text(1, y, &line, theme.dim);
@@ -99,27 +118,34 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         return;
     }
     let columns = usize::from(inside.width().saturating_sub(10) / CELL);
-    // If not all columns fit, the slow reads on the right are shown, because they are the most relevant.
-    let first = grid.durations.len().saturating_sub(columns);
-    for (column, name) in grid.durations.iter().skip(first).enumerate() {
+    let rows = usize::from(inside.height().saturating_sub(1));
+    let (mut grid, mut hidden) = all.within(columns, rows);
+    if hidden > 0 && grid.rows.len() == rows {
+        // The last line is for the number of reads that are not shown.
+        (grid, hidden) = all.within(columns, rows.saturating_sub(1));
+    }
+    for (column, name) in grid.durations.iter().enumerate() {
         inside.right(9 + (column as u16 + 1) * CELL, 0, name, theme.dim);
     }
     let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
     for (y, (size, row)) in grid.rows.iter().enumerate() {
         let y = y as u16 + 1;
         inside.right(8, y, size, theme.text);
-        for (column, count) in row.iter().skip(first).enumerate().filter(|(_, count)| **count > 0) {
+        for (column, count) in row.iter().enumerate().filter(|(_, count)| **count > 0) {
             let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());
             inside.right(9 + (column as u16 + 1) * CELL, y, &count.to_string(), style);
         }
+    }
+    if hidden > 0 {
+        let (y, room) = (grid.rows.len() as u16 + 1, inside.width().saturating_sub(1));
+        inside.fit(1, y, room, &format!("{} are not shown: no space.", plural(hidden, "other read")), theme.dim);
     }
 }
 
 fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let title = [("Threads".to_owned(), theme.strong), (" process/thread".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
-    let parts = usize::from(inside.width().saturating_sub(THREAD + 1));
-    let ((from, to), threads) = calls::timeline(state, parts);
+    let threads = calls::timeline(state, inside.width().saturating_sub(THREAD).into());
     if threads.is_empty() {
         inside.text(1, 0, "No call yet.", theme.dim);
         return;
@@ -135,14 +161,15 @@ fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let more = threads.len().saturating_sub(usize::from(rows));
     let left = if more > 0 { format!("{more} more") } else { String::new() };
     inside.text(0, rows, &left, theme.dim);
+    let (from, to) = calls::window(state);
     inside.text(THREAD, rows, &moment(from), theme.dim);
     let end = inside.width();
     inside.right(end, rows, &moment(to), theme.dim);
 }
 
-/// A time since the start of the program, in seconds.
-fn moment(seconds: f64) -> String {
-    if seconds > 0.0 { duration((seconds * 1e9) as u64) } else { "0".to_owned() }
+/// A time since the start of the program.
+fn moment(ns: u64) -> String {
+    if ns > 0 { duration(ns) } else { "0".to_owned() }
 }
 
 fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {

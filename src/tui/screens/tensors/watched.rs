@@ -3,7 +3,7 @@
 use super::state::Ui;
 use crate::core::{Status, WatchReport};
 use crate::present::watch;
-use crate::text::truncate_middle;
+use crate::text::truncate_name;
 use crate::tui::clicks::Spot;
 use crate::tui::pen::Pen;
 use crate::tui::theme::Theme;
@@ -36,7 +36,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, report: &WatchReport, ui: &Ui<'_>, theme: 
         let y = line as u16 + 1;
         inside.hit(y, 0, w, Spot::Row(first + line));
         let room = numbers.saturating_sub(1);
-        inside.fit(1, y, room, &truncate_middle(&name, room.into()), theme.text);
+        inside.fit(1, y, room, &truncate_name(&name, room.into()), theme.text);
         others.iter().enumerate().for_each(|(column, text)| inside.right(end(column), y, text, theme.text));
         if first + line == at {
             inside.restyle(0, y, w, 1, theme.selected);

@@ -1,0 +1,161 @@
+//! The rates of a watched program, in the time window of its timeline.
+
+use super::calls::window;
+use crate::core::{Method, WatchedCall};
+use crate::session::{CallCount, State};
+
+/// The rate over time for one method of moving bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rate {
+    /// The method that moves the bytes.
+    pub name: &'static str,
+    /// The corners of its steps: pairs of the time since the program started, in seconds, and the rate in bytes per
+    /// second.
+    pub points: Vec<(f64, f64)>,
+    /// Whether the rates are those of the calls. Otherwise not all calls are known, and the rates are averages between
+    /// two reports.
+    pub is_of_calls: bool,
+}
+
+/// The rates of cuFile, of reads by libc and of copies to the GPU, as steps. The time window has `parts` parts. A rate
+/// that is always 0 is left out.
+#[must_use]
+pub fn rates(state: &State, parts: usize) -> Vec<Rate> {
+    type Counter = fn(&CallCount) -> u64;
+    let kinds: [(&str, Method, Counter); 3] = [
+        ("cuFile", Method::CuFile, |count| count.cufile_bytes),
+        ("read calls", Method::Read, |count| count.plain_bytes),
+        ("CUDA copies", Method::Copy, |count| count.copied_bytes),
+    ];
+    let (from, to) = window(state);
+    let step = (to - from).div_ceil(parts.max(1) as u64).max(1);
+    let parts = parts.min((to - from).div_ceil(step) as usize);
+    let all = kinds.into_iter().map(|(name, method, counter)| {
+        let calls = || state.calls.iter().filter(|call| call.method() == Some(method));
+        let known = calls().fold(0_u64, |sum, call| sum.saturating_add(call.moved_bytes()));
+        let counted = state.call_rates.last().map_or(0, counter);
+        // The calls can be newer than the counters. If some are missing, the counters are larger.
+        let is_of_calls = known >= counted - counted / 100;
+        let moved = if is_of_calls {
+            by_calls(calls(), (from, step), parts)
+        } else {
+            by_counters(&state.call_rates, counter, (from, step), parts)
+        };
+        Rate { name, points: steps(&moved, (from, step)), is_of_calls }
+    });
+    all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
+}
+
+/// The bytes of each part. The bytes of a call are distributed over its duration.
+fn by_calls<'c>(
+    calls: impl Iterator<Item = &'c WatchedCall>,
+    (from, step): (u64, u64),
+    parts: usize,
+) -> Vec<Option<f64>> {
+    let mut moved = vec![0.0; parts];
+    for call in calls {
+        let (start, end) = (call.start_ns, call.start_ns.saturating_add(call.duration_ns.max(1)));
+        if end <= from || parts == 0 {
+            continue;
+        }
+        let per_ns = call.moved_bytes() as f64 / (end - start) as f64;
+        let first = (start.max(from) - from) / step;
+        let last = ((end - 1 - from) / step).min(parts as u64 - 1);
+        for part in first..=last {
+            let begin = from + part * step;
+            let overlap = end.min(begin.saturating_add(step)).saturating_sub(start.max(begin));
+            moved[part as usize] += per_ns * overlap as f64;
+        }
+    }
+    moved.into_iter().map(Some).collect()
+}
+
+/// The bytes of each part from the counters before and after its middle. `None` after the newest counters.
+fn by_counters(
+    counts: &[CallCount],
+    counter: fn(&CallCount) -> u64,
+    (from, step): (u64, u64),
+    parts: usize,
+) -> Vec<Option<f64>> {
+    let at = |part: usize| {
+        let middle = from + part as u64 * step + step / 2;
+        let next = counts.partition_point(|count| count.at_ns <= middle);
+        let after = counts.get(next)?;
+        let before = next.checked_sub(1).and_then(|at| counts.get(at)).copied().unwrap_or_default();
+        let moved = counter(after).saturating_sub(counter(&before));
+        Some(moved as f64 * step as f64 / after.at_ns.saturating_sub(before.at_ns).max(1) as f64)
+    };
+    (0..parts).map(at).collect()
+}
+
+/// The corners of the steps. Parts without a value have no corners.
+fn steps(moved: &[Option<f64>], (from, step): (u64, u64)) -> Vec<(f64, f64)> {
+    let corners = |(part, moved): (usize, &Option<f64>)| {
+        let rate = (*moved)? * 1e9 / step as f64;
+        let at = |part: usize| from.saturating_add(part as u64 * step) as f64 / 1e9;
+        Some([(at(part), rate), (at(part + 1), rate)])
+    };
+    moved.iter().enumerate().filter_map(corners).flatten().collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::core::{Event, EventBody};
+    use proptest::prelude::*;
+
+    fn read(start_ns: u64, duration_ns: u64, bytes: u64) -> WatchedCall {
+        WatchedCall { function: "pread".to_owned(), start_ns, duration_ns, bytes, ..WatchedCall::default() }
+    }
+
+    fn state(calls: Vec<WatchedCall>, counts: &[(u64, u64)]) -> State {
+        let mut state = State::default();
+        state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls, left_out: 0 } });
+        let count = |(at_ns, plain_bytes): &(u64, u64)| CallCount {
+            at_ns: *at_ns,
+            plain_bytes: *plain_bytes,
+            ..CallCount::default()
+        };
+        state.call_rates = counts.iter().map(count).collect();
+        state
+    }
+
+    #[test]
+    fn the_bytes_of_a_call_are_in_the_parts_of_its_time() {
+        let calls = vec![read(0, 100, 1000), read(300, 100, 500)];
+        let rates = rates(&state(calls, &[(1_000_000_000, 1500)]), 4);
+        let [rate] = rates.as_slice() else { unreachable!("one method") };
+        let values: Vec<f64> = rate.points.iter().map(|(_, y)| (y / 1e6).round()).collect();
+        assert_eq!(values, [10_000.0, 10_000.0, 0.0, 0.0, 0.0, 0.0, 5000.0, 5000.0]);
+        assert_eq!((rate.points[0].0, rate.points[7].0), (0.0, 4e-7));
+        assert!(rate.is_of_calls);
+    }
+
+    #[test]
+    fn without_all_calls_the_rates_are_averages_between_two_reports() {
+        // The newest call is after the newest counters.
+        let calls = vec![read(0, 10, 10), read(3990, 10, 10)];
+        let rates = rates(&state(calls, &[(1000, 1000), (2000, 1000), (3000, 4000)]), 4);
+        let values: Vec<f64> = rates[0].points.iter().map(|(_, y)| (y / 1e6).round()).collect();
+        assert_eq!(values, [1000.0, 1000.0, 0.0, 0.0, 3000.0, 3000.0]);
+        assert!(!rates[0].is_of_calls);
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_of_the_window_is_lost(
+            calls in prop::collection::vec((0_u64..10_000, 0_u64..3000, 0_u64..1000), 1..40), parts in 1_usize..100,
+        ) {
+            let calls: Vec<WatchedCall> = calls.into_iter().map(|(at, ns, bytes)| read(at, ns, bytes)).collect();
+            let bytes: u64 = calls.iter().map(|call| call.bytes).sum();
+            let state = state(calls, &[]);
+            let rates = rates(&state, parts);
+            let shown: f64 = rates.iter().flat_map(|rate| rate.points.chunks(2)).map(|c| c[0].1 * (c[1].0 - c[0].0)).sum();
+            prop_assert!(shown <= bytes as f64 * 1.001);
+            // A call without a duration at the end of the window is not in a part.
+            let short: u64 = state.calls.iter().filter(|call| call.duration_ns == 0).map(|call| call.bytes).sum();
+            prop_assert!(shown >= (bytes - short) as f64 * 0.999, "{shown} of {bytes}");
+        }
+    }
+}
