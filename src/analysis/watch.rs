@@ -121,6 +121,10 @@ pub enum WatchAdvice {
         wanted: bool,
         /// Whether the program used batches.
         batches: bool,
+        /// The function with which the program changed the statistics.
+        changed: Option<String>,
+        /// The number of processes with transfers whose statistics could not be read.
+        missing_processes: u64,
     },
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
@@ -223,7 +227,13 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     } else if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
         let counted = report.statistics.map(|seen| (seen.transfers(), seen.by_route()));
         let batches = all().any(|transfers| transfers.batched > 0);
-        advice.push(WatchAdvice::RouteUnknown { counted, wanted: report.wants_statistics, batches });
+        advice.push(WatchAdvice::RouteUnknown {
+            counted,
+            wanted: report.wants_statistics,
+            batches,
+            changed: report.changed_statistics().map(str::to_owned),
+            missing_processes: report.statistics.map_or(0, |seen| seen.missing_processes),
+        });
     }
     if transfers >= HABIT {
         let registered = report.buffers.registered;
@@ -484,10 +494,21 @@ mod tests {
         let statistics = Some(RouteStatistics { processes: 1, reads: 20, ..RouteStatistics::default() });
         let mut report = WatchReport { files: vec![file(reads)], statistics, ..WatchReport::default() };
         report.files[0].proof = RouteProof::NoDirectRoute;
-        assert_eq!(
-            watch_advice(&report),
-            [WatchAdvice::RouteUnknown { counted: Some((20, 0)), wanted: false, batches: false }]
-        );
+        let unknown = |changed: Option<&str>, missing_processes| WatchAdvice::RouteUnknown {
+            counted: Some((20, 0)),
+            wanted: false,
+            batches: false,
+            changed: changed.map(str::to_owned),
+            missing_processes,
+        };
+        assert_eq!(watch_advice(&report), [unknown(None, 0)]);
+        let reset = CallTotal { function: "cuFileStatsReset".to_owned(), count: 1, ..CallTotal::default() };
+        let failed = CallTotal { errors: 1, ..reset.clone() };
+        report.calls = vec![failed];
+        assert_eq!(watch_advice(&report), [unknown(None, 0)]);
+        report.calls = vec![reset];
+        report.statistics = report.statistics.map(|seen| RouteStatistics { missing_processes: 1, ..seen });
+        assert_eq!(watch_advice(&report), [unknown(Some("cuFileStatsReset"), 1)]);
         report.statistics = Some(RouteStatistics { posix: 20, ..report.statistics.unwrap_or_default() });
         assert_eq!(watch_advice(&report), []);
     }

@@ -508,6 +508,15 @@ impl WatchReport {
         self.libraries.iter().any(|library| library.version.is_some_and(|version| version / 10 == 115))
     }
 
+    /// The first function with which the program stopped, reset or lowered libcufile's statistics, which then lack
+    /// transfers.
+    #[must_use]
+    pub fn changed_statistics(&self) -> Option<&str> {
+        let names = ["cuFileSetStatsLevel", "cuFileStatsStart", "cuFileStatsStop", "cuFileStatsReset"];
+        let changes = |call: &&CallTotal| call.count > call.errors && names.contains(&call.function.as_str());
+        self.calls.iter().find(changes).map(|call| call.function.as_str())
+    }
+
     /// Whether libcufile's statistics count transfers and none of them by route.
     #[must_use]
     pub fn statistics_name_no_route(&self) -> bool {

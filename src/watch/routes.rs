@@ -63,10 +63,7 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
     let may_use_p2pdma =
         machine.may_use_p2pdma || has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]);
     let machine = MachineRoutes { may_use_p2pdma, ..machine };
-    // A program can stop, reset or lower the statistics, which then lack transfers.
-    let is_complete = report.lost_events == 0
-        && report.uncounted == 0
-        && !has_called(&[Function::SetStatsLevel, Function::StatsStart, Function::StatsStop, Function::StatsReset]);
+    let is_complete = report.lost_events == 0 && report.uncounted == 0 && report.changed_statistics().is_none();
     let all = |of: fn(&WatchedFile) -> &Transfers| {
         let sum =
             |value: fn(&Transfers) -> u64| report.files.iter().map(|file| value(of(file))).fold(0, u64::saturating_add);

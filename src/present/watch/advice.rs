@@ -96,7 +96,17 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 bytes(*cufile_bytes)
             ),
         ),
-        WatchAdvice::RouteUnknown { counted, wanted, batches } => route_unknown(*counted, *wanted, *batches),
+        WatchAdvice::RouteUnknown { counted, changed: Some(function), .. } => (
+            "Use --statistics, and leave out the program's calls of statistics functions: after them, the counters lack transfers."
+                .to_owned(),
+            format!("the program called {function}; {}", counters(*counted)),
+        ),
+        WatchAdvice::RouteUnknown { counted, missing_processes: missing @ 1.., .. } => (
+            "Open the driver in each process, after fork, and let each process end by itself: otherwise its counters cannot be read."
+                .to_owned(),
+            format!("no counters of {} with transfers; {}", plural_es(*missing, "process"), counters(*counted)),
+        ),
+        WatchAdvice::RouteUnknown { counted, wanted, batches, .. } => route_unknown(*counted, *wanted, *batches),
         WatchAdvice::Unfinished(count) => (
             "Wait for all transfers on streams and in batches before the end, and check the result of each.".to_owned(),
             format!("the program did not wait for {}", plural(*count, "transfer")),
@@ -138,33 +148,35 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
     }
 }
 
+/// The transfers that libcufile's statistics count.
+fn counters(counted: Option<(u64, u64)>) -> String {
+    match counted {
+        None => "no counter shows the route".to_owned(),
+        Some((all, 0)) => format!("libcufile counted {}, none of them by route", plural(all, "transfer")),
+        Some((all, by_route)) => format!("libcufile counted {}, {} by route", plural(all, "transfer"), count(by_route)),
+    }
+}
+
 /// The reason why no counter proves the route, and the change that would.
 fn route_unknown(counted: Option<(u64, u64)>, wanted: bool, batches: bool) -> (String, String) {
-    match counted {
-        None if wanted => (
-            "Use libcufile 1.15 or later, and let the program end by itself: its statistics could not be read.".to_owned(),
-            "no counter shows the route".to_owned(),
-        ),
-        None => (
-            "Start the program with 'gds-top watch --statistics -- COMMAND': libcufile 1.15 and later then counts transfers by route.".to_owned(),
-            "no counter shows the route".to_owned(),
-        ),
-        Some((all, 0)) => (
+    let advice = match counted {
+        None if wanted => {
+            "Use libcufile 1.15 or later, and let the program end by itself: its statistics could not be read."
+        }
+        None => {
+            "Start the program with 'gds-top watch --statistics -- COMMAND': libcufile 1.15 and later then counts transfers by route."
+        }
+        Some((_, 0)) => {
             "Run the program with GPU memory: libcufile counts routes for each GPU, and transfers to or from host memory for none."
-                .to_owned(),
-            format!("libcufile counted {}, none of them by route", plural(all, "transfer")),
-        ),
-        Some((all, by_route)) if !batches => (
+        }
+        Some(_) if !batches => {
             "Let each process release its files and end by itself: the statistics must count every transfer and its bytes by route."
-                .to_owned(),
-            format!("libcufile counted {}, {} by route", plural(all, "transfer"), count(by_route)),
-        ),
-        Some((all, by_route)) => (
+        }
+        Some(_) => {
             "Read single files without batches: the statistics must count every transfer and its bytes by route."
-                .to_owned(),
-            format!("libcufile counted {}, {} by route", plural(all, "transfer"), count(by_route)),
-        ),
-    }
+        }
+    };
+    (advice.to_owned(), counters(counted))
 }
 
 /// cuFile's own error codes begin here, see cufile.h.
