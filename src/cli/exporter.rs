@@ -7,7 +7,7 @@ use crate::checks;
 use crate::headless::MetricsServer;
 use crate::report;
 use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub(super) fn run(args: &ExporterArgs) -> Ran {
     let mut last = (Instant::now(), examine()?);
     let server =
         MetricsServer::bind(&args.listen).map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| format!("signals cannot be received: {error}"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
+        .map_err(|error| format!("signals cannot be received: {error}"))?;
     let signal = Arc::new(AtomicI32::new(0));
     let (stop, seen) = (server.stopper(), signal.clone());
     std::thread::Builder::new()

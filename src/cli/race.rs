@@ -14,7 +14,7 @@ use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
 use crossbeam_channel::Sender;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Origin;
@@ -280,7 +280,7 @@ fn print_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headl
 
 type Signals = SignalsInfo<WithOrigin>;
 
-/// At INT and TERM, ends the session regularly: it ends the active run and reports the interruption. A second signal
+/// At INT, TERM, HUP and QUIT, ends the session regularly: it ends the active run and reports the interruption. A second signal
 /// ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
@@ -290,8 +290,8 @@ fn end_on_signals(feed: &Feed) {
 /// Takes the session to which signals are passed on.
 pub(super) struct SignalsFor(Sender<Sender<Command>>);
 
-/// Keeps INT, TERM and HUP for the session of a program that starts next. If the session does not take them, because the
-/// program has ended and the rest takes long, they end the process.
+/// Keeps INT, TERM, HUP and QUIT for the session of a program that starts next. If the session does not take them,
+/// because the program has ended and the rest takes long, they end the process.
 pub(super) fn keep_signals() -> SignalsFor {
     const NOT_TAKEN: usize = 2;
     /// Time in which a session that is starting gets a signal.
@@ -308,7 +308,7 @@ pub(super) fn keep_signals() -> SignalsFor {
     SignalsFor(give)
 }
 
-/// A flag that INT, TERM and HUP set, for work that polls it. A second signal ends the process.
+/// A flag that INT, TERM, HUP and QUIT set, for work that polls it. A second signal ends the process.
 pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let shared = ended.clone();
@@ -319,14 +319,14 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     ended
 }
 
-/// Calls `end` at INT, TERM or HUP on a separate thread. A second signal ends the process. It also ends if `end`
+/// Calls `end` at INT, TERM, HUP or QUIT on a separate thread. A second signal ends the process. It also ends if `end`
 /// returns false.
 pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
     on_each_signal(move |earlier, _| earlier == 0 && end());
 }
 
-/// Calls `handle` at each INT, TERM or HUP on a separate thread, with the number of earlier ones. If it returns false, the
-/// process ends.
+/// Calls `handle` at each INT, TERM, HUP or QUIT on a separate thread, with the number of earlier ones. If it returns
+/// false, the process ends.
 fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
     let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
     let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -339,7 +339,7 @@ fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
     });
     // Signal handlers are installed only if the thread runs. Otherwise signals end the process, as by default.
     match begun {
-        Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP]).map(|signals| hand_over.send(signals))),
+        Ok(_) => drop(Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map(|signals| hand_over.send(signals))),
         Err(error) => {
             note(&format!("Ctrl-C will end the program immediately, without a report: {}", units::no_thread(error)))
         }

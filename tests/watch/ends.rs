@@ -256,7 +256,7 @@ fn a_folder_of_another_user_with_the_name_of_the_own_one_is_named() {
 #[test]
 fn a_signal_to_gds_top_alone_reaches_the_program_as_the_same_signal() {
     let Some(place) = Place::new() else { return };
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
         let ready = place.file(&format!("ready-{}", signal.as_raw()));
         let mut command = place.watch(&["--json"]);
         command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "signals"]).arg(&ready);

@@ -710,6 +710,7 @@ int main(int count, char **words)
             signal(SIGINT, leave_at);
             signal(SIGTERM, leave_at);
             signal(SIGHUP, leave_at);
+            signal(SIGQUIT, leave_at);
             close(open(words[i + 1], O_CREAT | O_WRONLY, 0600));
             sleep(100);
         } else if (!strcmp(words[i], "drop")) {

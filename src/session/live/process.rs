@@ -69,6 +69,7 @@ pub(super) fn signal_words(signal: i32) -> String {
         libc::SIGTERM => " (TERM)",
         libc::SIGINT => " (INT)",
         libc::SIGHUP => " (HUP)",
+        libc::SIGQUIT => " (QUIT)",
         libc::SIGPIPE => " (PIPE: the reader of its output had ended)",
         libc::SIGFPE => " (FPE: a fault in arithmetic)",
         libc::SIGILL => " (ILL: an instruction that this processor does not have)",
