@@ -180,7 +180,7 @@ unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, d
         (object, read_half(description), fd)
     };
     record.object = object;
-    let mut room = [0; 1024];
+    let mut room = [0; system::LONGEST_PATH];
     let mut length = 0;
     record.extra[1] = u64::MAX;
     if kind == HANDLE_IS_DESCRIPTOR {

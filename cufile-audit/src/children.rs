@@ -129,7 +129,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
         () if is_spawn || at => b as *const c_char,
         () => a as *const c_char,
     };
-    let mut room = [0; start::PATH_BYTES];
+    let mut room = [0; system::LONGEST_PATH];
     let length = if by_descriptor { system::path_of_descriptor(a as i32, &mut room) } else { 0 };
     // SAFETY: the second argument of `posix_spawn` and `execveat` and the first one of the other functions is a path. A
     // process id has four bytes. The arguments are those of the program, so its environment ends with a null pointer.

@@ -172,7 +172,7 @@ fn introduce(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: 
 #[inline(never)]
 #[cold]
 fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
-    let mut room = [0; 1024];
+    let mut room = [0; system::LONGEST_PATH];
     let length = system::path_of_descriptor(fd, &mut room);
     let record = Record {
         start_ns,

@@ -329,7 +329,7 @@ impl Writer {
     #[inline(never)]
     #[cold]
     fn introduce(&mut self) {
-        let mut room = [0; 1024];
+        let mut room = [0; system::LONGEST_PATH];
         // SAFETY: the argument is a C string literal.
         let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
         let now = system::now_ns();

@@ -234,15 +234,19 @@ pub(crate) fn page_wiped_on_fork() -> Option<*mut u64> {
     }
 }
 
-/// Copies the target of a link to `out`. Returns its length, or 0 if it cannot be read.
+/// Copies the target of a link to `out`. Returns its length, or 0 if it cannot be read or does not fit.
 ///
 /// # Safety
 /// `path` must be a C string.
 pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
     // SAFETY: the caller passes a C string, and `out` has the given length.
     let length = unsafe { readlink(path, out.as_mut_ptr().cast(), out.len()) };
-    usize::try_from(length).unwrap_or(0).min(out.len())
+    // A target that fills the memory may be cut.
+    usize::try_from(length).ok().filter(|length| *length < out.len()).unwrap_or(0)
 }
+
+/// The memory for the longest path that the kernel returns (PATH_MAX).
+pub(crate) const LONGEST_PATH: usize = 4096;
 
 /// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes.
 fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {

@@ -12,11 +12,10 @@ impl Tally {
     /// Processes the record of a file that a process reads or maps for the first time.
     pub(super) fn plain_file(&mut self, group: &Group) {
         let path = group.text();
-        // A deleted file, or a file in another mount namespace, still has a path.
-        if path.is_empty() {
-            return;
-        }
         let [device, inode, ..] = group.record.extra;
+        // The kernel names no file whose path is longer than 4095 bytes. A deleted file, or a file in another mount
+        // namespace, still has a path.
+        let path = if path.is_empty() { format!("unknown file (device {device:#x}, inode {inode})") } else { path };
         let file = self.file(path, 0);
         let key = (group.process, device, inode);
         self.inodes.insert(key, file);

@@ -261,3 +261,20 @@ fn the_exports_have_the_calls_the_files_and_the_requirement() {
         assert!(text.contains("defaults of libcufile 1.16.") && !text.lines().any(is_missing), "{text}");
     }
 }
+
+#[test]
+fn files_with_long_paths_are_separate_and_have_their_complete_path() {
+    let Some(place) = Place::new() else { return };
+    let start = place.folder.path().canonicalize().unwrap();
+    let folder = (0..10).fold(start, |folder, _| folder.join("x".repeat(200)));
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = ["m1.bin", "m2.bin"].map(|name| folder.join(name));
+    files.iter().for_each(|file| std::fs::write(file, vec![7; 1 << 20]).unwrap());
+    let mut command = place.watch(&["--json"]);
+    let script = "\"$0\" \"$1\" read 3 && \"$0\" \"$2\" read 4 plain 5";
+    command.args(["sh", "-c", script]).arg(place.file("linked")).args(&files);
+    let seen = Seen::of(command);
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    let counts = files.each_ref().map(|file| seen.file(file)["reads"]["count"].as_u64());
+    assert_eq!(counts, [Some(3), Some(4)]);
+}
