@@ -1,7 +1,7 @@
 //! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
-use crate::core::{PlainReads, Route, RouteProof, TensorInfo, Transfers, WatchedFile, WatchedTensor};
+use crate::core::{KvName, PlainReads, Route, RouteProof, TensorInfo, Transfers, WatchedFile, WatchedTensor};
 use crate::device::resident_bytes;
 use crate::models::header::{header_bytes, read_header};
 use crate::trust::open_regular;
@@ -85,6 +85,7 @@ pub(super) struct File {
     touched: Vec<(u64, u64)>,
     pub(super) plain: PlainReads,
     cached_fraction: Option<f64>,
+    kv: Option<KvName>,
 }
 
 impl File {
@@ -99,6 +100,7 @@ impl File {
         });
         let tensors = tensors.unwrap_or_default();
         Self {
+            kv: kv_names::of(&path),
             path,
             reads: Transfers::default(),
             writes: Transfers::default(),
@@ -249,7 +251,7 @@ impl File {
                 .collect(),
             // No read can move bytes of a tensor without bytes.
             tensors_of_file: self.tensors.iter().filter(|tensor| tensor.bytes > 0).count() as u64,
-            kv: kv_names::of(&self.path),
+            kv: self.kv.clone(),
             plain: self.plain,
             cached_fraction: self.cached_fraction,
         }

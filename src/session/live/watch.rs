@@ -20,6 +20,11 @@ use std::time::{Duration, Instant};
 
 /// Minimum time between two reports. In a long session the time grows to a twentieth of the elapsed time.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// The time between two reports is at least this many times that of a report, up to a limit, because no calls are taken
+/// from the rings meanwhile. The report of a program with thousands of files takes long.
+const REPORT_SHARE: u32 = 20;
+/// The limit of that time.
+const REPORT_AT_LEAST_EVERY: Duration = Duration::from_secs(20);
 /// Maximum number of calls in one event, because lines of recordings have a limit.
 const CALLS_OF_EVENT: usize = 1000;
 /// Maximum number of causes from the log of a process.
@@ -119,8 +124,10 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
         }
         let elapsed = started.elapsed();
         if elapsed >= next {
-            next = elapsed + REPORT_EVERY.max(elapsed / 20);
             seen(bus, &mut watched);
+            let took = started.elapsed().saturating_sub(elapsed);
+            let share = took.saturating_mul(REPORT_SHARE).min(REPORT_AT_LEAST_EVERY);
+            next = elapsed + REPORT_EVERY.max(elapsed / 20).max(share);
         }
     }
     let ended_by_signal = signal_at.is_some_and(|at| at.elapsed() < AFTER_SIGNAL);
