@@ -87,8 +87,8 @@ pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
     BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, OpenCall, PlainReads, ProcessIo,
-    ProgramEnd, RouteStatistics, SizeClass, Transfers, UnseenTransfers, WatchReport, WatchedConfiguration,
-    WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    ProgramEnd, RouteStatistics, SizeClass, Transfers, UnseenTransfers, WITHOUT_SPACE, WatchReport,
+    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use watched_call::{BATCH_ENTRY, Method, STREAM_TRANSFER, WatchedCall};
 pub use workload::{

@@ -84,6 +84,9 @@ pub struct WatchReport {
     pub latencies: Vec<LatencyClass>,
 }
 
+/// The end of the entry in [`WatchReport::unrecorded`] for programs to which a limit leaves too little address space.
+pub const WITHOUT_SPACE: &str = "with too little address space";
+
 /// Transfers that only the statistics of libcufile show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnseenTransfers {

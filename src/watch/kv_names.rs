@@ -25,20 +25,24 @@ fn names(path: &Path) -> Vec<&str> {
     path.iter().rev().filter_map(|name| name.to_str()).take(4).collect()
 }
 
-/// Parses `ab/cd/KEY.kvcache` and `.kvcache.safetensors`. KEY is a hash, or `vllm@MODEL@WORLD@RANK@HASH` with an
-/// optional `@DTYPE` and `@LAYER`.
+/// Parses `ab/cd/KEY.kvcache` and `.kvcache.safetensors` of the GDS back end, and `KEY.pt` of the local disk. KEY is a
+/// hash (not for `.pt`), or `MODEL@WORLD@RANK@HASH` with an optional `@DTYPE` and `@LAYER`. Earlier versions began it with
+/// `vllm@`.
 fn lmcache(path: &Path) -> Option<KvName> {
     let name = *names(path).first()?;
-    let key = name.split_once(".kvcache").map(|(key, _)| key)?;
-    let parts: Vec<&str> = key.split('@').collect();
+    let of_gds = name.split_once(".kvcache").map(|(key, _)| key);
+    let parts: Vec<&str> = of_gds.or_else(|| name.strip_suffix(".pt"))?.split('@').collect();
     if let [chunk] = parts[..] {
-        return is_key(chunk).then(|| named("lmcache", chunk));
+        return (of_gds.is_some() && is_key(chunk)).then(|| named("lmcache", chunk));
     }
-    let chunk = *parts.get(4).filter(|chunk| is_hex(chunk.trim_start_matches('-').trim_start_matches("0x")))?;
-    let layer = parts.iter().skip(5).find(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = |at: usize| parts.get(at).is_some_and(|part| part.parse::<u32>().is_ok());
+    let world = [1, 2].into_iter().find(|at| is_number(*at) && is_number(at + 1))?;
+    let chunk = *parts.get(world + 2).filter(|chunk| is_hex(chunk.trim_start_matches('-').trim_start_matches("0x")))?;
+    let is_layer = |part: &&&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let layer = parts.iter().skip(world + 3).find(is_layer);
     Some(KvName {
         layer: layer.map(|layer| (*layer).to_owned()),
-        model: parts.get(1).map(|model| (*model).to_owned()),
+        model: parts.get(world - 1).map(|model| (*model).to_owned()),
         ..named("lmcache", chunk)
     })
 }
@@ -84,6 +88,14 @@ mod tests {
             seen("/c/ab/cd/vllm@meta_Llama@1@0@9f3ac01@bfloat16@17.kvcache.safetensors"),
             Some((own("lmcache"), own("9f3ac01"), Some(own("17")), Some(own("meta_Llama"))))
         );
+        for (file, layer) in [
+            ("vllm@meta-Llama@1@0@9f3ac01@bfloat16.pt", None),
+            ("meta-Llama@1@0@9f3ac01@bfloat16.pt", None),
+            ("meta-Llama@1@0@9f3ac01@half@17.kvcache.safetensors", Some(own("17"))),
+        ] {
+            let name = Some((own("lmcache"), own("9f3ac01"), layer, Some(own("meta-Llama"))));
+            assert_eq!(seen(&format!("/c/{file}")), name, "{file}");
+        }
         assert_eq!(
             seen("/c/llama-3.1-8b_0123456789ab_r0/012/34_g0/0123456789abcdef.bin"),
             Some((
@@ -94,7 +106,14 @@ mod tests {
             ))
         );
         assert_eq!(seen("/c/data/0123456789abcdef/0123456789abcdef.dat"), Some((own("ucm"), own(key), None, None)));
-        for other in ["/m/model.safetensors", "/m/pytorch_model.bin", "/x/abc.dat", "", "/a/b/c_g0/0123456789ab.bin"] {
+        for other in [
+            "/m/model.safetensors",
+            "/m/pytorch_model.bin",
+            "/m/0123456789abcdef.pt",
+            "/x/abc.dat",
+            "",
+            "/a/b/c_g0/0123456789ab.bin",
+        ] {
             assert_eq!(seen(other), None, "{other}");
         }
     }

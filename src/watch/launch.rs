@@ -11,7 +11,7 @@ use super::routes::{self, MachineRoutes};
 use super::starts::Starts;
 use super::tally::Tally;
 use crate::core::units::plural;
-use crate::core::{NotLoaded, ProgramEnd, WatchReport, WatchedCall};
+use crate::core::{NotLoaded, ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
 use crate::trust::with_original_variables;
 use cufile_audit::layout::{ENV_FILE, header, options};
@@ -274,7 +274,7 @@ impl Watched {
         }
         let without_space = self.library.words.load(header::WITHOUT_SPACE);
         if without_space > 0 {
-            all.insert(format!("{} with too little address space", plural(without_space, "program")));
+            all.insert(format!("{} {WITHOUT_SPACE}", plural(without_space, "program")));
         }
         all.into_iter().collect()
     }

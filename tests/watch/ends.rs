@@ -276,6 +276,41 @@ fn a_signal_to_gds_top_alone_reaches_the_program_as_the_same_signal() {
 }
 
 #[test]
+fn a_program_that_handles_a_signal_and_ends_with_status_0_is_recorded_completely() {
+    let Some(place) = Place::new() else { return };
+    for (program_status, status) in [(0, 0), (5, 130)] {
+        let (ready, recording) =
+            (place.file(&format!("ready-{program_status}")), place.file(&format!("{program_status}.gdsrec")));
+        let mut command = place.watch(&["-q", "--record", recording.to_str().unwrap()]);
+        let script = format!("trap 'exit {program_status}' INT; touch \"$0\"; while :; do sleep 0.02; done");
+        command.args(["sh", "-c", &script]).arg(&ready);
+        let watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while !ready.exists() {
+            assert!(started.elapsed() < Duration::from_secs(120), "the program does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::INT).unwrap();
+        let output = watch.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status));
+        // The recording of an interrupted program is kept, too.
+        assert!(recording.is_file(), "{program_status}");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_leaves_no_recording() {
+    let Some(place) = Place::new() else { return };
+    let recording = place.file("none.gdsrec");
+    let output = place.watch(&["-q", "--record", recording.to_str().unwrap()]).arg("./missing").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let names = std::fs::read_dir(place.folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("none.gdsrec")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
 fn a_program_ignores_sigpipe_only_if_gds_top_was_started_so() {
     let Some(place) = Place::new() else { return };
     for (action, status) in

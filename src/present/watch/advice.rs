@@ -3,7 +3,7 @@
 use super::answer::unseen;
 use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{WatchReport, WatchedFailure};
+use crate::core::{WITHOUT_SPACE, WatchReport, WatchedFailure};
 
 /// The advice, each with the calls that are the evidence for it.
 #[must_use]
@@ -122,6 +122,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             "Look up functions of libcufile with dlsym, not with an ELF reader, or use 'sudo gds-top watch --pid'."
                 .to_owned(),
             format!("not recorded: {}", unseen(*transfers)),
+        ),
+        WatchAdvice::Unrecorded(programs) if programs.iter().all(|program| program.ends_with(WITHOUT_SPACE)) => (
+            "Raise the limit of the address space (ulimit -v): calls of these programs are missing, because the recording did not fit."
+                .to_owned(),
+            format!("not recorded: {}", programs.join(", ")),
         ),
         WatchAdvice::Unrecorded(programs) => (
             "Calls of these programs are missing. Start them with the user, mounts, limits, files and LD_AUDIT of gds-top, or use 'sudo gds-top watch --pid'."

@@ -104,6 +104,12 @@ impl Bus {
         self.0.unrecorded.clone()
     }
 
+    /// Removes the recording of a session that did not begin.
+    pub(super) fn discard_recording(&self) {
+        let writer = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();
+        writer.into_iter().for_each(Writer::discard);
+    }
+
     /// Completes the recording.
     pub(super) fn finish(&self) {
         let writer = self.0.recording.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -7,7 +7,9 @@ use super::session::Watcher;
 use super::started::started;
 use crate::checks;
 use crate::checks::log_signatures::explain_cufile;
-use crate::core::{EventBody, LogLevel, Machine, Metric, Sample, Status, WatchReport, WatchedConfiguration};
+use crate::core::{
+    EventBody, LogLevel, Machine, Metric, ProgramEnd, Sample, Status, WatchReport, WatchedConfiguration,
+};
 use crate::machine::{FoundLibrary, LibcufileFacts, PathFacts};
 use crate::session::{Command, Feed};
 use crate::telemetry::cpu_pressure_percent;
@@ -37,6 +39,8 @@ const MOST_FILES: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A program that ends within this time after a signal was interrupted by it.
 const AFTER_SIGNAL: Duration = Duration::from_secs(3);
+/// Maximum time between the end of a program by a signal and the arrival of the same signal here.
+const SIGNAL_DELAY: Duration = Duration::from_millis(200);
 
 /// The reason why a watching session could not start.
 #[derive(Debug, thiserror::Error)]
@@ -71,14 +75,17 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
     bus.begin(started());
     // Without the thread, the program would run on without gds-top.
     let (hand_over, taken) = bounded(1);
+    let unused = bus.clone();
     let session = move || taken.recv().into_iter().for_each(|watched| follow(watched, &bus, &command_receiver, stays));
     std::thread::Builder::new().name("watch".to_owned()).spawn(session).map_err(SessionError::Thread)?;
     let watched = match target {
-        WatchTarget::Launch(launch) => Source::Launched(Box::new(watch::start(launch)?)),
-        WatchTarget::Process(pid, time) => Source::Attached(Box::new(watch::attach(*pid, *time)?)),
+        WatchTarget::Launch(launch) => watch::start(launch).map(|program| Source::Launched(Box::new(program))),
+        WatchTarget::Process(pid, time) => {
+            watch::attach(*pid, *time).map(|process| Source::Attached(Box::new(process)))
+        }
     };
     // The thread waits for it.
-    let _ = hand_over.send(watched);
+    let _ = hand_over.send(watched.inspect_err(|_| unused.discard_recording())?);
     Ok(Feed { unrecorded, ..Feed::new(events, commands, false) })
 }
 
@@ -130,12 +137,26 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
             next = elapsed + REPORT_EVERY.max(elapsed / 20).max(share);
         }
     }
+    let ended = watched.launched().and_then(|_| watched.report().ended);
+    // The terminal sends Ctrl-C to the program, too. The program can end before the signal arrives here.
+    let delay = if matches!(ended, Some(ProgramEnd::Signal(_))) { SIGNAL_DELAY } else { Duration::ZERO };
+    while signal_at.is_none() && quit_at.is_none() {
+        match commands.recv_timeout(delay) {
+            Ok(Command::WatchSystem(on)) => system.set(on),
+            Ok(Command::Signal(..)) => signal_at = Some(Instant::now()),
+            Ok(Command::Quit) => quit_at = Some(Instant::now()),
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
     let ended_by_signal = signal_at.is_some_and(|at| at.elapsed() < AFTER_SIGNAL);
     seen(bus, &mut watched);
     // The facts are read after the program, so that reading them does not slow it down.
     bus.emit(EventBody::MachineSeen { machine: machine(&watched.report(), has_mounts) });
     // Ctrl-C is the normal end of watching a process that continues to run. A program can also handle a signal and go on.
-    let interrupted = (quit_at.is_some() || ended_by_signal) && watched.launched().is_some();
+    // If it ends with status 0 after a signal, it has done all that it wanted.
+    let is_complete = !asked && matches!(ended, Some(ProgramEnd::Status(0)));
+    let interrupted = (quit_at.is_some() || ended_by_signal) && watched.launched().is_some() && !is_complete;
     drop(watched);
     bus.emit(EventBody::SessionEnded { interrupted });
     bus.finish();

@@ -62,7 +62,7 @@ struct Identity {
 #[derive(Clone, Copy, Debug, Default)]
 struct Worth {
     interrupted: bool,
-    /// Whether a run, a cell or a ceiling was completed.
+    /// Whether a run, a cell or a ceiling was completed, or a program was recorded.
     measured: bool,
     /// Whether a check was completed.
     found: bool,
@@ -76,6 +76,7 @@ impl Worth {
             | EventBody::LaneDied { .. }
             | EventBody::GridCellDone { .. }
             | EventBody::CeilingMeasured { .. } => self.measured = true,
+            EventBody::ProgramSeen { report } if report.programs > 0 => self.measured = true,
             EventBody::CheckDone { .. } | EventBody::VerdictReached { .. } => self.found = true,
             _ => {}
         }
@@ -147,6 +148,11 @@ impl Writer {
         self.encoder.flush().map_err(io_error(self.partial.path(), "writing events"))?;
         self.flushed = Instant::now();
         Ok(())
+    }
+
+    /// Removes the file of a session that did not begin.
+    pub fn discard(self) {
+        self.partial.discard();
     }
 
     /// Closes the recording, compresses it again at a higher level, and renames it. If the result is larger than
