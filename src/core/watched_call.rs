@@ -7,7 +7,7 @@ pub const BATCH_ENTRY: &str = "batch entry";
 /// The function of a [`WatchedCall`] that is a transfer on a stream.
 pub const STREAM_TRANSFER: &str = "stream transfer";
 
-/// A method that moves bytes.
+/// A method that moves bytes. The order is that of their rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// A transfer by cuFile.

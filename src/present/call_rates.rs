@@ -1,7 +1,7 @@
 //! The rates of a watched program, in the time window of its timeline.
 
 use super::calls::window;
-use crate::core::{Method, WatchedCall};
+use crate::core::WatchedCall;
 use crate::session::{CallCount, State};
 
 /// The rate over time for one method of moving bytes.
@@ -22,22 +22,29 @@ pub struct Rate {
 #[must_use]
 pub fn rates(state: &State, parts: usize) -> Vec<Rate> {
     type Counter = fn(&CallCount) -> u64;
-    let kinds: [(&str, Method, Counter); 3] = [
-        ("cuFile", Method::CuFile, |count| count.cufile_bytes),
-        ("read calls", Method::Read, |count| count.plain_bytes),
-        ("CUDA copies", Method::Copy, |count| count.copied_bytes),
+    // In the order of the methods.
+    let kinds: [(&str, Counter); 3] = [
+        ("cuFile", |count| count.cufile_bytes),
+        ("read calls", |count| count.plain_bytes),
+        ("CUDA copies", |count| count.copied_bytes),
     ];
     let (from, to) = window(state);
     let step = (to - from).div_ceil(parts.max(1) as u64).max(1);
     let parts = parts.min((to - from).div_ceil(step) as usize);
-    let all = kinds.into_iter().map(|(name, method, counter)| {
-        let calls = || state.calls.iter().filter(|call| call.method() == Some(method));
-        let known = calls().fold(0_u64, |sum, call| sum.saturating_add(call.moved_bytes()));
+    let mut known = [0_u64; 3];
+    let mut by_calls = vec![vec![0.0; parts]; 3];
+    for call in &state.calls {
+        let Some(method) = call.method() else { continue };
+        let bytes = call.moved_bytes();
+        known[method as usize] = known[method as usize].saturating_add(bytes);
+        distribute(&mut by_calls[method as usize], call, bytes, (from, step));
+    }
+    let all = kinds.into_iter().zip(known).zip(by_calls).map(|(((name, counter), known), by_calls)| {
         let counted = state.call_rates.last().map_or(0, counter);
         // The calls can be newer than the counters. If some are missing, the counters are larger.
         let is_of_calls = known >= counted - counted / 100;
-        let moved = if is_of_calls {
-            by_calls(calls(), (from, step), parts)
+        let moved: Vec<Option<f64>> = if is_of_calls {
+            by_calls.into_iter().map(Some).collect()
         } else {
             by_counters(&state.call_rates, counter, (from, step), parts)
         };
@@ -46,28 +53,21 @@ pub fn rates(state: &State, parts: usize) -> Vec<Rate> {
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
 }
 
-/// The bytes of each part. The bytes of a call are distributed over its duration.
-fn by_calls<'c>(
-    calls: impl Iterator<Item = &'c WatchedCall>,
-    (from, step): (u64, u64),
-    parts: usize,
-) -> Vec<Option<f64>> {
-    let mut moved = vec![0.0; parts];
-    for call in calls {
-        let (start, end) = (call.start_ns, call.start_ns.saturating_add(call.duration_ns.max(1)));
-        if end <= from || parts == 0 {
-            continue;
-        }
-        let per_ns = call.moved_bytes() as f64 / (end - start) as f64;
-        let first = (start.max(from) - from) / step;
-        let last = ((end - 1 - from) / step).min(parts as u64 - 1);
-        for part in first..=last {
-            let begin = from + part * step;
-            let overlap = end.min(begin.saturating_add(step)).saturating_sub(start.max(begin));
-            moved[part as usize] += per_ns * overlap as f64;
-        }
+/// Adds the bytes of a call to the parts in which it ran.
+fn distribute(parts: &mut [f64], call: &WatchedCall, bytes: u64, (from, step): (u64, u64)) {
+    let (start, end) = (call.start_ns, call.start_ns.saturating_add(call.duration_ns.max(1)));
+    if end <= from || start >= end {
+        return;
     }
-    moved.into_iter().map(Some).collect()
+    let per_ns = bytes as f64 / (end - start) as f64;
+    let first = (start.max(from) - from) / step;
+    let last = (end - 1 - from) / step;
+    let parts = parts.iter_mut().enumerate().skip(first as usize);
+    for (part, moved) in parts.take_while(|(part, _)| *part as u64 <= last) {
+        let begin = from + part as u64 * step;
+        let overlap = end.min(begin.saturating_add(step)).saturating_sub(start.max(begin));
+        *moved += per_ns * overlap as f64;
+    }
 }
 
 /// The bytes of each part from the counters before and after its middle. `None` after the newest counters.

@@ -69,7 +69,7 @@ pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its end are kept as long as
-/// possible, because they tell the layers of a model apart.
+/// possible, because the names of layers differ only in their number.
 #[must_use]
 pub fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
     let mut parts: Vec<&str> = name.split('.').collect();

@@ -137,7 +137,11 @@ proptest! {
         let mut buffer = Buffer::empty(Rect::new(0, 0, 100, 40));
         let theme = Theme::new(Taste::default());
         let chart = Chart { series: &series, x, ceiling: Some((level, "link".to_owned())), cursor, empty: "none" };
-        let extras = Extras { ceilings: vec![(event, "other".to_owned())], events: vec![(event, "loaded".to_owned())] };
+        let extras = Extras {
+            ceilings: vec![(event, "other".to_owned())],
+            events: vec![(event, "loaded".to_owned())],
+            margin: width / 3,
+        };
         chart.draw_with(&mut Pen::new(&mut buffer, Rect::new(3, 2, width, height)), &theme, &extras);
     }
 }
