@@ -8,7 +8,7 @@
 //! ```
 
 use crate::core::WatchReport;
-use crate::core::units::{duration, plural};
+use crate::core::units::{duration, plural, verb};
 use crate::present::call_rates::rates;
 use crate::present::calls;
 use crate::session::State;
@@ -101,7 +101,7 @@ fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
         })
         .collect();
     let (from, to) = calls::window(state);
-    let x = (from as f64 / 1e9, to.max(from + 1) as f64 / 1e9);
+    let x = (from as f64 / 1e9, to.max(from.saturating_add(1)) as f64 / 1e9);
     let chart = Chart { series: &series, x, ceiling: None, cursor: None, empty: "No bytes yet." };
     chart.draw_with(&mut inside, theme, &Extras { margin: THREAD, ..Extras::default() });
 }
@@ -138,7 +138,8 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
     }
     if hidden > 0 {
         let (y, room) = (grid.rows.len() as u16 + 1, inside.width().saturating_sub(1));
-        inside.fit(1, y, room, &format!("{} are not shown: no space.", plural(hidden, "other read")), theme.dim);
+        let words = format!("{} {} not shown: no space.", plural(hidden, "other read"), verb(hidden, "is", "are"));
+        inside.fit(1, y, room, &words, theme.dim);
     }
 }
 
