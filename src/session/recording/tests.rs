@@ -374,10 +374,27 @@ fn an_interrupted_session_takes_the_place_of_an_earlier_one_only_with_a_result()
     let result = [said(1, "third"), died("by signal 11"), ended(true)];
     recorded(&path, &result).unwrap().unwrap();
     assert_eq!(texts(&path), ["third"]);
+    let seen = |programs| {
+        let report = crate::core::WatchReport { programs, ..crate::core::WatchReport::default() };
+        Event { at_ns: 50, body: EventBody::ProgramSeen { report: Box::new(report) } }
+    };
+    assert_eq!(recorded(&path, &[said(1, "fourth"), seen(0), ended(true)]).unwrap(), None);
+    recorded(&path, &[said(1, "fifth"), seen(1), ended(true)]).unwrap().unwrap();
+    assert_eq!(texts(&path), ["fifth"]);
     // Without an earlier recording, no file is created.
     let other = folder.path().join("b.gdst");
     assert_eq!(recorded(&other, &nothing).unwrap(), None);
     assert_eq!(names(folder.path()), ["a.gdst"]);
+}
+
+#[test]
+fn a_session_that_does_not_begin_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&said(1, "first")).unwrap();
+    writer.discard();
+    assert!(names(folder.path()).is_empty());
 }
 
 #[test]
