@@ -280,8 +280,8 @@ fn print_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headl
 
 type Signals = SignalsInfo<WithOrigin>;
 
-/// At INT, TERM, HUP and QUIT, ends the session regularly: it ends the active run and reports the interruption. A second signal
-/// ends the process.
+/// At INT, TERM, HUP and QUIT, ends the session regularly: it ends the active run and reports the interruption. A second
+/// signal ends the process.
 fn end_on_signals(feed: &Feed) {
     let commands = feed.commands.clone();
     on_signals(move || commands.send(Command::Quit).is_ok());

@@ -192,6 +192,13 @@ impl Watched {
         Ok(true)
     }
 
+    /// Takes new calls, if the program has not ended. After its end, all of its calls were taken.
+    pub(super) fn drain_while_running(&mut self) {
+        if self.ended.is_none() {
+            self.drain();
+        }
+    }
+
     /// Whether the program has ended. It stays in procfs until it is waited for. After an error, waiting shows the error.
     fn has_ended(&self) -> bool {
         let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return true };

@@ -67,6 +67,13 @@ impl Source {
         }
     }
 
+    /// Takes new calls from the rings of a started program, so that they do not become full during other work.
+    pub fn drain(&mut self) {
+        if let Self::Launched(watched) = self {
+            watched.drain_while_running();
+        }
+    }
+
     /// The current report.
     #[must_use]
     pub fn report(&self) -> WatchReport {

@@ -221,17 +221,19 @@ fn has_these_mounts(process: u32) -> bool {
 }
 
 fn seen(bus: &Bus, watched: &mut Source) {
+    let mut report = watched.report();
     let (calls, mut left_out) = watched.take_calls();
     for calls in calls.chunks(CALLS_OF_EVENT) {
         bus.emit(EventBody::CallsSeen { calls: calls.to_vec(), left_out: std::mem::take(&mut left_out) });
+        watched.drain();
     }
-    let mut report = watched.report();
     if let Some(log) = report.attached.as_mut().and_then(|process| process.log.as_mut()) {
         let causes = explain_cufile(&watched.log_text().unwrap_or_default());
         let causes = causes.iter().filter(|cause| cause.status >= Status::Warn && cause.status != Status::Na);
         log.causes = causes.take(MOST_CAUSES).map(|cause| cause.sentence()).collect();
     }
     bus.emit(EventBody::ProgramSeen { report: Box::new(report) });
+    watched.drain();
     // A busy machine makes calls slower, so a comparison needs it.
     if let Some(percent) = cpu_pressure_percent() {
         let values = [(Metric::CpuPressurePercent, percent)].into();
