@@ -231,6 +231,29 @@ fn headlines_have_at_most_twelve_words() {
 }
 
 #[test]
+fn the_table_of_lines_has_each_line_of_the_figures() {
+    use gds_top::present::{SessionAnalysis, cost, series};
+    let mut lines = 0;
+    for (name, state, _) in ALL.iter() {
+        let analysis = SessionAnalysis::new(state);
+        let rows = cost::lines(&analysis, true).map(|table| table.rows).unwrap_or_default();
+        for cache in series::caches(&analysis) {
+            let (drawn, _) = series::tensors(&analysis, cache);
+            for label in drawn.iter().map(|one| &one.label).filter(|label| !label.is_empty()) {
+                let has_it = |row: &Vec<String>| row.last().is_some_and(|line| label.ends_with(&format!(": {line}")));
+                assert!(rows.iter().any(|row| row[1] == cache.to_string() && has_it(row)), "{name}: {label}: {rows:?}");
+                lines += 1;
+            }
+        }
+        for (row, (_, cost)) in rows.iter().zip(analysis.costs()) {
+            let workers: f64 = row[row.len() - 2].parse().unwrap();
+            assert!((workers - cost.parallelism).abs() < 0.006, "{name}: {row:?}");
+        }
+    }
+    assert!(lines > 4, "{lines}");
+}
+
+#[test]
 fn workload_tables_show_one_run_of_the_repeats_with_the_median_time() {
     use gds_top::present::workload;
     let mut repeated = 0;

@@ -25,9 +25,10 @@ pub(super) fn heads(several: bool) -> Vec<Head> {
     heads
 }
 
-/// The table of fitted lines; `None` if there are no lines.
+/// The table of fitted lines; `None` if there are no lines. With `figures` it also has the lines of the figures, which
+/// are those of one worker.
 #[must_use]
-pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
+pub fn lines(analysis: &SessionAnalysis<'_>, figures: bool) -> Option<Table> {
     let costs = analysis.costs();
     let several = costs.iter().any(|(run, _)| analysis.which(run).is_some());
     let rows: Vec<Vec<String>> = costs
@@ -35,13 +36,25 @@ pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
         .map(|(run, cost)| {
             let mut row = named(analysis, run, several);
             row.extend(line(run, cost));
+            if figures {
+                row.extend([format!("{:.2}", cost.parallelism), formula(cost)]);
+            }
             row
         })
         .collect();
     let mut all = heads(several);
     all.extend(["overhead per tensor", "bandwidth", "R²", "time explained", "fixed", "fitted"].map(number));
+    if figures {
+        all.extend([number("workers busy"), text("line of one worker")]);
+    }
     let blocks = if costs.iter().any(|(run, _)| run.in_blocks) {
         " Loads in blocks have no R²: the time of a block is divided among its tensors by their bytes."
+    } else {
+        ""
+    };
+    let of_one = if figures {
+        " Workers busy: the mean number of workers that read at the same time. The figure 'Size and time' shows the line of one worker. For all workers, \
+         its overhead is divided by this number and its rate multiplied."
     } else {
         ""
     };
@@ -50,11 +63,26 @@ pub fn lines(analysis: &SessionAnalysis<'_>) -> Option<Table> {
         note: format!(
             "The line t = overhead + bytes / bandwidth, fitted to the tensors of the run with the median time, with all workers together. The fit minimizes relative \
              deviations: small tensors give the overhead, large ones the bandwidth. R² is computed from the logarithms of the times. Time explained: the time that \
-             the line gives for all tensors, divided by their measured time. Fixed: the time before the first tensor and after the last.{blocks}"
+             the line gives for all tensors, divided by their measured time. Fixed: the time before the first tensor and after the last.{of_one}{blocks}"
         ),
         heads: all,
         rows,
     })
+}
+
+/// The formula of a fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`. If several workers ran, it is the rate of one.
+#[must_use]
+pub fn formula(cost: &CostModel) -> String {
+    let overhead = match cost.has_overhead() {
+        true => format!("{} + ", units::duration(cost.fit.overhead_ns as u64)),
+        false => String::new(),
+    };
+    format!("t = {overhead}bytes / {}{}", units::rate(cost.fit.bytes_per_s), a_worker(cost))
+}
+
+/// The text after a rate: if several workers ran, the rate is per worker, otherwise it is the rate of the load.
+pub(super) fn a_worker(cost: &CostModel) -> &'static str {
+    if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
 /// The goodness of a fit: `0.955`.

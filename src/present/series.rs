@@ -1,8 +1,8 @@
 //! The data series of charts: bandwidth and memory over time, and tensors by size and time.
 
 use super::analysed::{AnalysedRun, SessionAnalysis};
-use super::tensors::a_worker;
-use crate::analysis::{CostModel, LandingCurve};
+use super::cost::formula;
+use crate::analysis::LandingCurve;
 use crate::core::{CacheState, Ceiling, Engine, Metric, units};
 use crate::session::{Lane, State};
 
@@ -201,14 +201,4 @@ pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series
         });
     }
     (all, every)
-}
-
-/// The formula of a fitted line: `t = 2.70 ms + bytes / 7.10 GB/s`. If several workers ran, it is the rate of one.
-#[must_use]
-pub fn formula(cost: &CostModel) -> String {
-    let overhead = match cost.has_overhead() {
-        true => format!("{} + ", units::duration(cost.fit.overhead_ns as u64)),
-        false => String::new(),
-    };
-    format!("t = {overhead}bytes / {}{}", units::rate(cost.fit.bytes_per_s), a_worker(cost))
 }

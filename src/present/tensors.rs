@@ -1,7 +1,7 @@
 //! The sentences about the tensors of a run: the slowest tensor, the overhead, and the size at which two engines are
 //! equally fast.
 
-use super::cost::{NO_CROSSOVER, r2};
+use super::cost::{NO_CROSSOVER, a_worker, r2};
 use crate::analysis::{CostModel, Crossover, TensorRow};
 use crate::core::Engine;
 use crate::core::units::{bytes, duration, rate};
@@ -52,11 +52,6 @@ pub(crate) fn overhead(lane: &Lane, cost: Option<&CostModel>, proof: bool) -> St
     }
     let overhead = duration(cost.fit.overhead_ns.max(0.0) as u64);
     format!("Each {thing} has an overhead of {overhead}, then its bytes {arrive}{fitted}.")
-}
-
-/// The text after a rate: if several workers ran, the rate is per worker, otherwise it is the rate of the load.
-pub(super) fn a_worker(cost: &CostModel) -> &'static str {
-    if cost.parallelism >= 1.05 { " a worker" } else { "" }
 }
 
 /// The size at which the lines of two runs cross. `fitted` is true if both runs have a line.

@@ -12,7 +12,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, full: bool) -> Vec<Sectio
     if full {
         all.extend(series::caches(analysis).into_iter().filter_map(|cache| scatter(analysis, cache)));
     }
-    let mut fitted = lines(analysis).map(Section::from);
+    let mut fitted = lines(analysis, full).map(Section::from);
     let crossings = crossings(analysis);
     if let Some(section) = fitted.as_mut().filter(|_| !crossings.is_empty()) {
         section.blocks.push(Block::List(crossings));
