@@ -2,17 +2,23 @@
 //! consists of HTML elements and not of a picture, so that a narrow page can show the bar below its name.
 
 use super::section::Bar;
-use super::svg::colour;
+use super::svg::{colour, round_ticks};
 use crate::core::{PHASES, units};
 use crate::present::phases;
 use crate::text::markup;
 use std::fmt::Write;
 
-/// Renders the bars. The length of the longest run is the full width. `None` if there is nothing to draw.
+/// Renders the bars over an axis from zero to the first round time that is at least that of the longest run. `None` if
+/// there is nothing to draw.
 pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
     let of = |bar: &Bar| bar.runs_ns.iter().copied().chain([bar.wall_ns]).max();
-    let longest = bars.iter().filter_map(of).max().filter(|ns| *ns > 0)? as f64;
-    let mut out = format!("<div class=\"bars\" role=\"group\" aria-label=\"{}\">", markup(title));
+    let ticks = round_ticks(bars.iter().filter_map(of).max().filter(|ns| *ns > 0)? as f64);
+    let end = *ticks.last()?;
+    let mut out = format!(
+        "<div class=\"bars\" role=\"group\" aria-label=\"{}\" style=\"--step:{:.4}%\">",
+        markup(title),
+        100.0 / (ticks.len() - 1).max(1) as f64
+    );
     for bar in bars {
         let _ = write!(
             out,
@@ -20,7 +26,7 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
              style=\"width:{:.2}%;background:{}\">",
             colour(Some(bar.colour)),
             markup(&bar.name),
-            bar.wall_ns as f64 / longest * 100.0,
+            bar.wall_ns as f64 / end * 100.0,
             colour(Some(bar.colour))
         );
         let total: f64 = bar.phases.iter().map(|(_, ns)| ns as f64).sum();
@@ -38,13 +44,14 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
             let _ = write!(
                 out,
                 "<i class=\"dot\" style=\"left:{:.2}%\" title=\"run {}: {}\"></i>",
-                *ns as f64 / longest * 100.0,
+                *ns as f64 / end * 100.0,
                 number + 1,
                 units::duration(*ns)
             );
         }
         let _ = write!(out, "</span><span class=\"note\">{}</span></div>", markup(&bar.note));
     }
+    axis(&mut out, &ticks);
     out.push_str("</div><figcaption>");
     for phase in PHASES.into_iter().filter(|p| bars.iter().any(|b| b.phases.get(*p) > 0)) {
         let _ = write!(
@@ -59,6 +66,17 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Option<String> {
     }
     out.push_str("</figcaption>");
     Some(out)
+}
+
+/// Writes the axis below the bars: the time at each line of the grid.
+fn axis(out: &mut String, ticks: &[f64]) {
+    out.push_str("<div class=\"bar axis\"><span class=\"name\">time of a run</span><span class=\"track\">");
+    let end = ticks.last().copied().unwrap_or(1.0);
+    for tick in ticks {
+        let label = if *tick > 0.0 { units::short_duration(tick.round() as u64) } else { "0".to_owned() };
+        let _ = write!(out, "<i style=\"left:{:.2}%\">{label}</i>", tick / end * 100.0);
+    }
+    out.push_str("</span></div>");
 }
 
 #[cfg(test)]
@@ -83,5 +101,30 @@ mod tests {
             "{drawn}"
         );
         assert!(bars("t", &[]).is_none());
+    }
+
+    #[test]
+    fn the_axis_has_zero_and_round_times_and_no_run_is_outside() {
+        for (longest, labels) in [
+            (105_000_000, vec!["0", "50 ms", "100 ms", "150 ms"]),
+            (200, vec!["0", "50 ns", "100 ns", "150 ns", "200 ns"]),
+            (7_300_000_000, vec!["0", "2 s", "4 s", "6 s", "8 s"]),
+        ] {
+            let bar = Bar {
+                name: "a".into(),
+                colour: 0,
+                wall_ns: longest / 2,
+                runs_ns: vec![longest / 3, longest / 2, longest],
+                note: String::new(),
+                phases: PhaseTimes::default(),
+            };
+            let drawn = bars("t", &[bar]).unwrap_or_default();
+            let axis = drawn.split("class=\"bar axis\"").nth(1).unwrap_or_default();
+            let found: Vec<&str> =
+                axis.split("%\">").skip(1).filter_map(|tick| Some(tick.split_once("</i>")?.0)).collect();
+            assert_eq!(found, labels);
+            let places = drawn.split("left:").skip(1).filter_map(|at| at.split_once('%')?.0.parse::<f64>().ok());
+            assert!(places.clone().count() > 3 && places.clone().all(|at| at <= 100.0), "{drawn}");
+        }
     }
 }

@@ -31,10 +31,8 @@ impl<'a> Fitted<'a> {
         let high = values.clone().reduce(f64::max)?;
         match axis.scale {
             Scale::Linear => {
-                let step = round_step(high.max(1e-12) / 4.0);
-                let count = (high.max(1e-12) / step).ceil().clamp(1.0, 12.0) as usize;
-                let ticks: Vec<f64> = (0..=count).map(|i| i as f64 * step).collect();
-                Some(Self { axis, low: 0.0, high: count as f64 * step, ticks })
+                let ticks = round_ticks(high);
+                Some(Self { axis, low: 0.0, high: *ticks.last()?, ticks })
             }
             Scale::Log => {
                 let low = values.reduce(f64::min)?;
@@ -65,6 +63,13 @@ impl<'a> Fitted<'a> {
         };
         ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
+}
+
+/// Ticks from zero at round values, at most six. The last one is at least `high`.
+pub(super) fn round_ticks(high: f64) -> Vec<f64> {
+    let step = round_step(high.max(1e-12) / 4.0);
+    let count = (high.max(1e-12) / step).ceil().clamp(1.0, 12.0) as usize;
+    (0..=count).map(|i| i as f64 * step).collect()
 }
 
 /// The smallest step of at least `value` that is 1, 2 or 5 times a power of ten.
