@@ -1,4 +1,4 @@
-//! Ceilings: rates measured in the same session that no load on this machine can exceed.
+//! Ceilings: rates measured in the same session that no complete load on this machine can exceed on average.
 
 use super::median::median;
 use super::units;

@@ -133,7 +133,7 @@ pub fn bandwidth(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Vec<Serie
     let end = all.iter().flat_map(|series| &series.points).map(|(s, _)| *s).fold(0.0, f64::max);
     for run in shown(analysis, cache) {
         let Some((level, name)) = ceiling(analysis.state, run.lane).filter(|_| end > 0.0) else { continue };
-        let label = format!("ceiling: {name}");
+        let label = format!("ceiling of the average: {name}");
         if !all.iter().any(|series| series.label == label) {
             let points = vec![(0.0, level), (end, level)];
             all.push(Series { label, engine: None, points, line: true, dashed: true });
