@@ -45,6 +45,18 @@ pub struct Machine {
     /// versions.
     #[serde(default)]
     pub cufile_defaults: Vec<CufileSetting>,
+    /// The NUMA nodes by number. It is empty in recordings of earlier versions and on kernels without NUMA.
+    #[serde(default)]
+    pub numa_nodes: Vec<NumaNode>,
+}
+
+/// A NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumaNode {
+    /// Its number.
+    pub node: u32,
+    /// Its CPUs as the kernel lists them, `0-15,32-47`. It is empty for a node that has only memory.
+    pub cpus: String,
 }
 
 /// The storage below a path.

@@ -66,7 +66,7 @@ pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use histogram::Histogram;
 pub use inks::LaneInks;
 pub use library_name::is_libcufile;
-pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NvidiaFsSeen, Storage};
+pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NumaNode, NvidiaFsSeen, Storage};
 pub use model::{ModelInfo, ShardInfo, Synthetic, TensorInfo};
 pub use nixl_plugin::NixlPlugin;
 pub use note::{NotCold, Note, Unused};

@@ -4,7 +4,7 @@
 use super::disks::disks;
 use super::path_facts::PathFacts;
 use super::root::Root;
-use crate::core::{Disk, Storage};
+use crate::core::{Disk, NumaNode, Storage};
 
 /// Arm processors by implementer and part (`arch/arm64/include/asm/cputype.h` of Linux). `/proc/cpuinfo` does not
 /// contain their names.
@@ -75,6 +75,16 @@ pub(super) fn kernel_parameters(root: &Root) -> Vec<String> {
 #[must_use]
 pub fn numa_node(root: &Root, address: &str) -> Option<u32> {
     root.read_text(format!("/sys/bus/pci/devices/{address}/numa_node")).ok()?.trim().parse().ok()
+}
+
+/// The NUMA nodes of the machine by number. Empty if the kernel does not list them.
+pub(super) fn numa_nodes(root: &Root) -> Vec<NumaNode> {
+    const NODES: &str = "/sys/devices/system/node";
+    let names = root.entries(NODES).unwrap_or_default();
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    let cpus = |node: u32| root.read_text(format!("{NODES}/node{node}/cpulist")).unwrap_or_default();
+    numbers.into_iter().map(|node| NumaNode { node, cpus: cpus(node).trim().to_owned() }).collect()
 }
 
 /// The storage devices below each path.
@@ -152,6 +162,20 @@ mod tests {
         let line = "BOOT_IMAGE=/vmlinuz root=UUID=1-2 ip=10.0.0.7 iommu=pt rd.driver.blacklist=nouveau nvme.poll_queues=4 ks=http://site/key\n";
         let (_kept, root) = root(&[("proc/cmdline", line)]);
         assert_eq!(kernel_parameters(&root), ["iommu=pt", "rd.driver.blacklist=nouveau", "nvme.poll_queues=4"]);
+    }
+
+    #[test]
+    fn numa_nodes_are_listed_by_number_with_their_cpus() {
+        let (_kept, several) = root(&[
+            ("sys/devices/system/node/node10/cpulist", "\n"),
+            ("sys/devices/system/node/node1/cpulist", "16-31\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-15\n"),
+            ("sys/devices/system/node/online", "0-1,10\n"),
+        ]);
+        let node = |node, cpus: &str| NumaNode { node, cpus: cpus.to_owned() };
+        assert_eq!(numa_nodes(&several), [node(0, "0-15"), node(1, "16-31"), node(10, "")]);
+        let (_kept, none) = root(&[]);
+        assert_eq!(numa_nodes(&none), []);
     }
 
     #[test]

@@ -182,6 +182,7 @@ pub fn machine(root: &Root) -> Machine {
         storage: Vec::new(),
         cufile_settings: Vec::new(),
         cufile_defaults: Vec::new(),
+        numa_nodes: hardware::numa_nodes(root),
     }
 }
 

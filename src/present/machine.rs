@@ -53,6 +53,7 @@ fn of_machine(state: &State, detailed: bool) -> Vec<Fact> {
         [] => ("Kernel parameters", "no parameter concerns devices or memory".to_owned()),
         words => ("Kernel parameters", words.join(" ")),
     }));
+    facts.extend(nodes(machine).filter(|_| detailed).map(|nodes| ("NUMA nodes", nodes)));
     let mut gpus = gpus(machine);
     for ((_, text), gpu) in gpus.iter_mut().zip(&machine.gpus).filter(|_| detailed) {
         let node = gpu.numa_node.map(|node| format!("NUMA node {node}"));
@@ -158,10 +159,24 @@ fn not_recorded(state: &State) -> Option<Fact> {
     (!missing.is_empty()).then(|| ("Not recorded", missing.join(", ")))
 }
 
-/// Whether the NUMA node of a GPU or disk is known.
+/// The NUMA nodes with their CPUs, and the number of the nodes without CPUs, of which a Grace machine has many. `None`
+/// if no node is known.
+fn nodes(machine: &Machine) -> Option<String> {
+    let with_cpus = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let mut parts: Vec<String> = with_cpus.map(|node| format!("{} (CPUs {})", node.node, node.cpus)).collect();
+    let others = (machine.numa_nodes.len() - parts.len()) as u64;
+    if others > 0 {
+        parts.push(format!("{} without CPUs", units::plural(others, "node")));
+    }
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Whether a NUMA node is known: one of the machine, of a GPU, or of a disk.
 fn has_nodes(machine: &Machine) -> bool {
     let disks = || machine.storage.iter().flat_map(|storage| &storage.disks);
-    machine.gpus.iter().any(|gpu| gpu.numa_node.is_some()) || disks().any(|disk| disk.numa_node.is_some())
+    !machine.numa_nodes.is_empty()
+        || machine.gpus.iter().any(|gpu| gpu.numa_node.is_some())
+        || disks().any(|disk| disk.numa_node.is_some())
 }
 
 /// The load of the machine during the session: the median time in which tasks waited. `None` without samples.
@@ -337,6 +352,18 @@ pub fn measured(state: &State) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::NumaNode;
+
+    #[test]
+    fn a_machine_with_one_node_has_its_nodes_recorded() {
+        let node = |node, cpus: &str| NumaNode { node, cpus: cpus.to_owned() };
+        let with = |numa_nodes| Machine { numa_nodes, ..Machine::default() };
+        assert_eq!(nodes(&with(Vec::new())), None);
+        assert!(has_nodes(&with(vec![node(0, "0,1")])) && !has_nodes(&with(Vec::new())));
+        assert_eq!(nodes(&with(vec![node(0, "0,1")])).as_deref(), Some("0 (CPUs 0,1)"));
+        let grace = with(vec![node(0, "0-71"), node(1, "72-143"), node(2, ""), node(3, "")]);
+        assert_eq!(nodes(&grace).as_deref(), Some("0 (CPUs 0-71), 1 (CPUs 72-143), 2 nodes without CPUs"));
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

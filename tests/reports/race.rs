@@ -72,6 +72,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
         nvidia_fs: None,
         cpu: Some("AMD EPYC 9654 96-Core Processor".into()),
         kernel_parameters: vec!["iommu=pt".into()],
+        numa_nodes: vec![NumaNode { node: 0, cpus: "0-7".into() }, NumaNode { node: 1, cpus: "8-15".into() }],
         storage: vec![Storage {
             path: "/data/toy".into(),
             filesystem: Some("ext4".into()),
