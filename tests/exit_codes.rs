@@ -81,6 +81,11 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["config", "lint", "nowhere.json"], 2),
         (vec!["config", "show", "--root", &healthy], 0),
         (vec!["make-model", "odd-sizes", "model"], 0),
+        (vec!["make-model", "odd-sizes", "model"], 0),
+        (vec!["make-model", "odd-sizes", "model", "--seed", "1"], 2),
+        (vec!["make-model", "tiny-tensors", "model"], 2),
+        (vec!["make-model", "odd-sizes", "model", "--seed", "1", "--force"], 0),
+        (vec!["make-model", "odd-sizes", "model", "--force"], 0),
         (vec!["synth", "odd-sizes", "model2"], 0),
         (vec!["make-model", "nonsense", "model3"], 2),
         (vec!["make-model", "qwen3-0.6b", "model4"], 2),
@@ -194,6 +199,26 @@ fn a_bad_call_says_what_was_meant() {
         assert!(output.status.code() == Some(2) && said.contains(part), "{words:?}: {said}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn a_synthetic_model_is_reused_and_another_one_is_replaced_only_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |words: &[&str]| {
+        let output = run(&[&["make-model", "--json", "odd-sizes", "m"][..], words].concat(), folder.path());
+        let value = serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap_or_default();
+        let files = std::fs::read_dir(folder.path().join("m")).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files.map(|path| (std::fs::read(&path).unwrap(), path)).collect();
+        files.sort_by(|a, b| a.1.cmp(&b.1));
+        (output.status.code(), value["reused"].as_bool(), files)
+    };
+    let (first, again, refused) = (made(&[]), made(&[]), made(&["--seed", "1"]));
+    assert_eq!((first.0, first.1, again.0, again.1), (Some(0), Some(false), Some(0), Some(true)));
+    assert_eq!((refused.0, refused.1), (Some(2), None));
+    assert!(first.2 == again.2 && first.2 == refused.2, "a file changed");
+    let forced = made(&["--seed", "1", "--force"]);
+    assert!((forced.0, forced.1) == (Some(0), Some(false)) && forced.2 != first.2);
+    assert_eq!(made(&["--seed", "1"]).1, Some(true));
 }
 
 #[test]

@@ -217,6 +217,9 @@ pub(super) enum Sub {
         /// Write more than 1 GiB without asking
         #[arg(long)]
         yes: bool,
+        /// Write all files again, and replace a synthetic model of another shape, scale or seed
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         output: ResultArgs,
         /// Do not show the progress

@@ -169,8 +169,9 @@ fn run(cli: Cli) -> Ran {
             Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))
         }
         Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output.output()),
-        Some(Sub::Synth { profile, dir, scale, seed, list, yes, output, quiet }) => {
-            models::synth(profile.as_deref().zip(dir.as_deref()), (scale, seed), list, yes, &output.quiet(quiet))
+        Some(Sub::Synth { profile, dir, scale, seed, list, yes, force, output, quiet }) => {
+            let what = profile.as_deref().zip(dir.as_deref());
+            models::synth(what, (scale, seed), list, (yes, force), &output.quiet(quiet))
         }
         Some(Sub::Inspect { model, predict: true, from, target, output }) => {
             predict::run(&model, &from, target.as_deref(), &output.output())

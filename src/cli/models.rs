@@ -7,7 +7,7 @@ use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::ended_by_signals;
 use super::terminal::columns;
 use crate::core::units;
-use crate::models::{self, Profile, SynthOptions, WeightsError};
+use crate::models::{self, KeptModel, Profile, SynthOptions, WeightsError};
 use crate::present;
 use crate::workloads::kv;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(super) fn synth(
     what: Option<(&str, &Path)>,
     (scale, seed): (f64, u64),
     list: bool,
-    yes: bool,
+    (yes, force): (bool, bool),
     output: &OutputArgs,
 ) -> Ran {
     if list {
@@ -29,20 +29,27 @@ pub(super) fn synth(
     let Some((name, dir)) = what else {
         return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
-    // The writer rejects scales outside of this range, so there is nothing to ask.
-    if scale > 0.0 && scale <= 4.0 {
-        let bytes = Profile::named(name).map_or(0, |profile| profile.bytes_total);
-        consent::to_write((bytes as f64 * scale) as u64, dir, yes)?;
+    let options = SynthOptions { scale, seed };
+    let asked = Profile::named(name).and_then(|profile| KeptModel::in_folder(profile, dir, options));
+    let asked = asked.map_err(|error| error.to_string())?;
+    let earlier = if force { None } else { asked.written() };
+    if earlier.is_none() {
+        if !force {
+            asked.replaces_no_other().map_err(|error| error.to_string())?;
+        }
+        consent::to_write(asked.bytes(), dir, yes)?;
     }
+    let reused = earlier.is_some();
     let ended = ended_by_signals();
     let started = Instant::now();
     let mut bar = Bar::new(output);
-    let made = Profile::named(name).and_then(|profile| {
-        models::synthesize(&profile, dir, &SynthOptions { scale, seed }, &mut |done, total| {
+    let write = || {
+        models::synthesize(&Profile::named(name)?, dir, &options, &mut |done, total| {
             bar.show(done, total, &format!("{} of {}", units::bytes(done), units::bytes(total)));
             !ended.load(Ordering::Relaxed)
         })
-    });
+    };
+    let made = earlier.map_or_else(write, Ok);
     bar.clear();
     let model = match made {
         Err(error @ WeightsError::Stopped) => return Ok(fail(INTERRUPTED, &error.to_string())),
@@ -53,19 +60,23 @@ pub(super) fn synth(
         return Ok(print_json(&serde_json::json!({
             "profile": name, "path": dir, "tensors": model.tensors.len(), "shards": model.shards.len(),
             "tensor_bytes": model.tensor_bytes(), "file_bytes": model.file_bytes(), "wall_ns": took.as_nanos() as u64,
+            "reused": reused,
         })));
     }
     let rate = units::bytes_per_s(model.file_bytes(), took.as_nanos() as u64)
         .map_or_else(String::new, |r| format!(", {}", units::rate(r)));
+    let when = match reused {
+        true => "written earlier with the same shape, scale and seed".to_owned(),
+        false => format!("written in {}{rate}", units::duration(took.as_nanos() as u64)),
+    };
     let text = format!(
-        "{}: {} tensors, {} bytes ({}) in {} file{}, written in {}{rate}\n",
+        "{}: {} tensors, {} bytes ({}) in {} file{}, {when}\n",
         dir.display(),
         model.tensors.len(),
         model.tensor_bytes(),
         units::bytes(model.tensor_bytes()),
         model.shards.len(),
-        if model.shards.len() == 1 { "" } else { "s" },
-        units::duration(took.as_nanos() as u64)
+        if model.shards.len() == 1 { "" } else { "s" }
     );
     Ok(print(text.as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Models that are written on first use and kept in the user's cache folder: the demo model, and profiles that are
 //! named instead of a path.
 
-use super::error::WeightsError;
+use super::error::{WeightsError, name_text};
 use super::held::ModelFolder;
 use super::layout::{Layout, lay_out};
 use super::marker;
@@ -68,8 +68,29 @@ impl KeptModel {
         if options.seed != 0 {
             name.push_str(&format!("-seed{}", options.seed));
         }
+        Self::in_folder(profile, &folder.join(name), options)
+    }
+
+    /// The model of a profile in the folder `dir`.
+    ///
+    /// # Errors
+    /// Fails if the options are out of range.
+    pub fn in_folder(profile: Profile, dir: &Path, options: SynthOptions) -> Result<Self, WeightsError> {
         let layout = lay_out(&profile, options.scale, options.seed)?;
-        Ok(Self { profile, options, layout, dir: folder.join(name) })
+        Ok(Self { profile, options, layout, dir: dir.to_owned() })
+    }
+
+    /// Whether its folder has no synthetic model of another shape, scale or seed. A file that gds-top did not write is
+    /// an error of [`super::synthesize`].
+    ///
+    /// # Errors
+    /// Fails if there is such a model, which would be replaced.
+    pub fn replaces_no_other(&self) -> Result<(), WeightsError> {
+        let files = marker::model_files(&self.dir).unwrap_or_default();
+        match files.iter().filter_map(|file| marker::of(file)).find(|mark| *mark != self.layout.mark) {
+            Some(mark) => Err(WeightsError::OtherSynthetic { path: self.dir.clone(), made: name_text(&mark) }),
+            None => Ok(()),
+        }
     }
 
     /// Its folder.
@@ -97,11 +118,14 @@ impl KeptModel {
     pub fn written(&self) -> Option<ModelInfo> {
         let model = open(&self.dir).ok()?;
         let files = &self.layout.files;
+        let mark = Some(self.layout.mark.as_str());
+        let has_index = |(name, _): &(String, String)| marker::of(&self.dir.join(name)).as_deref() == mark;
         let same = model.shards.len() == files.len()
+            && self.layout.index.as_ref().is_none_or(has_index)
             && model.shards.iter().zip(files).all(|(shard, file)| {
                 shard.path.file_name().is_some_and(|n| n == file.file_name.as_str())
                     && shard.file_bytes == file.head.len() as u64 + file.data_bytes
-                    && marker::of(&shard.path).as_deref() == Some(&self.layout.mark)
+                    && marker::of(&shard.path).as_deref() == mark
             });
         same.then_some(model)
     }

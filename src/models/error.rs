@@ -184,6 +184,17 @@ pub enum WeightsError {
         /// Path of that file.
         path: PathBuf,
     },
+    /// The folder contains a synthetic model of another shape, scale or seed.
+    #[error(
+        "{} has another synthetic model, {made}; choose another folder, or replace it with --force",
+        path_text(path)
+    )]
+    OtherSynthetic {
+        /// Path of the folder.
+        path: PathBuf,
+        /// The mark of that model, with control characters escaped.
+        made: String,
+    },
     /// Writing failed.
     #[error("{} could not be {doing}: {source}; {advice}", path_text(path))]
     Unwritable {
