@@ -7,7 +7,6 @@ use super::{csv, csv_watch, html, json, junit, markdown, prom, trace};
 use crate::session::State;
 use crate::trust::{Destination, Owners};
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -257,17 +256,11 @@ fn write_complete(
     write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let path = folder.shown(name);
-    let mut temporary = folder.unfinished_file().map_err(failed(&path, "creating a temporary file next to it"))?;
+    // A report is not private: the umask decides, as for the files of other programs.
+    let mut temporary =
+        folder.unfinished_shared_file().map_err(failed(&path, "creating a temporary file next to it"))?;
     let mut buffered = BufWriter::with_capacity(1 << 16, temporary.file_mut());
     write(&mut buffered).and_then(|()| buffered.flush()).map_err(failed(&path, "writing it"))?;
     drop(buffered);
-    readable(temporary.file()).map_err(failed(&path, "setting its permissions"))?;
     temporary.persist(name).map_err(failed(&path, "moving it into place"))
-}
-
-/// Makes a file readable for all users, because temporary files are private. The permissions of the folder decide who
-/// can access the report. The descriptor is used, because another user may have replaced the file by a link.
-fn readable(file: &fs::File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
 }

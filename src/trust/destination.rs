@@ -203,11 +203,23 @@ impl Destination {
     /// # Errors
     /// Fails if the file cannot be created.
     pub fn unfinished_file(&self) -> io::Result<Unfinished<'_>> {
+        self.unfinished(0o600)
+    }
+
+    /// Like [`Self::unfinished_file`], but with the access that the umask of the user leaves to others.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be created.
+    pub fn unfinished_shared_file(&self) -> io::Result<Unfinished<'_>> {
+        self.unfinished(0o666)
+    }
+
+    fn unfinished(&self, mode: u32) -> io::Result<Unfinished<'_>> {
         self.remove_unfinished(|maker| !maker.may_live());
         // The operating system provides the seed of each state.
         let number = std::hash::RandomState::new().build_hasher().finish();
         let name = format!("{PREFIX}{}-{number:016x}", Maker::own());
-        let file = self.create(&name, 0o600)?;
+        let file = self.create(&name, mode)?;
         let id = match FileId::of(&file) {
             Ok(id) => id,
             Err(errno) => {

@@ -191,6 +191,26 @@ fn a_report_that_fails_leaves_no_folder_that_it_created() {
 }
 
 #[test]
+fn the_umask_decides_who_can_read_an_export() {
+    use std::os::unix::fs::PermissionsExt;
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-io.gdsrec");
+    for (umask, wanted) in [("022", 0o644), ("077", 0o600), ("027", 0o640), ("002", 0o664)] {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("umask {umask}; exec \"$@\"");
+        let mut command = started_by("sh");
+        command.args(["-c", &script, "sh", PROGRAM, "report", recording, "--export"]);
+        let output = command.arg(folder.path().join("out")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let files: Vec<_> = fs::read_dir(folder.path().join("out")).unwrap().map(|entry| entry.unwrap()).collect();
+        assert!(files.len() > 3, "{files:?}");
+        for file in files {
+            let mode = file.metadata().unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode, wanted, "umask {umask}: {:?} has {mode:o}", file.file_name());
+        }
+    }
+}
+
+#[test]
 fn formats_parse_by_their_names() {
     for format in Format::ALL {
         assert_eq!(format.name().parse::<Format>(), Ok(format));
