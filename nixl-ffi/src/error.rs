@@ -31,10 +31,15 @@ impl fmt::Display for Error {
             Self::NotFound { tried } => {
                 write!(
                     f,
-                    "NIXL (libnixl_capi.so) was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}"
+                    "NIXL was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}"
                 )?;
-                let failed: Vec<String> =
-                    tried.iter().filter_map(|t| Some(format!("{}: {}", t.name, t.error.as_deref()?))).collect();
+                let one = |t: &Tried| {
+                    let words = t.error.as_deref()?;
+                    // The message of the loader starts with the name, which is removed here.
+                    let words = words.strip_prefix(t.name.as_str()).and_then(|w| w.strip_prefix(": ")).unwrap_or(words);
+                    Some(format!("{}: {words}", t.name))
+                };
+                let failed: Vec<String> = tried.iter().filter_map(one).collect();
                 if failed.is_empty() { Ok(()) } else { write!(f, " (tried {})", failed.join("; ")) }
             }
             Self::Refused { call, what, status } => {
@@ -57,5 +62,21 @@ fn describe(status: i32) -> &'static str {
         -5 => "no telemetry",
         -6 => "not found, or no back end supports the request",
         _ => "a status that NIXL 1.5 does not know",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_missing_library_occurs_once() {
+        let name = crate::search::FILE;
+        let error = Some(format!("{name}: cannot open shared object file"));
+        let text = Error::NotFound { tried: vec![Tried { name: name.to_owned(), error }] }.to_string();
+        assert_eq!(text.matches(name).count(), 1, "{text}");
+        let error = Some("not loaded".to_owned());
+        let text = Error::NotFound { tried: vec![Tried { name: "/a.so".to_owned(), error }] }.to_string();
+        assert!(text.contains("/a.so: not loaded"), "{text}");
     }
 }

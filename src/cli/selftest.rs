@@ -5,7 +5,7 @@ use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
 use super::race::{config, labelled};
 use super::sweep::end_on_signals;
-use super::terminal::headless_options;
+use super::terminal::{columns, headless_options};
 use crate::core::{CacheState, EventBody, Note, RunResult, units};
 use crate::headless::Progress;
 use crate::models::{self, KeptModel, Profile, SynthOptions};
@@ -13,7 +13,9 @@ use crate::present::engine_rows::unavailable;
 use crate::present::{notes, selftest};
 use crate::session::live::{self, SessionConfig};
 use crate::session::{Lane, State};
+use crate::text::paragraph;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 
@@ -153,6 +155,8 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         return status;
     }
     let mut text = String::new();
+    // In a file, each reason is one line.
+    let width = if std::io::stdout().is_terminal() { usize::from(columns()) } else { usize::MAX };
     let models = states.iter().filter_map(|state| state.model.as_ref()).map(|model| model.name.chars().count());
     let room = models.max().unwrap_or(0);
     for (state, lane) in lanes() {
@@ -166,12 +170,12 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
         let _ = writeln!(text, "{mark} {engine:<15} {cache:<5} {model:<room$} {bytes:>9} → {target}: {word}");
     }
     for (engines, why) in states.first().map(unavailable).unwrap_or_default() {
-        let _ = writeln!(text, "– {} {why}", engines.join(", "));
+        paragraph(&mut text, "– ", 2, &format!("{} {why}", engines.join(", ")), width);
     }
     for (names, first) in by_reason(&failed) {
-        let _ = writeln!(text, "failed: {}: {}", names.join(", "), first.why);
+        paragraph(&mut text, "failed: ", 2, &format!("{}: {}", names.join(", "), first.why), width);
         for note in first.notes() {
-            let _ = writeln!(text, "  {note}");
+            paragraph(&mut text, "  ", 4, &note, width);
         }
         if let Some(words) = first.stderr_tail() {
             let _ = writeln!(text, "  standard error ends with: {words}");

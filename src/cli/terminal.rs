@@ -21,13 +21,18 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
         ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
+        progress_width: columns_of(&io::stderr()),
         asked: Asked::default(),
     }
 }
 
 /// The width of the terminal on standard output in columns. It is 100 without a terminal.
 pub(super) fn columns() -> u16 {
-    if !io::stdout().is_terminal() {
+    columns_of(&io::stdout())
+}
+
+fn columns_of(stream: &impl IsTerminal) -> u16 {
+    if !stream.is_terminal() {
         return 100;
     }
     crossterm::terminal::size().map_or(100, |(columns, _)| columns.clamp(40, 160))

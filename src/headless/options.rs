@@ -27,6 +27,8 @@ pub struct Options {
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// The width of the text in columns.
     pub width: u16,
+    /// The width of the progress in columns. Standard error can be a terminal if standard output is not.
+    pub progress_width: u16,
     /// The engines and targets that the user named.
     pub asked: Asked,
 }
@@ -78,6 +80,7 @@ impl Default for Options {
             ascii: false,
             export: None,
             width: 100,
+            progress_width: 100,
             asked: Asked::default(),
         }
     }
