@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match exit::documented(examples::added(concise(Cli::command())))
+    let call = match names::signed(exit::documented(examples::added(concise(Cli::command()))))
         .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
     {
         Ok(call) => call,
@@ -127,6 +127,10 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     {
         error.remove(ContextKind::Suggested);
     }
+    // The usage of clap contains the suggested option as if it were required.
+    if error.get(ContextKind::SuggestedArg).is_some() {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(Cli::usage(std::env::args_os().skip(1))));
+    }
     let words: Vec<OsString> = std::env::args_os().filter(|word| word.to_str().is_none()).collect();
     if let (ErrorKind::InvalidUtf8, [word]) = (error.kind(), words.as_slice()) {
         return ExitCode::from(fail(BAD_CALL, &format!("the argument {word:?} is not UTF-8")));
@@ -141,11 +145,13 @@ fn misspelt(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Optio
     if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
         return None;
     }
-    let first = words.map(|word| word.to_string_lossy().into_owned()).find(|word| !word.starts_with('-'))?;
+    let mut words = words.map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
+    let first = words.next()?;
     if first == "help" {
         let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-        let command = Cli::similar(word)?;
-        return Some(format!("'{word}' is not a command; did you mean 'gds-top help {command}'?"));
+        let mut line: Vec<String> = words.take_while(|other| other != word).collect();
+        line.push(Cli::similar_below(&line, word)?);
+        return Some(format!("'{word}' is not a command; did you mean 'gds-top help {}'?", line.join(" ")));
     }
     let command = Some(&first).filter(|word| !Cli::has_command(word)).and_then(|word| Cli::similar(word))?;
     Some(format!("'{first}' is not a command; did you mean 'gds-top {command}'?"))

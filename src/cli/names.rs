@@ -3,6 +3,7 @@
 use super::args::{RunArgs, ScreenArgs};
 use super::commands::Cli;
 use crate::models::Profile;
+use clap::builder::StyledStr;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, CommandFactory};
 use std::ffi::OsString;
@@ -61,12 +62,20 @@ impl Cli {
 
     /// The command whose name is similar to a word that is not a model.
     pub(super) fn similar(word: &str) -> Option<String> {
+        Self::similar_below(&[], word)
+    }
+
+    /// The command below these commands whose name is similar to a word.
+    pub(super) fn similar_below(parents: &[String], word: &str) -> Option<String> {
         // A word with a slash or a dot is a path or a repository name, not a misspelt command.
         if word.contains(['/', '.']) || std::path::Path::new(word).exists() || Profile::names().contains(&word) {
             return None;
         }
         let word = word.to_lowercase();
-        let cli = Self::command();
+        let mut cli = Self::command();
+        for parent in parents {
+            cli = cli.find_subcommand(parent)?.clone();
+        }
         let names = cli.get_subcommands().flat_map(|command| {
             std::iter::once(command.get_name()).chain(command.get_all_aliases()).map(|name| (name, command.get_name()))
         });
@@ -78,6 +87,28 @@ impl Cli {
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, command)| command.to_owned())
     }
+
+    /// The usage of the command in a call.
+    pub(super) fn usage(words: impl Iterator<Item = OsString>) -> StyledStr {
+        let mut command = Self::command();
+        command.build();
+        for word in words {
+            if let Some(sub) = command.find_subcommand(&word).cloned() {
+                command = sub;
+            }
+        }
+        command.render_usage()
+    }
+}
+
+/// The command whose options accept negative numbers, so that an error names the option and its range. Without this,
+/// the number is an unknown option.
+pub(super) fn signed(command: Command) -> Command {
+    let with_numbers = |arg: Arg| match arg.is_positional() || !arg.get_action().takes_values() {
+        true => arg,
+        false => arg.allow_negative_numbers(true),
+    };
+    command.mut_args(with_numbers).mut_subcommands(signed)
 }
 
 #[cfg(test)]
