@@ -159,9 +159,9 @@ pub(super) fn run(
     let printed = if output.json {
         print_json(&report::json(&state))
     } else {
-        let findings = if output.quiet { &[][..] } else { &found.findings };
+        let text = if output.quiet { report::verdicts } else { report::findings };
         let colour = headless_options(output, None).colour;
-        print_coloured(&report::findings(findings, &found.verdicts, usize::from(columns()), colour), colour)
+        print_coloured(&text(&found.findings, &found.verdicts, usize::from(columns()), colour), colour)
     };
     Ok(printed.max(status))
 }

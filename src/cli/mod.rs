@@ -50,6 +50,7 @@ mod watch;
 
 use crate::device::endings;
 use crate::engines;
+use crate::models::{Profile, WeightsError};
 use crate::trust;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
@@ -192,9 +193,12 @@ fn run(cli: Cli) -> Ran {
             let output = args::OutputArgs { theme, ..args::OutputArgs::default() };
             learn::run(model, html.as_deref(), headless, &args::RaceArgs { yes, no_verify, ..load.into() }, &output)
         }
-        Some(Sub::Report { recordings, baseline, threshold, export, output }) => {
-            recordings::report(&recordings, baseline.as_deref().map(|path| (path, threshold)), &export, &output.output())
-        }
+        Some(Sub::Report { recordings, baseline, threshold, export, output }) => recordings::report(
+            &recordings,
+            baseline.as_deref().map(|path| (path, threshold)),
+            &export,
+            &output.output(),
+        ),
         Some(Sub::Selftest { load, no_telemetry, record, output }) => {
             selftest::run(&args::RaceArgs { no_telemetry, record, ..load.into() }, &output.output())
         }
@@ -203,9 +207,7 @@ fn run(cli: Cli) -> Ran {
         }
         Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
-        Some(Sub::Completions { shell }) => {
-            Ok(outcome::print(completions::text(shell).as_bytes()))
-        }
+        Some(Sub::Completions { shell }) => Ok(outcome::print(completions::text(shell).as_bytes())),
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
         Some(Sub::Explain { query, output }) => explain::run(&query, &output.output()),
         Some(Sub::Config { action }) => config::run(action),
@@ -235,7 +237,8 @@ fn run(cli: Cli) -> Ran {
                 (_, _, _, true) => fix_work::Mode::List,
                 _ => fix_work::Mode::Ask,
             };
-            let order = fix_work::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
+            let order =
+                fix_work::Order { ids: &ids, mode, path: path.as_deref(), root: root.as_deref(), consent, stream };
             Ok(fix::run(&order, &output.output()))
         }
         None if cli.model.as_deref().and_then(Cli::similar).is_some() => {
@@ -244,22 +247,30 @@ fn run(cli: Cli) -> Ran {
             Err(format!("'{word}' is neither a command nor a model; did you mean 'gds-top {command}'?"))
         }
         None if cli.headless && cli.root.is_some() => {
-            Err("--headless measures this machine; use 'gds-top check --capture FILE' to examine a captured one".to_owned())
+            Err("--headless measures this machine; use 'gds-top check --capture FILE' to examine a captured one"
+                .to_owned())
         }
         None if cli.headless => {
             has_effect(true, &cli.output.on(&cli.screens))?;
             race::headless(cli.model, &cli.race, cli.export.plan(), &cli.output.output())
         }
-        None if !outcome::has_terminal() => Err(
-            "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top bench MODEL' \
-             without one"
-                .to_owned(),
-        ),
+        None if !outcome::has_terminal() => Err(without_terminal(cli.model.as_deref().filter(|_| cli.root.is_none()))),
         None => {
             let output = cli.output.on(&cli.screens);
             has_effect(false, &output)?;
             race::interactive(cli.model, cli.root, &cli.race, cli.export.plan(), &output)
         }
+    }
+}
+
+/// The reason why no screens are shown. A model or path that does not exist is named first, because it is wrong with a
+/// terminal too.
+fn without_terminal(model: Option<&str>) -> String {
+    let model = model.filter(|model| !Profile::names().contains(model));
+    match model.and_then(|model| crate::models::open(model).err()) {
+        Some(error @ (WeightsError::NotFound { .. } | WeightsError::NotCached { .. })) => error.to_string(),
+        _ => "the interactive program needs a terminal on standard input and output; use 'gds-top --headless', 'gds-top check' or 'gds-top bench MODEL' without one"
+            .to_owned(),
     }
 }
 

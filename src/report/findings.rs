@@ -13,9 +13,10 @@ const GROUPS: [Group; 7] =
 /// The minimum width of wrapped text.
 const MIN_WIDTH: usize = 40;
 
-/// Renders findings and verdicts with lines of up to `width` columns. Long words and paths can exceed the width.
+/// Renders the verdicts with the causes that the findings give. Lines have up to `width` columns. Long words and paths
+/// can exceed the width.
 #[must_use]
-pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
+pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
     let width = width.max(MIN_WIDTH);
     let mut out = String::new();
     for (verdict, gpus) in alike(verdicts) {
@@ -31,6 +32,14 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         rows(&mut out, "  Next    ", verdict.advice.lines(), width);
         out.push('\n');
     }
+    out
+}
+
+/// Renders the [`verdicts`] and the findings.
+#[must_use]
+pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
+    let width = width.max(MIN_WIDTH);
+    let mut out = self::verdicts(findings, verdicts, width, colour);
     for status in [Status::Fail, Status::Warn] {
         // Findings that are consequences are listed below their causes.
         let mut bad: Vec<&Finding> = findings.iter().filter(|f| f.status == status).collect();

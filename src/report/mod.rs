@@ -23,7 +23,7 @@ mod top;
 mod trace;
 
 pub use export::{ExportError, Format, export, prepare, write_page};
-pub use findings::findings;
+pub use findings::{findings, verdicts};
 pub use html::html;
 pub(crate) use html::page;
 pub use json::{SCHEMA_VERSION, json, write as write_json};

@@ -508,6 +508,16 @@ fn the_text_begins_with_the_answer_and_shows_found_why_and_fix() {
 }
 
 #[test]
+fn the_brief_text_is_the_begin_of_the_complete_text() {
+    for (name, ..) in TABLE {
+        let report = check(name);
+        let brief = gds_top::report::verdicts(&report.findings, &report.verdicts, 100, false);
+        let complete = gds_top::report::findings(&report.findings, &report.verdicts, 100, false);
+        assert!(!brief.is_empty() && complete.starts_with(&brief) && complete.len() > brief.len(), "{name}: {brief}");
+    }
+}
+
+#[test]
 fn no_line_of_the_text_is_much_wider_than_asked() {
     for (name, ..) in TABLE {
         let report = check(name);
