@@ -40,6 +40,6 @@ pub use watch_compare::{
     CallChange, ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression,
     compare_watched,
 };
-pub use winner::{LEAST_RUNS, Outcome, is_too_noisy_for_a_tie};
+pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64, of_median_time};

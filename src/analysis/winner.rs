@@ -4,9 +4,9 @@ use super::compare::{ComparisonGroup, RankedEngine};
 
 /// `auto` and the engine that it chose measure the same reads, so a smaller ratio of their medians is ignored.
 const TWINS_DIFFER: f64 = 1.05;
-/// If the medians of `auto` and the engine that it chose differ by this factor, the session is noisy, even if their
-/// runs overlap.
-const TWINS_DISAGREE: f64 = 1.25;
+/// If the runs of two engines overlap, but their medians differ by more than this factor, the session is noisy: the
+/// runs show neither a tie nor a winner.
+const NOISY: f64 = 1.25;
 /// With a single run of each engine, a smaller ratio of the times is a tie.
 const SINGLE_RUNS_DIFFER: f64 = 1.03;
 
@@ -38,7 +38,14 @@ pub enum Outcome<'g> {
         /// The slower of the two.
         next: &'g RankedEngine,
     },
-    /// The runs of the two fastest engines overlap: the difference is within noise.
+    /// The runs of the two fastest engines overlap, but their medians are too different for a tie.
+    TooNoisy {
+        /// The engine with the lowest median.
+        first: &'g RankedEngine,
+        /// The second fastest engine.
+        next: &'g RankedEngine,
+    },
+    /// The runs of the two fastest engines overlap and their medians are similar: the difference is within noise.
     Tie {
         /// The engine with the lowest median.
         first: &'g RankedEngine,
@@ -65,15 +72,12 @@ impl RankedEngine {
             next.wall_ns as f64 > self.wall_ns as f64 * SINGLE_RUNS_DIFFER
         }
     }
-}
 
-/// If the medians of two engines differ by more than this factor and their runs overlap, the runs do not show a tie.
-const TIES_DIFFER: f64 = 1.5;
-
-/// Whether the medians of two engines are too different for a tie.
-#[must_use]
-pub fn is_too_noisy_for_a_tie(first: &RankedEngine, next: &RankedEngine) -> bool {
-    next.wall_ns as f64 > first.wall_ns as f64 * TIES_DIFFER
+    /// Whether a slower engine has a similar median. If their runs overlap, the two tie.
+    #[must_use]
+    pub fn is_close_to(&self, next: &Self) -> bool {
+        next.wall_ns as f64 <= self.wall_ns as f64 * NOISY
+    }
 }
 
 impl ComparisonGroup {
@@ -98,7 +102,7 @@ impl ComparisonGroup {
         let twin = sure().find(|other| first.is_twin_of(other))?;
         let repeated = first.runs > 1 && twin.runs > 1;
         let apart = twin.wall_ns as f64 / first.wall_ns.max(1) as f64;
-        let disagree = apart > TWINS_DISAGREE || (apart > TWINS_DIFFER && first.clearly_ahead_of(twin));
+        let disagree = apart > NOISY || (apart > TWINS_DIFFER && first.clearly_ahead_of(twin));
         (repeated && disagree).then_some((first, twin))
     }
 
@@ -115,7 +119,8 @@ impl ComparisonGroup {
         }
         let Some(next) = contenders.get(1).copied() else { return Some(Outcome::Alone { first }) };
         Some(match (first.runs.min(next.runs), first.clearly_ahead_of(next)) {
-            (_, false) => Outcome::Tie { first, next },
+            (_, false) if first.is_close_to(next) => Outcome::Tie { first, next },
+            (_, false) => Outcome::TooNoisy { first, next },
             (few, true) if few < LEAST_RUNS as usize => Outcome::TooFewRuns { first, next },
             (_, true) => Outcome::Winner { first, next },
         })
@@ -168,6 +173,7 @@ mod tests {
             Outcome::Alone { first } => ("alone", vec![first.engine.clone()]),
             Outcome::TooFewRuns { first, next } => ("too few runs", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Noisy { first, next } => ("noisy", vec![first.engine.clone(), next.engine.clone()]),
+            Outcome::TooNoisy { first, next } => ("too noisy", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Tie { first, next } => ("tie", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Winner { first, next } => ("winner", vec![first.engine.clone(), next.engine.clone()]),
         }
@@ -177,7 +183,9 @@ mod tests {
     fn an_engine_wins_if_its_runs_do_not_overlap_with_the_next_and_both_were_repeated() {
         use Engine::{Mmap, Pread};
         assert_eq!(winner_of(vec![engine(Pread, 100, 105), engine(Mmap, 300, 310)]), ("winner", vec![Pread, Mmap]));
-        assert_eq!(winner_of(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("tie", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![engine(Pread, 100, 299), engine(Mmap, 300, 310)]), ("too noisy", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![engine(Pread, 100, 140), engine(Mmap, 124, 130)]), ("tie", vec![Pread, Mmap]));
+        assert_eq!(winner_of(vec![engine(Pread, 100, 140), engine(Mmap, 126, 130)]), ("too noisy", vec![Pread, Mmap]));
         let once = |median| RankedEngine { runs: 1, wall_range_ns: (median, median), ..engine(Pread, median, median) };
         let other = |median| RankedEngine { engine: Mmap, ..once(median) };
         assert_eq!(winner_of(vec![once(100), other(300)]), ("too few runs", vec![Pread, Mmap]));

@@ -2,7 +2,7 @@
 
 use super::labels::{cache_capital, engine, factor, plural, ranked};
 use super::view::Answer;
-use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine, is_too_noisy_for_a_tie};
+use crate::analysis::{ComparisonGroup, LEAST_RUNS, Outcome, RankedEngine};
 use crate::core::{Access, Engine, Status, TargetName, units};
 
 /// The parts of a group's name that differ between the groups of a session.
@@ -60,7 +60,7 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             let conditions = format!("{differ} Run again. {}", measured(group, true));
             return Some(Answer::new(Status::Warn, headline, conditions));
         }
-        Outcome::Tie { first, next } if is_too_noisy_for_a_tie(first, next) => {
+        Outcome::TooNoisy { first, next } => {
             let headline = format!("{opening}: too noisy to compare {} and {}.", ranked(first), ranked(next));
             let overlap = format!("Their runs overlap, with medians of {} and {}.", time(first), time(next));
             let conditions = format!("{overlap} Run again on an idle machine. {}", measured(group, true));
@@ -117,12 +117,11 @@ fn best_on_storage(group: &ComparisonGroup) -> Option<String> {
             ranked(next)
         ),
         Some(next) => {
-            format!(
-                "On storage {} and {} tie, {time} and {}.",
-                ranked(best),
-                ranked(next),
-                units::duration(next.wall_ns)
-            )
+            let (both, other) = (format!("{} and {}", ranked(best), ranked(next)), units::duration(next.wall_ns));
+            match best.is_close_to(next) {
+                true => format!("On storage {both} tie, {time} and {other}."),
+                false => format!("On storage, too noisy to compare {both}, with medians of {time} and {other}."),
+            }
         }
         None => format!("On storage: {}, {time}.", ranked(best)),
     })
@@ -347,6 +346,12 @@ mod tests {
             said(tie),
             "Cold: O_DIRECT and mmap tie, 625 ms and 625 ms. Their runs overlap. 3 runs, all bytes verified."
         );
+        // The same ratio has the same words at each time.
+        for (fast, slow, word) in [(100, 120, " tie, "), (100, 146, "too noisy"), (55_800, 81_600, "too noisy")] {
+            let slow = RankedEngine { wall_range_ns: (1, u64::MAX), ..engine_of(Engine::Mmap, slow, 3) };
+            let text = said(vec![engine_of(Engine::Odirect, fast, 3), slow]);
+            assert!(text.contains(word), "{text}");
+        }
         let slow = RankedEngine { wall_range_ns: (600_000_000, 3_000_000_000), ..engine_of(Engine::Mmap, 1700, 3) };
         assert_eq!(
             said(vec![engine_of(Engine::Odirect, 625, 3), slow]),

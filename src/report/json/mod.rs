@@ -299,7 +299,7 @@ fn outcome(group: &ComparisonGroup) -> &'static str {
         None | Some(Outcome::NothingMoved) => "nothing_moved",
         Some(Outcome::Alone { .. }) => "alone",
         Some(Outcome::TooFewRuns { .. }) => "too_few_runs",
-        Some(Outcome::Noisy { .. }) => "noisy",
+        Some(Outcome::Noisy { .. } | Outcome::TooNoisy { .. }) => "noisy",
         Some(Outcome::Tie { .. }) => "tie",
         Some(Outcome::Winner { .. }) => "winner",
     }
