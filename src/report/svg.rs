@@ -38,9 +38,11 @@ impl<'a> Fitted<'a> {
                 let low = values.reduce(f64::min)?;
                 let (from, to) =
                     (low.log10().floor(), (high * 1.000_001).log10().ceil().max(low.log10().floor() + 1.0));
-                let count = (to - from).clamp(1.0, 20.0) as usize;
-                let ticks = (0..=count).map(|i| 10_f64.powf(from + i as f64)).collect();
-                Some(Self { axis, low: from, high: to, ticks })
+                // Ticks are at every n-th power of ten, so that there are at most seven, which a phone can show.
+                let step = [1.0, 2.0, 3.0, 6.0].into_iter().find(|step| (to - from) / step <= 6.0).unwrap_or(12.0);
+                let count = ((to - from) / step).ceil().clamp(1.0, 7.0);
+                let ticks = (0..=count as usize).map(|i| 10_f64.powf(from + i as f64 * step)).collect();
+                Some(Self { axis, low: from, high: from + count * step, ticks })
             }
             Scale::Log2 => {
                 let (from, to) = (values.reduce(f64::min)?.log2(), high.log2());
@@ -254,6 +256,20 @@ mod tests {
             assert!(ticks.iter().all(|tick| tick.log2().fract() == 0.0), "{ticks:?}");
             assert!(
                 (2..=8).contains(&ticks.len()) && ticks[0] <= low && ticks[ticks.len() - 1] >= high,
+                "{low} {high}: {ticks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn times_have_at_most_seven_ticks_at_powers_of_ten_that_enclose_them() {
+        let axis = Axis { name: "time", scale: Scale::Log, tick: |v| format!("{v}") };
+        for (low, high) in [(1.0, 2.0), (20.0, 9e9), (500.0, 500.0), (3.0, 4e12), (1e3, 1e15)] {
+            let fitted = Fitted::new(&axis, [low, high].into_iter());
+            let ticks = fitted.map(|fitted| fitted.ticks).unwrap_or_default();
+            assert!(ticks.iter().all(|tick| (tick.log10() - tick.log10().round()).abs() < 1e-9), "{ticks:?}");
+            assert!(
+                (2..=7).contains(&ticks.len()) && ticks[0] <= low * 1.001 && ticks[ticks.len() - 1] >= high * 0.999,
                 "{low} {high}: {ticks:?}"
             );
         }
