@@ -17,7 +17,8 @@ const FISH: &str = include_str!("completions.fish");
 
 /// The completions for a shell, without internal commands and hidden options.
 pub(super) fn text(shell: Shell) -> String {
-    let cli = shown(&Cli::command(), shell != Shell::Zsh).version(env!("CARGO_PKG_VERSION"));
+    let cli =
+        shown(&super::names::without_settings(Cli::command()), shell != Shell::Zsh).version(env!("CARGO_PKG_VERSION"));
     let mut command = if matches!(shell, Shell::Zsh | Shell::Fish) { marked(cli.clone()) } else { cli.clone() };
     let mut text = Vec::new();
     generate(shell, &mut command, "gds-top", &mut text);

@@ -3,6 +3,7 @@
 use super::commands::Cli;
 use super::examples;
 use super::exit;
+use super::names;
 use super::outcome::{FINE, Ran, print};
 use crate::trust::{Destination, Owners, Scratch};
 use crate::tui;
@@ -15,7 +16,7 @@ use std::path::Path;
 
 /// The commands that have a manual page. Commands that only the program runs have none.
 fn command() -> Command {
-    exit::documented(examples::added(Cli::command()))
+    exit::documented(examples::added(names::without_settings(Cli::command())))
         .mut_subcommands(|sub| if sub.get_name().starts_with("__") { sub } else { sub.hide(false) })
 }
 

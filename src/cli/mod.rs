@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match names::signed(exit::documented(examples::added(concise(Cli::command()))))
+    let call = match names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))))
         .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
     {
         Ok(call) => call,

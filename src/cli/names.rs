@@ -101,6 +101,19 @@ impl Cli {
     }
 }
 
+/// The commands that read no settings file.
+const WITHOUT_SETTINGS: [&str; 5] = ["settings", "explain", "fleet", "completions", "man"];
+
+/// The program whose help shows `--config` only for commands that read the settings file.
+pub(super) fn without_settings(mut program: Command) -> Command {
+    for name in WITHOUT_SETTINGS {
+        let config = program.get_arguments().find(|arg| arg.get_id().as_str() == "settings_file").cloned();
+        // clap does not replace an argument of a command by a global one with the same id.
+        program = program.mut_subcommand(name, |command| command.args(config.map(|arg| arg.hide(true))));
+    }
+    program
+}
+
 /// The command whose options accept negative numbers, so that an error names the option and its range. Without this,
 /// the number is an unknown option.
 pub(super) fn signed(command: Command) -> Command {
@@ -115,6 +128,7 @@ pub(super) fn signed(command: Command) -> Command {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches as _;
 
     #[test]
     fn options_before_a_command_are_rejected() {
@@ -128,6 +142,26 @@ mod tests {
         }
         for fine in [["gds-top", "--config", "f", "bench", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
             assert_eq!(misplaced(fine), None);
+        }
+    }
+
+    #[test]
+    fn help_shows_the_settings_file_only_for_commands_that_read_it() {
+        let mut program = without_settings(Cli::command());
+        program.build();
+        for name in program.get_subcommands().map(|sub| sub.get_name().to_owned()).collect::<Vec<_>>() {
+            let sub = program.find_subcommand(&name).unwrap();
+            if name == "help" || name.starts_with("__") || sub.has_subcommands() {
+                continue;
+            }
+            let help = sub.clone().render_long_help().to_string();
+            assert_eq!(help.contains("--config <FILE>"), !WITHOUT_SETTINGS.contains(&name.as_str()), "{name}: {help}");
+        }
+        for line in ["settings", "explain 5030", "fleet report.json", "completions bash", "man"] {
+            let words = ["gds-top", "--config", "f"].into_iter().chain(line.split(' '));
+            let call = without_settings(Cli::command()).try_get_matches_from(words).unwrap();
+            let cli = Cli::from_arg_matches(&call).unwrap();
+            assert!(cli.config.is_some() && cli.command.unwrap().needs_no_settings(), "{line}");
         }
     }
 
