@@ -6,8 +6,9 @@ use super::modprobe::set_parameter;
 use super::parts::{empty, family, initramfs, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
-    MULTIPATHD_LOCAL, NVME_MULTIPATH, NvmeMultipath, Root, built_in, local_nvme_ids, multipathd_blacklist,
-    multipathd_takes_nvme, nvme_has_single_paths, nvme_multipath, nvme_subsystems,
+    MULTIPATHD_LOCAL, NVME_MULTIPATH, NvmeMultipath, Root, built_in, is_kernel_false, local_nvme_ids,
+    multipathd_blacklist, multipathd_takes_nvme, nvme_has_single_paths, nvme_multipath, nvme_multipath_argument,
+    nvme_subsystems,
 };
 use std::path::PathBuf;
 
@@ -32,10 +33,7 @@ pub(super) fn plan(root: &Root) -> FixPlan {
         ..empty(FixId::NvmeMultipathOff, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     let built_in = built_in(root, "nvme_core", "CONFIG_NVME_CORE");
-    let started = root.read_text("/proc/cmdline").unwrap_or_default();
-    let contradicting =
-        started.split_whitespace().find(|word| word.starts_with("nvme_core.multipath=") && !is_off(word));
-    let reason = match (&built_in, contradicting) {
+    let reason = match (&built_in, nvme_multipath_argument(root)) {
         (Some((path, text)), _) => {
             format!("nvme_core is built into this kernel ({path}: {text}), so modprobe.d has no effect on it")
         }
@@ -65,7 +63,7 @@ fn caution(root: &Root) -> &'static str {
 /// single path.
 fn by_modprobe(root: &Root, plan: FixPlan) -> FixPlan {
     let rebuild = initramfs(root, family(root));
-    let (changes, obstacle) = match set_parameter(root, "nvme_core", ("multipath", "N"), is_off, "nvme.conf") {
+    let (changes, obstacle) = match set_parameter(root, "nvme_core", ("multipath", "N"), is_kernel_false, "nvme.conf") {
         Ok(changes) => (changes, None),
         Err(why) => (Vec::new(), Some(why)),
     };
@@ -103,25 +101,4 @@ fn exclude(root: &Root, ids: &[String]) -> Change {
     let before = root.read_text(MULTIPATHD_LOCAL).ok();
     let after = before.clone().unwrap_or_default() + &multipathd_blacklist(ids);
     Change::WriteFile { path: PathBuf::from(MULTIPATHD_LOCAL), before, after, mode: 0o644 }
-}
-
-/// Whether the kernel reads a value as false (kstrtobool). The value can follow `KEY=`.
-fn is_off(word: &str) -> bool {
-    let value = word.rsplit('=').next().unwrap_or(word);
-    matches!(value, "0" | "off" | "Off" | "OFF") || value.starts_with(['n', 'N', 'f', 'F'])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_the_kernel_takes_for_no_are_known() {
-        for off in ["N", "n", "0", "no", "off", "false", "nvme_core.multipath=N"] {
-            assert!(is_off(off), "{off}");
-        }
-        for on in ["Y", "1", "on", "", "nvme_core.multipath=Y"] {
-            assert!(!is_off(on), "{on}");
-        }
-    }
 }

@@ -87,9 +87,9 @@ pub use nvidia_fs::{
     modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded, refused_mappings,
 };
 pub use nvme::{
-    MULTIPATHD_LOCAL, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, local_nvme_ids,
+    MULTIPATHD_LOCAL, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, is_kernel_false, local_nvme_ids,
     multipathd_blacklist, multipathd_takes_nvme, nvme_has_single_paths, nvme_hidden_path, nvme_multipath,
-    nvme_subsystems,
+    nvme_multipath_argument, nvme_subsystems,
 };
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use ofed::{MlnxOfed, mlnx_ofed};

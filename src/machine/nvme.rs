@@ -62,6 +62,27 @@ pub fn nvme_multipath(root: &Root) -> NvmeMultipath {
     }
 }
 
+/// The argument of the running kernel that switches native multipath on. It overrides modprobe.d (kmod,
+/// `kmod_config_parse_kcmdline`).
+#[must_use]
+pub fn nvme_multipath_argument(root: &Root) -> Option<String> {
+    let started = root.read_text("/proc/cmdline").ok()?;
+    let is_ours = |word: &&str| {
+        let name = word.split('=').next().unwrap_or_default().replace('-', "_");
+        name == "nvme_core.multipath"
+    };
+    // The last argument counts.
+    let last = started.split_whitespace().rfind(is_ours)?;
+    (!is_kernel_false(last)).then(|| last.to_owned())
+}
+
+/// Whether the kernel reads a value as false (kstrtobool). The value can follow `KEY=`.
+#[must_use]
+pub fn is_kernel_false(word: &str) -> bool {
+    let value = word.rsplit('=').next().unwrap_or(word);
+    matches!(value, "0" | "off" | "Off" | "OFF") || value.starts_with(['n', 'N', 'f', 'F'])
+}
+
 /// The hidden path of a disk that is a multipath device: `nvme1c1n1` for `nvme1n1`. A disk with a single port has none
 /// if the kernel does not force such a device (multipath_always_on).
 #[must_use]
@@ -118,4 +139,38 @@ pub fn multipathd_takes_nvme(root: &Root) -> bool {
     value.is_some_and(|value| ["no", "off", "greedy"].contains(&value.as_str()))
         && !text.contains("nvme")
         && !local_nvme_ids(root).is_some_and(|ids| ids.iter().all(|id| text.contains(id)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_the_kernel_takes_for_no_are_known() {
+        for off in ["N", "n", "0", "no", "off", "false", "nvme_core.multipath=N"] {
+            assert!(is_kernel_false(off), "{off}");
+        }
+        for on in ["Y", "1", "on", "", "nvme_core.multipath=Y"] {
+            assert!(!is_kernel_false(on), "{on}");
+        }
+    }
+
+    #[test]
+    fn the_last_argument_switches_multipath_on() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        for (line, argument) in [
+            ("ro quiet", None),
+            ("ro nvme_core.multipath=N", None),
+            ("nvme_core.multipath=Y ro", Some("nvme_core.multipath=Y")),
+            ("nvme-core.multipath=1", Some("nvme-core.multipath=1")),
+            ("nvme_core.multipath=Y nvme_core.multipath=0", None),
+            ("nvme_core.multipath_always_on=1", None),
+        ] {
+            std::fs::write(folder.path().join("proc/cmdline"), line).unwrap();
+            let found = nvme_multipath_argument(&Root::tree(folder.path()).unwrap());
+            assert_eq!(found.as_deref(), argument, "{line}");
+        }
+    }
 }

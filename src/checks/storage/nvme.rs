@@ -253,11 +253,18 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     if let Some(left) = reboot_pending::waiting_word(ctx, |word| [WORD, "nvme_core.multipath=0"].contains(&word)) {
         return judged.advice(left);
     }
+    let argument = machine::nvme_multipath_argument(ctx.root);
     if let Some((path, text)) = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE") {
-        return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(format!(
-            "Boot with {WORD}, because nvme_core is built in and ignores modprobe.d.{}",
-            for_single_paths(ctx.root)
-        ));
+        let how = change_argument(ctx, argument.as_deref(), Some(WORD))
+            .text(" nvme_core is built in and ignores modprobe.d.")
+            .text(for_single_paths(ctx.root));
+        return judged.found(path, text).fix(FixId::NvmeMultipathOff).advice(how);
+    }
+    if let Some(argument) = argument {
+        let how = change_argument(ctx, Some(&argument), Some(WORD))
+            .text(" The kernel command line overrides modprobe.d.")
+            .text(for_single_paths(ctx.root));
+        return judged.found(machine::modprobe::COMMAND_LINE, argument).fix(FixId::NvmeMultipathOff).advice(how);
     }
     let ignored = machine::modprobe::ignored(ctx.root, "nvme_core", "multipath", &["N"]);
     let rebuild = rebuild_initramfs(ctx.root);
