@@ -3,7 +3,7 @@
 use super::parts::{Family, family, line_in, run, words};
 use crate::core::Change;
 use crate::machine::{
-    BootLoader, GRUB, GRUB_FOLDER, GrubArgument, Root, boot_loader, grub_files, grub_lines, kernel_release, os_release,
+    BootLoader, GRUB, GRUB_FOLDER, GrubArgument, Root, boot_loader, grub_files, grub_lines, os_release, renew_entries,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -305,17 +305,7 @@ fn kernel_install(root: &Root, word: &str) -> (Option<Change>, String) {
         }
         None => Some(run(&format!("sudoedit {CMDLINE}"))),
     };
-    let release = kernel_release(root).unwrap_or_else(|| "KERNEL".to_owned());
-    let image = match family(root) {
-        Family::Debian => format!("/boot/vmlinuz-{release}"),
-        _ => format!("/lib/modules/{release}/vmlinuz"),
-    };
-    let renew = if root.exists("/etc/kernel/proxmox-boot-uuids") {
-        "sudo proxmox-boot-tool refresh".to_owned()
-    } else {
-        format!("sudo kernel-install add {release} {image}")
-    };
-    (edit, renew)
+    (edit, renew_entries(root))
 }
 
 /// The edit of GRUB's settings. `None` if they have the argument. `merged` also includes the values of the running

@@ -57,7 +57,7 @@ mod unstarted;
 mod vgpu;
 mod visible;
 
-pub use arguments::argument_command;
+pub use arguments::{argument_command, renew_entries};
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
