@@ -132,6 +132,12 @@ impl Advice {
         }
     }
 
+    /// How to add a line to a file of modprobe.d. Text with the reboot must follow.
+    pub(crate) fn set_option(root: &Root, line: &str, file: &str) -> Self {
+        let add = format!("echo '{line}' | sudo tee -a {file}");
+        Self::default().text("Run ").command_and_initramfs(root, &add)
+    }
+
     /// Adds other advice.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);

@@ -8,7 +8,7 @@ use crate::checks::advice::{Advice, for_single_paths};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{ImageHost, container, image_host, os_release, packages, registry};
+use crate::machine::{BootLoader, ImageHost, boot_loader, container, image_host, os_release, packages, registry};
 
 /// The part of the host that a fix installs or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,17 +266,29 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
             "Set {} in the machine configuration (machine.kernel.modules, machine.install.extraKernelArgs), then reboot.",
             option(fix, keys)
         )))),
-        (Bottlerocket, Part::ModuleOption) => Some(Way::Advice(Advice::from(format!(
-            "Set {} in settings.boot.kernel-parameters, then reboot.",
-            option(fix, keys)
-        )))),
+        (Bottlerocket, Part::ModuleOption) => Some(Way::Advice(on_bottlerocket(&option(fix, keys)))),
         (ContainerOptimized, Part::ModuleOption) => Some(Way::Advice(Advice::from(format!(
             "Set {} on the kernel command line of the node's image, then reboot.",
             option(fix, keys)
         )))),
-        // Its /etc can be written.
+        // Its /etc can be written, and its extension with the driver is not in the initramfs.
+        (Flatcar, Part::ModuleOption) if fix == FixId::P2pdmaRegistryKeys => Some(Way::Advice(
+            Advice::run(format!(
+                "echo 'options nvidia NVreg_RegistryDwords=\"{keys}\"' | sudo tee /etc/modprobe.d/nvidia-p2pdma.conf"
+            ))
+            .text(", then reboot."),
+        )),
         (Flatcar, Part::ModuleOption) => None,
     }
+}
+
+/// How Bottlerocket sets a kernel argument `KEY=VALUE` (its documentation of settings.boot).
+fn on_bottlerocket(argument: &str) -> Advice {
+    let (key, value) = argument.split_once('=').unwrap_or((argument, ""));
+    Advice::run(format!("printf '[settings.boot.kernel-parameters]\\n\"{key}\" = [\"{value}\"]\\n' | apiclient apply"))
+        .text(" in the admin container. Then run ")
+        .command("apiclient reboot")
+        .text(" once, after all settings.")
 }
 
 /// How the Machine Config Operator of OpenShift sets a kernel argument or a file. It reverts changes that are made on the
@@ -308,7 +320,56 @@ fn option(fix: FixId, keys: &str) -> String {
 
 /// Whether the host needs something else than the commands of a fix.
 pub(crate) fn replaces(ctx: &Context<'_>, fix: FixId) -> bool {
-    image_host(ctx.root).is_some_and(|host| way(host, fix, "").is_some())
+    image_host(ctx.root).is_some_and(|host| way(host, fix, "").is_some()) || refuses(ctx, fix)
+}
+
+/// Whether a fix uses the package manager, the initramfs tool or the boot loader of a distribution that gds-top knows.
+fn is_of_distribution(fix: FixId) -> bool {
+    match part(fix) {
+        Some(Part::Mount | Part::Loading | Part::UdevRule | Part::Limit) => false,
+        Some(_) => true,
+        None => matches!(fix, FixId::NvfsDkms | FixId::SecureBootKey),
+    }
+}
+
+/// Whether the plan of a fix has an obstacle on this system: its commands are those of other distributions, or the image
+/// of the system replaces its changes.
+fn refuses(ctx: &Context<'_>, fix: FixId) -> bool {
+    if container(ctx.root).is_some() {
+        return false;
+    }
+    let is_known = packages::known_family(ctx.root);
+    match image_host(ctx.root) {
+        // Its plan names the shell in which the commands have an effect.
+        Some(ImageHost::Transactional) => false,
+        Some(ImageHost::Ostree) if part(fix) == Some(Part::Argument) => {
+            boot_loader(ctx.root).is_none_or(|boot| boot.loader != BootLoader::RpmOstree)
+        }
+        Some(ImageHost::DriverContainer) => {
+            matches!(fix, FixId::NvfsLoad | FixId::NvfsDkms) || (is_of_distribution(fix) && !is_known)
+        }
+        None => is_of_distribution(fix) && !is_known,
+        Some(ImageHost::Ostree | ImageHost::OpenShift | ImageHost::Flatcar) => is_of_distribution(fix),
+        Some(ImageHost::NixOs | ImageHost::Talos | ImageHost::Bottlerocket | ImageHost::ContainerOptimized) => {
+            is_of_distribution(fix) || part(fix).is_some()
+        }
+    }
+}
+
+/// A finding without a fix whose plan has an obstacle on this system. Its advice remains.
+fn without_refused(ctx: &Context<'_>, judged: Judged) -> Judged {
+    let blocks = judged.in_the_way().next().is_some();
+    let default = judged.id.spec().default_fix().filter(|_| blocks && !judged.by_hand);
+    if !judged.finding.fix.or(default).is_some_and(|fix| refuses(ctx, fix)) {
+        return judged;
+    }
+    let judged = judged.by_hand();
+    if judged.advice.is_some() {
+        return judged;
+    }
+    let name = os_release(ctx.root, "PRETTY_NAME").or_else(|| os_release(ctx.root, "ID"));
+    let name = name.as_deref().unwrap_or("this system");
+    judged.advice(format!("The commands of {name} are not known here: follow {GUIDE}."))
 }
 
 /// Advice for a distribution whose packages are not known: a fix that installs packages has no commands there.
@@ -342,14 +403,23 @@ fn of_unknown_packages(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
 
 /// Replaces the advice of findings whose fix needs packages or files that this host does not keep.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
-    let Some(host) = image_host(ctx.root) else { return of_unknown_packages(ctx, judged) };
-    judged.into_iter().map(|judged| on(ctx, host, judged).unwrap_or_else(|judged| *judged)).collect()
+    let judged: Vec<Judged> = match image_host(ctx.root) {
+        Some(host) => judged.into_iter().map(|judged| on(ctx, host, judged).unwrap_or_else(|judged| *judged)).collect(),
+        None => of_unknown_packages(ctx, judged),
+    };
+    judged.into_iter().map(|judged| without_refused(ctx, judged)).collect()
 }
 
 /// The finding with the advice for a kind of host. The error is the unchanged finding, if the kind does not matter.
 pub(crate) fn on(ctx: &Context<'_>, host: ImageHost, judged: Judged) -> Result<Judged, Box<Judged>> {
     let blocks = judged.in_the_way().next().is_some();
     let fix = judged.finding.fix.or(judged.id.spec().default_fix()).filter(|_| blocks);
+    // The operator builds and loads nvidia-fs with its driver.
+    let fix = match (host, fix) {
+        (ImageHost::DriverContainer, Some(FixId::NvfsLoad | FixId::NvfsDkms))
+        | (ImageHost::OpenShift, Some(FixId::NvfsDkms)) => Some(FixId::NvfsInstall),
+        (_, fix) => fix,
+    };
     let keys = || registry::list(&registry::p2pdma_keys(ctx.root));
     let condition = if fix == Some(FixId::NvmeMultipathOff) { for_single_paths(ctx.root) } else { "" };
     match fix.and_then(|fix| way(host, fix, &keys())) {

@@ -4,7 +4,7 @@
 use crate::copies::look;
 use crate::machine::{COMMANDS, Edit, all, build, put, without};
 use gds_top::checks;
-use gds_top::core::{Change, FixId, FixPlan, Route};
+use gds_top::core::{Change, CheckId, FixId, FixPlan, Route};
 use gds_top::fixes::guide::{self, State};
 use gds_top::fixes::{self, Place};
 use gds_top::machine::Root;
@@ -91,6 +91,50 @@ fn images_and_foreign_distributions_are_told_that_the_commands_are_not_theirs() 
             "{release}"
         );
     }
+}
+
+#[test]
+fn no_check_offers_a_fix_that_the_system_refuses() {
+    for base in ["p2pdma-two-steps", "iommu-on", "multipath-on", "dkms-other-kernel", "secure-boot", "reboot-pending"] {
+        for release in [
+            "ID=arch\nPRETTY_NAME=\"Arch Linux\"\n",
+            "ID=gentoo\n",
+            "ID=flatcar\nID_LIKE=coreos\n",
+            "ID=nixos\n",
+            "ID=talos\n",
+            "ID=bottlerocket\n",
+            "ID=cos\n",
+        ] {
+            let folder = build(base, &[put(RELEASE, release)]);
+            let (root, report) = look(folder.path());
+            for plan in fixes::plan(&root, &report) {
+                let why = plan.obstacle.unwrap_or_default();
+                let is_refused = why.contains("supports the families") || why.contains("no lasting effect");
+                assert!(!is_refused, "{base} {release}: {} is offered, but {why}", plan.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn other_distributions_get_the_commands_of_their_tools() {
+    let advice = |base: &str, id: CheckId, edits: &[Edit]| {
+        let folder = build(base, edits);
+        let (_, report) = look(folder.path());
+        report.finding(id).and_then(|finding| finding.advice.clone()).unwrap_or_default()
+    };
+    let arch = put(RELEASE, "ID=arch\n");
+    let keys = advice("p2pdma-two-steps", CheckId::GpuStaticBar1, &[arch.clone(), put("files/usr/bin/mkinitcpio", "")]);
+    assert!(keys.contains("| sudo tee -a /etc/modprobe.d/nvidia-p2pdma.conf && sudo mkinitcpio -P`"), "{keys}");
+    let menu = [
+        arch,
+        put("files/boot/grub/grub.cfg", ""),
+        put("files/etc/default/grub", "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n"),
+    ];
+    let iommu = advice("iommu-on", CheckId::IommuState, &menu);
+    assert!(iommu.contains("/&iommu=pt /' /etc/default/grub && sudo grub-mkconfig -o /boot/grub/grub.cfg`"), "{iommu}");
+    let flatcar = advice("iommu-on", CheckId::IommuState, &[put(RELEASE, "ID=flatcar\n")]);
+    assert!(flatcar.contains("sudo tee -a /usr/share/oem/grub.cfg"), "{flatcar}");
 }
 
 #[test]

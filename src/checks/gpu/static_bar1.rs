@@ -1,7 +1,8 @@
 //! Checks whether BAR1 is mapped statically.
 
-use crate::checks::advice::rebuild_initramfs;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
+use crate::checks::image_host;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::reboot_pending;
 use crate::core::{CheckId, FixId, Route};
@@ -61,6 +62,11 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     )))
 }
 
+/// The command that sets the registry keys.
+fn set_keys(ctx: &Context<'_>) -> Advice {
+    Advice::set_option(ctx.root, &machine::registry::option_line(ctx.root), "/etc/modprobe.d/nvidia-p2pdma.conf")
+}
+
 /// The remaining steps if a file of the boot loader has all keys, but the kernel was started without them.
 fn in_boot_loader(ctx: &Context<'_>) -> Option<String> {
     let keys = machine::registry::p2pdma_keys(ctx.root);
@@ -89,12 +95,18 @@ pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
         return None;
     }
     let absent = machine::registry::absent_after_reboot(ctx.root);
+    // The plan may have no commands of this distribution.
+    let how = if image_host::replaces(ctx, FixId::P2pdmaRegistryKeys) {
+        set_keys(ctx)
+    } else {
+        "Set the registry keys in /etc/modprobe.d".into()
+    };
     (!absent.is_empty()).then(|| {
         Judged::lack(CheckId::GpuStaticBar1, format!("no file sets {} for the driver", absent.join(" and ")))
             .found(modprobe::LOCAL, format!("{PARAMETER} does not have {}", absent.join(" and ")))
             .missing(Cost::Reboot, &[Route::P2pdma])
             .fix(FixId::P2pdmaRegistryKeys)
-            .advice("Set the registry keys in /etc/modprobe.d before the reboot that loads the driver.")
+            .advice(how.text(" before the reboot that loads the driver."))
     })
 }
 
@@ -154,6 +166,10 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                                 "Set `{}` in /etc/modprobe.d/nvidia-p2pdma.conf, rebuild the initramfs, then reboot.",
                                 machine::registry::option_line(ctx.root)
                             )),
+                            // The plan has no commands of this distribution.
+                            None if image_host::replaces(ctx, FixId::P2pdmaRegistryKeys) => {
+                                judged.advice(set_keys(ctx).text(", then reboot."))
+                            }
                             None => judged.advice(format!(
                                 "Set the registry keys in /etc/modprobe.d, {}, then reboot.",
                                 rebuild_initramfs(ctx.root)

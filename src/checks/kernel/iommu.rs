@@ -2,7 +2,9 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::image_host;
 use crate::checks::judged::{Cost, Judged};
+use crate::checks::kernel::arguments::change_argument;
 use crate::checks::kernel::reboot_pending;
 use crate::core::{CheckId, FixId, NVFS_STATS, Route};
 use crate::machine;
@@ -49,17 +51,24 @@ fn without_words(ctx: &Context<'_>, words: &[&str]) -> Advice {
 
 /// The advice for an IOMMU that translates on x86. NVIDIA's guide disables it, and lists pass-through for some platforms.
 /// Machines with more than 255 CPUs need it for their interrupts.
-fn pass_through(ctx: &Context<'_>) -> String {
+fn pass_through(ctx: &Context<'_>) -> Advice {
     let text = ctx.root.read_text("/proc/cpuinfo").unwrap_or_default();
     let is_large = text.lines().filter(|line| line.starts_with("processor")).count() > 255;
     let lends = ctx.pci().into_iter().flatten().any(machine::PciGpu::is_lent);
     let word = if text.contains("AuthenticAMD") { "amd_iommu=off" } else { "intel_iommu=off" };
+    let boot = boot_with(ctx, "iommu=pt");
     if is_large || lends || text.is_empty() {
-        return "Boot with iommu=pt.".to_owned();
+        return boot;
     }
-    format!(
-        "Boot with iommu=pt. If no virtual machine needs the IOMMU, {word} is better: NVIDIA's guide switches it off."
-    )
+    boot.text(format!(" If no virtual machine needs the IOMMU, {word} is better: NVIDIA's guide switches it off."))
+}
+
+/// How to boot with an argument. Without a fix for this system, it is the command of its boot loader.
+fn boot_with(ctx: &Context<'_>, word: &str) -> Advice {
+    if image_host::replaces(ctx, FixId::IommuOff) {
+        return change_argument(ctx, None, Some(word));
+    }
+    format!("Boot with {word}.").into()
 }
 
 /// The last line of the kernel log about a transfer of an NVMe disk or a GPU that the IOMMU stopped.
@@ -129,13 +138,13 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
         }
         (false, true, true) => Judged::info(ID, "the IOMMU passes addresses through, which usually works"),
         (false, true, false) => {
-            let how = match waiting.clone() {
-                Some(how) => how,
-                None if arm => "Boot with iommu.passthrough=1.".to_owned(),
+            let how: Advice = match waiting.clone() {
+                Some(how) => how.into(),
+                None if arm => boot_with(ctx, "iommu.passthrough=1"),
                 // Machines with more than 255 CPUs need the IOMMU for their interrupts, so it stays on.
                 None => pass_through(ctx),
             };
-            let how = if refused.is_some() { format!("{how} {MEANWHILE}") } else { how };
+            let how = if refused.is_some() { how.text(format!(" {MEANWHILE}")) } else { how };
             let judged = Judged::lack(ID, "the IOMMU translates the GPU's addresses")
                 .missing(Cost::Reboot, &[Route::Nvfs])
                 .fixes(waiting.is_none().then_some(FixId::IommuOff))

@@ -5,6 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::layers;
 use crate::checks::guest;
+use crate::checks::image_host;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::arguments::{change_argument, without_argument};
 use crate::checks::kernel::reboot_pending;
@@ -287,6 +288,12 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
                 "First exclude local NVMe disks from multipathd: {how}. Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
             ))
         }
+        // The plan has no commands of this distribution.
+        None if image_host::replaces(ctx, FixId::NvmeMultipathOff) => judged.advice(
+            Advice::set_option(ctx.root, "options nvme_core multipath=N", "/etc/modprobe.d/nvme.conf")
+                .text(", then reboot.")
+                .text(condition),
+        ),
         None => judged.fix(FixId::NvmeMultipathOff).advice(format!(
             "Set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
         )),

@@ -69,7 +69,9 @@ pub(crate) fn advice(
             );
         }
         let translates = |j: &&&Judged| {
-            j.id == CheckId::IommuState && j.finding.fix == Some(FixId::IommuOff) && pair.route == Route::P2pdma
+            j.id == CheckId::IommuState
+                && (j.finding.fix == Some(FixId::IommuOff) || j.by_hand)
+                && pair.route == Route::P2pdma
         };
         if let Some(iommu) = mine.iter().find(translates) {
             return format!(
