@@ -1,11 +1,12 @@
 //! The advice of a finding: sentences, and the commands in them as data.
 
 use crate::core::{FixId, Needs};
-use crate::machine::packages::initramfs_command;
+use crate::machine::packages::{Family, family, initramfs_command};
 use crate::machine::{Root, nvme_has_single_paths};
 use crate::text::quoted;
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// The words of a step that must be the last one.
 pub(crate) const LAST: &str = " after all other steps";
@@ -38,6 +39,31 @@ pub(crate) struct Examined<'a> {
     pub path: Option<&'a Path>,
     /// The file that `CUFILE_ENV_PATH_JSON` names.
     pub config: NamedConfig,
+    /// The path of this program, if sudo does not find its name.
+    pub program: Option<&'static str>,
+}
+
+/// The path of this program if sudo does not find its name. `None` in a capture, which was made on another machine.
+pub(crate) fn sudo_program(root: &Root) -> Option<&'static str> {
+    static PROGRAM: OnceLock<Option<String>> = OnceLock::new();
+    if !root.is_live() {
+        return None;
+    }
+    let path = || {
+        let program = std::env::current_exe().ok().filter(|path| path.exists() && !sudo_finds(path, family(root)))?;
+        Some(quoted(program.to_str()?).into_owned())
+    };
+    PROGRAM.get_or_init(path).as_deref()
+}
+
+/// Whether a program is in a folder of sudo's usual `secure_path` (sudoers(5)), which the installers of Rust and Python do
+/// not use. That of RHEL lacks /usr/local.
+fn sudo_finds(program: &Path, family: Family) -> bool {
+    match program.parent().and_then(Path::to_str) {
+        Some("/usr/bin" | "/usr/sbin" | "/bin" | "/sbin") => true,
+        Some("/usr/local/bin" | "/usr/local/sbin") => family != Family::RedHat,
+        _ => false,
+    }
 }
 
 impl Examined<'_> {
@@ -51,11 +77,13 @@ impl Examined<'_> {
     pub(crate) fn line(&self, id: &str, needs: Needs) -> String {
         let path = self.path.map_or_else(String::new, |path| format!(" --path {}", quoted(&path.to_string_lossy())));
         let is_config = id == "nvidia-gds" || id.parse::<FixId>().is_ok_and(edits_config);
+        let program = self.program.unwrap_or("gds-top");
         match needs {
             Needs::Root | Needs::Reboot if is_config && self.config != NamedConfig::None => {
-                format!("sudo --preserve-env=CUFILE_ENV_PATH_JSON gds-top fix {id}{path}")
+                format!("sudo --preserve-env=CUFILE_ENV_PATH_JSON {program} fix {id}{path}")
             }
-            _ => format!("{}gds-top fix {id}{path}", needs.sudo()),
+            Needs::Root | Needs::Reboot => format!("{}{program} fix {id}{path}", needs.sudo()),
+            Needs::User => format!("gds-top fix {id}{path}"),
         }
     }
 }
@@ -224,7 +252,7 @@ mod tests {
 
     #[test]
     fn command_of_fix_asks_for_root_only_if_the_fix_needs_it() {
-        let line = |fix: FixId, config| Command::Fix(fix).line(&Examined { path: None, config });
+        let line = |fix: FixId, config| Command::Fix(fix).line(&Examined { config, ..Examined::default() });
         assert_eq!(line(FixId::CufileP2pdmaKeys, NamedConfig::None), "sudo gds-top fix cufile-p2pdma-keys");
         assert_eq!(line(FixId::CufileP2pdmaKeys, NamedConfig::OfUser), "gds-top fix cufile-p2pdma-keys");
         assert_eq!(line(FixId::CufileConfig, NamedConfig::OfUser), "gds-top fix cufile-config");
@@ -234,6 +262,21 @@ mod tests {
         );
         assert_eq!(line(FixId::Memlock, NamedConfig::OfUser), "sudo gds-top fix memlock");
         assert_eq!(line(FixId::MoveModel, NamedConfig::None), "gds-top fix move-model");
+    }
+
+    #[test]
+    fn a_program_that_sudo_does_not_find_is_named_by_its_path() {
+        for (path, family, is_found) in [
+            ("/usr/bin/gds-top", Family::RedHat, true),
+            ("/usr/local/bin/gds-top", Family::Debian, true),
+            ("/usr/local/bin/gds-top", Family::RedHat, false),
+            ("/home/me/.cargo/bin/gds-top", Family::Debian, false),
+        ] {
+            assert_eq!(sudo_finds(Path::new(path), family), is_found, "{path}");
+        }
+        let examined = Examined { program: Some("/home/me/.cargo/bin/gds-top"), ..Examined::default() };
+        assert_eq!(examined.fix(FixId::Memlock), "sudo /home/me/.cargo/bin/gds-top fix memlock");
+        assert_eq!(examined.fix(FixId::MoveModel), "gds-top fix move-model");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Checks of GPU and disks on the PCIe bus: distance, ACS between them, links, NUMA nodes, root ports.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, sudo_program};
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, Route};
@@ -330,9 +330,10 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
         }
         judged
     } else if let Some((path, why)) = hidden {
+        let check = format!("sudo {} check", sudo_program(ctx.root).unwrap_or("gds-top"));
         Judged::na(ID, "only root can see whether bridges redirect peer-to-peer transfers")
             .found(path, why)
-            .advice(Advice::run("sudo gds-top check").text(" or ").command("sudo lspci -vvv | grep -e ACSCtl"))
+            .advice(Advice::run(check).text(" or ").command("sudo lspci -vvv | grep -e ACSCtl"))
     } else if seen > 0 {
         Judged::pass(ID, "no bridge on the path redirects peer-to-peer transfers")
             .found(DEVICES, format!("{seen} bridges"))
