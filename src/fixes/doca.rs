@@ -79,13 +79,16 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             Ok((changes, source)) => (changes, Ok(source)),
             Err(why) => (Vec::new(), Err(why)),
         },
-        _ if !missing.is_empty() => (
-            missing
-                .iter()
-                .map(|(name, version)| dkms(&kernel, &format!("dkms install {name}/{version} -k {kernel}")))
-                .collect(),
-            Ok(" DKMS has the driver for another kernel, so it is built for this one; the headers of the kernel must be installed.".to_owned()),
-        ),
+        _ if !missing.is_empty() => {
+            let headers = run(&install(root, family, &distribution::headers(root, family, &kernel)));
+            let build = |(name, version): &(String, String)| {
+                dkms(&kernel, &format!("dkms install {name}/{version} -k {kernel}"))
+            };
+            (
+                [headers].into_iter().chain(missing.iter().map(build)).collect(),
+                Ok(" DKMS has the driver for another kernel, so it is built for this one.".to_owned()),
+            )
+        }
         Some(ofed) => of_ofed(root, family, transport, ofed),
         // NVIDIA lists RHEL 8 and its rebuilds for MLNX_OFED only (release notes of GDS, MLNX_OFED/DOCA requirements).
         None if rhel(root) == Some(8) => (

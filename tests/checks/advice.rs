@@ -82,6 +82,15 @@ fn a_gpu_that_failed_is_recovered_before_the_proof() {
 }
 
 #[test]
+fn the_next_step_is_the_fix_if_there_is_one() {
+    let report = check("mlnx-nvme-other-kernel");
+    let finding = report.finding("nvfs-nvme-symbol").unwrap();
+    assert!(finding.advice.as_ref().unwrap().contains("dkms install"), "{finding:?}");
+    let first = format!("Run `{}`. Alternative: ", finding.command.as_ref().unwrap());
+    assert!(report.verdicts[0].advice.starts_with(&first), "{}", report.verdicts[0].advice);
+}
+
+#[test]
 fn a_file_with_two_settings_is_renamed_once() {
     let advice = check("modprobe-no-suffix").verdicts[0].advice.clone();
     assert_eq!(advice.matches("sudo mv").count(), 1, "{advice}");

@@ -1,6 +1,6 @@
 //! The sentences for the proof and the advice of a verdict.
 
-use crate::checks::advice::{Advice, LAST};
+use crate::checks::advice::{Command, LAST};
 use crate::checks::container::bring::{Lack, bring, bring_all};
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
@@ -195,19 +195,17 @@ fn numbered(steps: &[String]) -> String {
     lines.chain(one_reboot.then(|| "Then run `sudo reboot` once.".to_owned())).collect::<Vec<_>>().join("\n")
 }
 
-/// The advice of a finding, and the command of its fix if the verdict has no command for all steps.
+/// The fix of a finding with its advice as the alternative, or only the advice if the verdict has a command for all steps.
 fn step(ctx: &Context<'_>, j: &Judged, with_command: bool) -> String {
-    // In a container the advice is for the person who starts it. Advice with a command needs no other one.
-    let is_enough =
-        |advice: &Advice| !with_command || advice.first_command().is_some() || machine::container(ctx.root).is_some();
     // A problem alone is not a step.
     let text = j.finding.advice.clone().unwrap_or_else(|| format!("{}.", j.finding.summary));
-    match &j.finding.command {
-        Some(command) if j.advice.is_none() => format!("{text} Run `{command}`."),
-        // The advice is the alternative to the fix.
-        Some(command) if !j.advice.as_ref().is_some_and(is_enough) => {
-            format!("Run `{command}`. Alternative: {text}")
-        }
-        _ => text,
+    let Some(command) = &j.finding.command else { return text };
+    let Some(advice) = &j.advice else { return format!("{text} Run `{command}`.") };
+    // Advice can begin with the fix itself. In a container it is for the person who starts it.
+    let names_fix = matches!(advice.first_command(), Some(Command::Fix(_)));
+    if j.finding.fix.is_none() || !with_command || names_fix || machine::container(ctx.root).is_some() {
+        return text;
     }
+    // The plan of the fix also has the steps before and after the command of the advice.
+    format!("Run `{command}`. Alternative: {text}")
 }

@@ -70,7 +70,8 @@ pub(crate) fn settle(ctx: &Context<'_>, judged: &mut [Judged]) -> Vec<Verdict> {
 
 /// Gives the findings that only need a new initramfs the fix of a finding that changes a file before it makes one.
 fn rebuild_once(ctx: &Context<'_>, judged: &mut [Judged]) {
-    let is_module = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE").is_none();
+    let is_module = machine::built_in(ctx.root, "nvme_core", "CONFIG_NVME_CORE").is_none()
+        && machine::nvme_multipath_argument(ctx.root).is_none();
     let rebuilds = |fix: &FixId| *fix == FixId::P2pdmaRegistryKeys || (*fix == FixId::NvmeMultipathOff && is_module);
     let failed = judged.iter().filter(|j| j.finding.status == Status::Fail);
     let Some(fix) = failed.filter_map(|j| j.finding.fix).find(rebuilds) else { return };
