@@ -23,6 +23,8 @@ pub mod serving;
 mod storage;
 mod verdict;
 
+pub(crate) use container::bring::Lack;
+pub(crate) use container::lxc;
 pub(crate) use cufile::config::transport_key;
 pub use kernel::build_log::build_line;
 pub use logs::driver_lines::{DriverLine, driver_line};

@@ -1,8 +1,8 @@
 //! Plans that only give advice: how to start a container, which disk and GPU to use, how to set the log.
 
 use super::parts::{empty, p2pdma_keys, run, words};
-use crate::checks::Report;
 use crate::checks::cufile_json::{file_to_mount, set_keys};
+use crate::checks::{Lack, Report, lxc};
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use std::path::PathBuf;
@@ -201,39 +201,18 @@ impl Needed {
         })
     }
 
-    /// The change of an LXC container: only the parts that it lacks. Proxmox VE configures its containers with pct,
-    /// Incus and LXD with their own program.
+    /// The change of an LXC container: only the parts that it lacks.
     fn lxc(&self, root: &Root, report: &Report) -> Vec<String> {
-        /// The first number of a device. The lower ones are probably used.
-        const FIRST: usize = 64;
         let has_no_gpu = report.finding(CheckId::CtrDevices).is_some_and(|found| found.status == Status::Fail);
-        let gpu = ["/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"].map(str::to_owned);
-        let nvidia_fs = (0..16).filter(|_| self.nvidia_fs).map(|n| format!("/dev/nvidia-fs{n}"));
-        let lacking: Vec<String> =
-            gpu.into_iter().filter(|_| has_no_gpu).chain(nvidia_fs).filter(|path| !root.exists(path)).collect();
-        let lacks_something = !lacking.is_empty() || self.memlock;
-        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty()) && lacks_something;
-        if kernel_release(root).is_some_and(|release| release.ends_with("-pve")) {
-            let udev = (!has_udev).then(|| " --mp9 /run/udev,mp=/run/udev,ro=1".to_owned());
-            let devices = lacking.iter().enumerate().map(|(n, path)| format!(" --dev{} {path}", FIRST + n));
-            let options: String = udev.into_iter().chain(devices).collect();
-            let set = (!options.is_empty()).then(|| format!("sudo pct set ID{options}"));
-            let limit =
-                self.memlock.then(|| "sudo sed -i '1i lxc.prlimit.memlock: unlimited' /etc/pve/lxc/ID.conf".to_owned());
-            return set.into_iter().chain(limit).chain(["sudo pct reboot ID".to_owned()]).collect();
+        let parts = [(Lack::Gpu, has_no_gpu), (Lack::NvidiaFs, self.nvidia_fs), (Lack::Memlock, self.memlock)];
+        let mut lacks: Vec<Lack> = parts.into_iter().filter(|(_, lacks)| *lacks).map(|(lack, _)| lack).collect();
+        // The last command restarts the container.
+        let lacks_something = lxc::commands(root, &lacks).len() > 1;
+        let has_udev = root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty());
+        if !(has_udev && lacks_something) {
+            lacks.push(Lack::Udev);
         }
-        let add = |rest: &str| format!("incus config device add NAME {rest}");
-        let udev = (!has_udev).then(|| add("udev disk source=/run/udev path=/run/udev readonly=true"));
-        // A device of the type gpu has all nodes of the GPUs.
-        let is_gpu = |path: &String| !path.starts_with("/dev/nvidia-fs");
-        let all = lacking.iter().any(|path| path == "/dev/nvidia0");
-        let nodes = lacking
-            .iter()
-            .filter(|path| !(all && is_gpu(path)))
-            .map(|path| add(&format!("{} unix-char source={path} path={path}", path.trim_start_matches("/dev/"))));
-        let gpu = all.then(|| add("gpu gpu"));
-        let limit = self.memlock.then(|| "incus config set NAME limits.kernel.memlock unlimited".to_owned());
-        udev.into_iter().chain(gpu).chain(nodes).chain(limit).chain(["incus restart NAME".to_owned()]).collect()
+        lxc::commands(root, &lacks)
     }
 
     /// The change of a pod: only the parts that it lacks.
@@ -337,7 +316,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         "apptainer exec --nv --bind /run/udev:/run/udev:ro{} --bind HOST_FOLDER:{point} IMAGE PROGRAM",
         keys(" --bind ", ":ro", "--env ")
     );
-    let lxc = needed.lxc(root, report);
+    let of_lxc = needed.lxc(root, report);
     let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
@@ -353,7 +332,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         Some("enroot") => vec![&enroot],
         Some("pyxis") => vec![&pyxis],
         Some("apptainer") => vec![&apptainer],
-        Some("lxc") => lxc.iter().map(String::as_str).collect(),
+        Some("lxc") => of_lxc.iter().map(String::as_str).collect(),
         Some("nspawn") => vec![&nspawn],
         // The operator restarts the drivers of all nodes, so it is changed only for the route that needs it.
         Some("kubernetes") if needed.nvidia_fs && may_change_operator(root) => vec![&owner, helm, &pod],
@@ -375,8 +354,11 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     };
     let device = match found.as_deref() {
         Some("enroot" | "pyxis" | "apptainer" | "kubernetes" | "nspawn") => "",
+        Some("lxc") if !lxc::is_on_proxmox(root) => {
+            " `incus list` shows NAME. If the host has no /dev/nvidia-uvm, run `sudo nvidia-modprobe -u -c 0` there first."
+        }
         Some("lxc") => {
-            " `pct config ID` must not list these numbers yet. If the host has no /dev/nvidia-uvm, run `sudo nvidia-modprobe -u -c 0` there first."
+            " `sudo pct list` shows ID, and `sudo pct config ID` must not list these numbers yet. If the host has no /dev/nvidia-uvm, run `sudo nvidia-modprobe -u -c 0` there first."
         }
         _ if !needed.nvidia_fs => "",
         _ => " Omit --device for nodes that the host does not have.",

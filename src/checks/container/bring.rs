@@ -115,12 +115,8 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Udev => {
                 "On the host, add to the container's configuration: lxc.mount.entry = /run/udev run/udev none bind,ro,create=dir. Then restart the container."
             }
-            Lack::Gpu => {
-                "On the host, give the container the GPU's nodes (Incus: incus config device add NAME gpu gpu; Proxmox VE: pct set ID --devN /dev/nvidia-uvm). Then restart it."
-            }
-            Lack::NvidiaFs => {
-                "On the host, give the container /dev/nvidia-fs0 to /dev/nvidia-fs15 (Proxmox VE: pct set ID --devN /dev/nvidia-fs0 with a free N), then restart it."
-            }
+            Lack::Gpu => "On the host, give the container the GPU's nodes, then restart it.",
+            Lack::NvidiaFs => "On the host, give the container /dev/nvidia-fs0 to /dev/nvidia-fs15, then restart it.",
             Lack::Rdma => "On the host, give the container /dev/infiniband, then restart it.",
             Lack::Volume => "Keep models on a mounted directory: lxc.mount.entry = /data data none bind,create=dir.",
             Lack::Ipc => "Start gds-top on the host to watch programs outside the container.",

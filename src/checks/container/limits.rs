@@ -1,7 +1,8 @@
 //! Checks of container, user and limits.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring, lift_memlock};
+use crate::checks::container::bring::{Lack, lift_memlock};
+use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route, units};
@@ -113,7 +114,7 @@ fn limits(ctx: &Context<'_>) -> Vec<Judged> {
                 let has_limit_of_user = |c: &machine::Container| matches!(c.runtime.as_str(), "apptainer" | "enroot");
                 match (container, machine::starter(ctx.root)) {
                     (Some(container), starter) if starter != Some(Starter::Slurm) || !has_limit_of_user(&container) => {
-                        judged.by_hand().advice(bring(&container, Lack::Memlock))
+                        judged.by_hand().advice(given(ctx.root, &container, &[Lack::Memlock]))
                     }
                     (_, Some(starter)) => judged.by_hand().advice(by_starter(&starter)),
                     _ => judged.fix(FixId::Memlock).advice("Lift the limit on locked memory, then log in again."),

@@ -3,6 +3,7 @@
 pub(crate) mod bring;
 pub(crate) mod dynamic_routing;
 pub(crate) mod limits;
+pub(crate) mod lxc;
 pub(crate) mod of_host;
 pub(crate) mod rdma;
 pub(crate) mod surroundings;

@@ -1,6 +1,7 @@
 //! Advice inside a container about changes of its host: kernel modules, packages of the driver, mounts and boot.
 
-use super::bring::{Lack, bring, bring_keys};
+use super::bring::{Lack, bring_keys};
+use super::lxc::given;
 use crate::checks::advice::{Advice, Command, Examined};
 use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, file_to_mount, named_file};
@@ -133,7 +134,7 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
     let advice = judged.advice.clone();
     match judged.finding.fix.or(judged.id.spec().default_fix()).map(place) {
         Some(Place::Start(lack)) => {
-            let advice = advice.unwrap_or_else(|| bring(container, lack).into());
+            let advice = advice.unwrap_or_else(|| given(ctx.root, container, &[lack]).into());
             judged.fix(FixId::ContainerDevices).advice(advice)
         }
         Some(Place::Host) => {

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, RUNTIME_CLASS, bring, permit, regain};
+use crate::checks::container::lxc::given;
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -101,7 +102,7 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         )
         .found("/dev", format!("no {}", lacking.join(", no ")))
         .missing(Cost::Root, EVERY)
-        .advice(bring(&container, Lack::Gpu)),
+        .advice(given(ctx.root, &container, &[Lack::Gpu])),
     ]
 }
 

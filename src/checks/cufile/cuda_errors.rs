@@ -1,7 +1,8 @@
 //! CUDA errors that make opening cuFile fail, and their remedies.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, RUNTIME_CLASS, bring};
+use crate::checks::container::bring::{Lack, RUNTIME_CLASS};
+use crate::checks::container::lxc::given;
 use crate::machine::{self, Root};
 
 /// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
@@ -35,7 +36,7 @@ pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
         46 => Advice::from("CUDA error 46: another process uses the GPU exclusively. End it, or run ")
             .command("sudo nvidia-smi -c 0"),
         100 => match machine::container(root) {
-            Some(container) => format!("CUDA error 100, no GPU is visible. {}", bring(&container, Lack::Gpu)).into(),
+            Some(container) => format!("CUDA error 100, no GPU is visible. {}", given(root, &container, &[Lack::Gpu])).into(),
             None if root.variable("CUDA_VISIBLE_DEVICES").is_some() => {
                 Advice::from("CUDA error 100, no GPU is visible: run ")
                     .command("unset CUDA_VISIBLE_DEVICES")

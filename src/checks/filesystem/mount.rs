@@ -1,7 +1,8 @@
 //! Checks of the mount, the device and the udev record of a path.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::bring::Lack;
+use crate::checks::container::lxc::given;
 use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
@@ -117,7 +118,7 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let remedied = |judged: Judged| {
         let judged = judged.missing(Cost::Root, EVERY).fix(FixId::UdevRecord);
         judged.advice(match (&inside, is_recorded) {
-            (Some(container), _) => bring(container, Lack::Udev).to_owned(),
+            (Some(container), _) => given(ctx.root, container, &[Lack::Udev]),
             (None, true) => "Complete the udev record of the disk (`sudo udevadm trigger --action=change`).".to_owned(),
             (None, false) => "In a container, start it with `-v /run/udev:/run/udev:ro`.".to_owned(),
         })

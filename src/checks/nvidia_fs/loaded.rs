@@ -1,7 +1,8 @@
 //! Checks of the loaded module: version, devices and counters.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::bring::Lack;
+use crate::checks::container::lxc::given;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
@@ -82,7 +83,9 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                 return judged.found(machine::KERNEL_LOG, line).advice(surroundings::allow_in_selinux(ctx));
             }
             match (&inside, &why) {
-                (Some(container), _) => judged.fix(FixId::ContainerDevices).advice(bring(container, Lack::NvidiaFs)),
+                (Some(container), _) => {
+                    judged.fix(FixId::ContainerDevices).advice(given(ctx.root, container, &[Lack::NvidiaFs]))
+                }
                 (None, Unread::Missing) => judged.advice(
                     Advice::from("Reload the module, which creates them: ")
                         .command("sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs"),

@@ -1,7 +1,8 @@
 //! The sentences for the proof and the advice of a verdict.
 
 use crate::checks::advice::{Command, LAST};
-use crate::checks::container::bring::{Lack, bring, bring_all};
+use crate::checks::container::bring::Lack;
+use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Scope, Weight};
@@ -161,7 +162,7 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
         CheckId::UdevDatabase => Some(Lack::Udev),
         CheckId::NvfsDevnodes => Some(Lack::NvidiaFs),
         // Devices that exist and may not be opened need another option than missing ones.
-        CheckId::CtrDevices if j.advice == Some(bring(&container, Lack::Gpu).into()) => Some(Lack::Gpu),
+        CheckId::CtrDevices if j.advice == Some(given(ctx.root, &container, &[Lack::Gpu]).into()) => Some(Lack::Gpu),
         _ => None,
     };
     let is_of_start = |j: &&Judged| {
@@ -178,8 +179,9 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
     // The keys of P2PDMA have an advice for each container.
     let (keys, parts): (Vec<&Judged>, Vec<&Judged>) = parts.into_iter().partition(|j| j.id == CheckId::CfgP2pBoth);
     let lacks: Option<Vec<Lack>> = parts.iter().map(|j| lack(j)).collect();
-    let text =
-        lacks.filter(|lacks| lacks.len() > 1).map_or_else(|| advice(&parts), |lacks| bring_all(&container, &lacks));
+    let text = lacks
+        .filter(|lacks| lacks.len() > 1)
+        .map_or_else(|| advice(&parts), |lacks| given(ctx.root, &container, &lacks));
     Some(format!("{text} {}", advice(&keys)).trim().to_owned())
 }
 
