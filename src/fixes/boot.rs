@@ -1,6 +1,7 @@
 //! Plans that change how the machine boots or mounts.
 
 use super::command_line::{arguments, place};
+use super::fstab::{Fstab, ORDERED, with_options};
 use super::parts::{empty, family, initramfs as rebuild, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
@@ -129,7 +130,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         let before = root.read_text("/etc/fstab").ok();
         let is_other = facts.and_then(|facts| facts.option_value("data").map(|mode| mode != "ordered")) == Some(true);
         if let Some(Fstab::Changed(after)) =
-            before.as_deref().filter(|_| is_other).map(|text| with_data_ordered(text, "/"))
+            before.as_deref().filter(|_| is_other).map(|text| with_options(text, "/", ORDERED))
         {
             let path = PathBuf::from("/etc/fstab");
             plan.changes.insert(0, Change::WriteFile { path, before, after, mode: 0o644 });
@@ -144,6 +145,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             ..plan
         };
     }
+    let device = facts.as_ref().and_then(|facts| facts.source.clone()).unwrap_or_else(|| "DEVICE".to_owned());
     let (Some(point), Some(mount)) = (point, facts.and_then(|facts| facts.mount_command(&[("data", "ordered")])))
     else {
         return FixPlan {
@@ -158,11 +160,11 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
     let unmount = ["sudo", "umount", &point].map(str::to_owned).to_vec();
     let by_fstab = ["sudo", "mount", &point].map(str::to_owned).to_vec();
     let why = format!(
-        "{} A remount cannot change the journal mode, so stop all programs that use {point}. If the superblock asks for another mode (sudo tune2fs -l DEVICE shows journal_data), remove it with sudo tune2fs -o ^journal_data DEVICE.",
+        "{} A remount cannot change the journal mode, so stop all programs that use {point}. If 'sudo tune2fs -l {device} | grep journal_data' prints a line, the superblock asks for another mode: run 'sudo tune2fs -o ^journal_data {device}' after the unmount.",
         plan.why
     );
     let before = root.read_text("/etc/fstab").ok();
-    match before.as_deref().map_or(Fstab::NoLine, |text| with_data_ordered(text, &point)) {
+    match before.as_deref().map_or(Fstab::NoLine, |text| with_options(text, &point, ORDERED)) {
         Fstab::Changed(after) => FixPlan {
             changes: vec![
                 Change::WriteFile { path: PathBuf::from("/etc/fstab"), before, after, mode: 0o644 },
@@ -189,76 +191,5 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             undo: "unmount, and mount without the option".to_owned(),
             ..plan
         },
-    }
-}
-
-/// What `/etc/fstab` says about the journal mode of a mount point.
-#[derive(Debug, PartialEq, Eq)]
-enum Fstab {
-    /// The text with data=ordered in the options, in place of another journal mode.
-    Changed(String),
-    /// The line has data=ordered.
-    HasIt,
-    /// No line names the mount point.
-    NoLine,
-}
-
-/// `/etc/fstab` with data=ordered for a mount point. Other options, blanks and lines stay as they are.
-fn with_data_ordered(fstab: &str, point: &str) -> Fstab {
-    let mut out = String::new();
-    let (mut is_named, mut is_changed) = (false, false);
-    for line in fstab.split_inclusive('\n') {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let options = match fields.as_slice() {
-            [device, at, _, options, ..] if !device.starts_with('#') && at.replace("\\040", " ") == point => options,
-            _ => {
-                out.push_str(line);
-                continue;
-            }
-        };
-        is_named = true;
-        let kept: Vec<&str> = options.split(',').filter(|option| !option.starts_with("data=")).collect();
-        if options.split(',').filter(|option| option.starts_with("data=")).eq(["data=ordered"]) {
-            out.push_str(line);
-            continue;
-        }
-        is_changed = true;
-        // The options are in the fourth field.
-        let mut start = 0;
-        for field in &fields[..3] {
-            start += line[start..].find(field).unwrap_or(0) + field.len();
-        }
-        start += line[start..].len() - line[start..].trim_start().len();
-        let changed = kept.into_iter().chain(["data=ordered"]).collect::<Vec<_>>().join(",");
-        out.push_str(&line[..start]);
-        out.push_str(&changed);
-        out.push_str(&line[start + options.len()..]);
-    }
-    match (is_named, is_changed) {
-        (false, _) => Fstab::NoLine,
-        (true, false) => Fstab::HasIt,
-        (true, true) => Fstab::Changed(out),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_journal_mode_of_one_line_is_set_and_nothing_else_moves() {
-        let changed = |text: &str| Fstab::Changed(text.to_owned());
-        let fstab = "# /data is ours\nUUID=1\t/\text4 errors=remount-ro 0 1\nUUID=2  /data\text4\tdefaults,noatime\t0 2 # big\n";
-        let after = "# /data is ours\nUUID=1\t/\text4 errors=remount-ro 0 1\nUUID=2  /data\text4\tdefaults,noatime,data=ordered\t0 2 # big\n";
-        assert_eq!(with_data_ordered(fstab, "/data"), changed(after));
-        assert_eq!(with_data_ordered(after, "/data"), Fstab::HasIt);
-        assert_eq!(with_data_ordered(fstab, "/models"), Fstab::NoLine);
-        for mode in ["journal", "writeback"] {
-            let other = format!("UUID=2 /d ext4 noatime,data={mode},nofail 0 2\nUUID=3 /e ext4 data={mode} 0 2\n");
-            let kept = format!("UUID=2 /d ext4 noatime,nofail,data=ordered 0 2\nUUID=3 /e ext4 data={mode} 0 2\n");
-            assert_eq!(with_data_ordered(&other, "/d"), changed(&kept));
-        }
-        assert_eq!(with_data_ordered("x /d ext4 data=writeback", "/d"), changed("x /d ext4 data=ordered"));
-        assert_eq!(with_data_ordered("ext4 /d ext4 ro", "/d"), changed("ext4 /d ext4 ro,data=ordered"));
     }
 }

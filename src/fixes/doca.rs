@@ -6,6 +6,7 @@
 //! names of RPM packages. The plan marks all other names as not confirmed.
 
 use super::distribution::{self, called, id, release, rhel};
+use super::fstab::{Fstab, OVER_RDMA, with_options};
 use super::kernel::{has_nvidia_fs, is_arm};
 use super::packages::{built_again, compiler, dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, line_in, run};
@@ -16,7 +17,7 @@ use crate::machine::{
     MlnxOfed, PathFacts, Root, built_in, kernel_release, mlnx_ofed, nvme_transports, ofed_module_to_build, os_release,
 };
 use crate::text::quoted_line;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
 /// The part of an address that all online repositories of DOCA have. The release is next.
@@ -64,7 +65,7 @@ impl Transport {
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Transport) -> FixPlan {
-    const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. The drivers of all NVIDIA network cards are replaced. Stop the programs that use the mount.";
+    const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. First test the mount over RDMA with it (nfs-rdma): only a server that exports NFS over RDMA needs this plan. The drivers of all NVIDIA network cards are replaced. Stop the programs that use the mount.";
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let kernel = kernel_release(root).unwrap_or_default();
     let missing = ofed_module_to_build(root, transport.module(), &kernel);
@@ -107,6 +108,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
     let is_nfs = |facts: &&PathFacts| facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs"));
     let mount = report.paths.iter().filter(|_| transport == Transport::NfsRdma).find(is_nfs);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
+    let (table, remaining) = mount.map_or((None, Vec::new()), |facts| at_boot(root, facts));
     if source.is_ok() {
         // DKMS signs a module when it builds it, so the key must exist before.
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
@@ -116,6 +118,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         changes.extend([replaced(transport), run(initramfs(root, family))]);
         changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
         changes.extend(mount.iter().filter_map(|facts| unmount(facts)));
+        changes.extend(table);
         changes.push(run("sudo reboot"));
     }
     let obstacle = obstacle(root).filter(|_| transport == Transport::Nvme).or_else(|| source.as_ref().err().cloned());
@@ -142,7 +145,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             Some(_) => format!("remove the package of {}, rebuild the initramfs, reboot", transport.module()),
             None => format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
         },
-        remaining: mount.iter().filter_map(|facts| over_rdma(facts)).collect(),
+        remaining,
         obstacle,
         ..empty(transport.id(), Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
@@ -158,6 +161,21 @@ fn replaced(transport: Transport) -> Change {
     let module = if transport == Transport::Nvme { "nvme" } else { "rpcrdma" };
     let command = format!("/sbin/modinfo -n {module} | grep -E \"/(updates|extra)/\"");
     Change::Run { argv: ["sh", "-c", &command].map(str::to_owned).to_vec() }
+}
+
+/// The change of `/etc/fstab` with which the reboot mounts an NFS file system over RDMA. Without a line for it, the
+/// command that mounts it again.
+fn at_boot(root: &Root, facts: &PathFacts) -> (Option<Change>, Vec<String>) {
+    const PATH: &str = "/etc/fstab";
+    let before = root.read_text(PATH).ok();
+    let point = facts.mount_point.as_deref().and_then(Path::to_str).unwrap_or_default();
+    match before.as_deref().map_or(Fstab::NoLine, |text| with_options(text, point, OVER_RDMA)) {
+        Fstab::Changed(after) => {
+            (Some(Change::WriteFile { path: PathBuf::from(PATH), before, after, mode: 0o644 }), Vec::new())
+        }
+        Fstab::HasIt => (None, Vec::new()),
+        Fstab::NoLine => (None, over_rdma(facts).into_iter().collect()),
+    }
 }
 
 /// The command that mounts an NFS file system again, over RDMA.

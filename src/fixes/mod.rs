@@ -16,6 +16,7 @@ mod error;
 mod fabric;
 mod files;
 mod fitting;
+mod fstab;
 pub mod guide;
 pub mod guided;
 mod held;

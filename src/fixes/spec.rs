@@ -230,7 +230,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NfsRdmaClient => Spec {
             title: "Install an NFS client that is built for GDS",
-            changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs",
+            changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs, and sets proto=rdma in /etc/fstab",
             undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsRegistered,
@@ -238,6 +238,7 @@ pub const fn of(id: FixId) -> Spec {
             systems: Systems::Families,
             note: "It replaces the drivers of the network cards. VAST has a separate client.",
             edits: &[
+                "/etc/fstab",
                 "/etc/apt/sources.list.d/doca.list",
                 "/etc/yum.repos.d/doca.repo",
                 "/etc/modprobe.d/10-unsupported-modules.conf",

@@ -58,7 +58,7 @@ pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
 /// How to mount NFS over RDMA. The new mount is tested at another place before the present one is removed.
 pub(crate) fn mount_over_rdma(facts: &PathFacts) -> Advice {
     const TEST: &str = "/mnt/nfs-rdma-test";
-    const FIRST: &str = "The server must export NFS over RDMA, and the client must be built for GDS. ";
+    const FIRST: &str = "The server must export NFS over RDMA. ";
     let Some(mut mount) = facts.mount_command(&[("proto", "rdma"), ("port", "20049")]) else {
         return Advice::from(FIRST).text("Then mount it with proto=rdma,port=20049.");
     };
@@ -66,9 +66,9 @@ pub(crate) fn mount_over_rdma(facts: &PathFacts) -> Advice {
     mount.push(TEST.to_owned());
     Advice::from(FIRST)
         .text("Test it at another place: ")
-        .command(format!("sudo mkdir -p {TEST} && {}", quoted_line(&mount)))
+        .command(format!("sudo modprobe rpcrdma && sudo mkdir -p {TEST} && {}", quoted_line(&mount)))
         .text(format!(
-            ". Only if `ls {TEST}` shows the files, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
+            ". Only if `ls {TEST}` shows the files, go on. With a client that is built for GDS, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
             quoted(&point)
         ))
 }

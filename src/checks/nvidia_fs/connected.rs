@@ -147,10 +147,44 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Adv
             let client = machine::mlnx_ofed(ctx.root).map(|ofed| super::nvme_hook::from_ofed(&ofed, "mlnx-nfsrdma"));
             format!("Install an NFS client that registers with nvidia-fs: {}. Then unmount and reboot.", client.unwrap_or_default()).into()
         }
-        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA, or for VAST the client of VAST (kb.vastdata.com). If `modinfo -n rpcrdma` names a file in updates or extra, it is installed: then unmount and reboot."
+        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA, or for VAST the client of VAST (kb.vastdata.com)."
             .into(),
         _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
     }
+}
+
+/// The file of rpcrdma that modprobe loads, if it is not in the kernel's own directory. It has the client for GDS.
+fn installed_client(ctx: &Context<'_>) -> Option<(String, String)> {
+    let release = machine::kernel_release(ctx.root)?;
+    let list = format!("/lib/modules/{release}/modules.dep");
+    let text = ctx.root.read_text(&list).ok()?;
+    let file = text.lines().filter_map(|line| line.split(':').next()).find(|path| {
+        let is_added = ["updates/", "extra/", "weak-updates/"].iter().any(|folder| path.starts_with(folder));
+        is_added && path.rsplit('/').next().is_some_and(|name| name.starts_with("rpcrdma.ko"))
+    })?;
+    Some((list, file.to_owned()))
+}
+
+/// The finding for an installed client of NFS without its hook in the kernel: a mount over RDMA loads it, unless the one
+/// of the kernel is loaded.
+fn of_installed_client(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
+    const ID: CheckId = CheckId::NvfsRegistered;
+    const LOADED: &str = "/sys/module/rpcrdma";
+    let (list, file) = installed_client(ctx).unwrap_or_default();
+    if !ctx.root.exists(LOADED) {
+        return Judged::pass(ID, "the client of NFS for GDS is installed, and a mount over RDMA loads it")
+            .found(list, file);
+    }
+    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
+    Judged::lack(ID, "the client of NFS for GDS is installed, but that of the kernel is loaded")
+        .found(list, file)
+        .found(LOADED, "exists")
+        .missing(Cost::Reboot, NVFS)
+        .by_hand()
+        .advice(
+            Advice::from(format!("Stop the programs that use {point}. Then run "))
+                .command(format!("sudo umount {} && sudo reboot", quoted(&point))),
+        )
 }
 
 /// The client of DOCA or MLNX_OFED for NFS over RDMA, if DKMS has it for other kernels only.
@@ -230,6 +264,9 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                 Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(ctx, symbol),
                 // A mount over TCP does not load the module. VAST's client names itself in the version of sunrpc.
                 Ok(_) if name == "rpcrdma" && is_vast(ctx) => continue,
+                Ok(_) if name == "rpcrdma" && installed_client(ctx).is_some() => {
+                    of_installed_client(ctx, facts).found("/proc/kallsyms", format!("no {symbol}"))
+                }
                 Ok(_) => match nfs_to_build(ctx).filter(|_| name == "rpcrdma") {
                     Some(judged) => judged.found("/proc/kallsyms", format!("no {symbol}")),
                     None => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))

@@ -92,7 +92,8 @@ pub(crate) fn advice(
     let has_one_command = can_apply > 1 && pair.goal.is_some() && machine::container(ctx.root).is_none();
     // Such a step is last, and the others keep their order.
     let is_last = |j: &&Judged| j.advice.as_ref().is_some_and(|advice| advice.plain().contains(LAST));
-    let (last, first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
+    let (last, mut first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
+    test_mount_first(&mut first);
     let steps: Vec<String> = first
         .iter()
         .chain(&last)
@@ -152,6 +153,18 @@ pub(crate) fn advice(
             format!("{}\nRun `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),
+    }
+}
+
+/// Moves the mount of NFS over RDMA before the client for it. Its test with the present client shows whether the server
+/// has RDMA, and the client replaces all network drivers.
+fn test_mount_first(steps: &mut Vec<&Judged>) {
+    let at = |id: CheckId| steps.iter().position(|j| j.id == id);
+    if let (Some(client), Some(mount)) = (at(CheckId::NvfsRegistered), at(CheckId::NfsRdma))
+        && client < mount
+    {
+        let mount = steps.remove(mount);
+        steps.insert(client, mount);
     }
 }
 
