@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
@@ -158,20 +159,17 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::DfsClientVersion;
     match facts.filesystem.as_deref()? {
         "lustre" => {
-            let read = |path: &'static str| Some((ctx.root.read_text(path).ok()?, path));
-            let found = ["/sys/fs/lustre/version", "/proc/fs/lustre/version"].into_iter().find_map(read);
-            let Some((text, path)) = found else {
+            let Some((version, path)) = network::lustre_version(ctx) else {
                 return Some(
                     Judged::na(ID, "the version of the Lustre client could not be read")
                         .found("/sys/fs/lustre/version", "cannot be read")
                         .advice(Advice::run("lctl get_param version")),
                 );
             };
-            let version = text.trim().trim_start_matches("lustre:").trim().to_owned();
-            let judged = if machine::version_numbers(&version) < vec![2, 12, 3] {
+            let judged = if network::is_old_lustre(&version) {
                 Judged::lack(ID, format!("the Lustre client {version} is older than 2.12.3_ddn28"))
                     .missing(Cost::System, &[Route::Nvfs])
-                    .advice("Update the Lustre client.")
+                    .advice(network::lustre_client(facts))
             } else if machine::version_numbers(&version) < vec![2, 14, 54] && !version.contains("ddn") {
                 // LU-14798.
                 Judged::info(

@@ -73,6 +73,26 @@ pub(crate) fn mount_over_rdma(facts: &PathFacts) -> Advice {
         ))
 }
 
+/// The version of the Lustre client, and its file. `None` if it could not be read.
+pub(crate) fn lustre_version(ctx: &Context<'_>) -> Option<(String, &'static str)> {
+    let read = |path: &'static str| Some((ctx.root.read_text(path).ok()?, path));
+    let (text, path) = ["/sys/fs/lustre/version", "/proc/fs/lustre/version"].into_iter().find_map(read)?;
+    Some((text.trim().trim_start_matches("lustre:").trim().to_owned(), path))
+}
+
+/// Whether a version of the Lustre client is from before GDS (gdscheck -V and the GDS README).
+pub(crate) fn is_old_lustre(version: &str) -> bool {
+    machine::version_numbers(version) < vec![2, 12, 3]
+}
+
+/// How to get a Lustre client with GDS. LU-14798 is in Lustre 2.15. gdscheck -V names the version of EXAScaler.
+pub(crate) fn lustre_client(facts: &PathFacts) -> Advice {
+    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
+    Advice::from("Install a Lustre client with GPUDirect Storage, built for this kernel and its OFED: 2.15 or later, or 2.12.3_ddn28 or later of DDN EXAScaler. Its servers must support it. Before, stop the programs that use the mount, and run ")
+        .command(format!("sudo umount {} && sudo lustre_rmmod", quoted(&point)))
+        .text(". Then mount it again.")
+}
+
 /// How to reach a Lustre file system over InfiniBand or RoCE (Lustre Operations Manual, Configuring LNet). LNet gets the
 /// network before the file system is unmounted, so that its servers can be tested.
 pub(crate) fn lnet(ctx: &Context<'_>, facts: &PathFacts) -> Advice {

@@ -3,6 +3,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
 use crate::machine::{self, PathFacts};
@@ -117,12 +118,8 @@ fn driver_source(ctx: &Context<'_>) -> String {
 /// How to get a client that is built for GDS. BeeGFS is built on the host, with the headers of OFED, nvidia-fs and the
 /// driver (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
 fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Advice {
-    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
     match filesystem {
-        // LU-14798 is in Lustre 2.15. gdscheck -V names the version of EXAScaler.
-        "lustre" => Advice::from("Install a Lustre client with GPUDirect Storage, built for this kernel and its OFED: 2.15 or later, or 2.12.3_ddn28 or later of DDN EXAScaler. Its servers must support it. Before, stop the programs that use the mount, and run ")
-            .command(format!("sudo umount {} && sudo lustre_rmmod", quoted(&point)))
-            .text(". Then mount it again."),
+        "lustre" => network::lustre_client(facts),
         "beegfs" | "fhgfs" => {
             let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
             const FILE: &str = "/etc/beegfs/beegfs-client-autobuild.conf";
@@ -269,11 +266,18 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                 }
                 Ok(_) => match nfs_to_build(ctx).filter(|_| name == "rpcrdma") {
                     Some(judged) => judged.found("/proc/kallsyms", format!("no {symbol}")),
-                    None => Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
-                        .found("/proc/kallsyms", format!("no {symbol}"))
-                        .missing(Cost::System, NVFS)
-                        .fixes((name == "rpcrdma").then_some(FixId::NfsRdmaClient))
-                        .advice(client_for_gds(ctx, filesystem, facts)),
+                    None => {
+                        let judged = Judged::lack(ID, format!("the client of {filesystem} is not built for GDS"))
+                            .found("/proc/kallsyms", format!("no {symbol}"))
+                            .missing(Cost::System, NVFS)
+                            .fixes((name == "rpcrdma").then_some(FixId::NfsRdmaClient));
+                        let is_old = || network::lustre_version(ctx).is_some_and(|(v, _)| network::is_old_lustre(&v));
+                        if filesystem == "lustre" && is_old() {
+                            judged.cause(CheckId::DfsClientVersion)
+                        } else {
+                            judged.advice(client_for_gds(ctx, filesystem, facts))
+                        }
+                    }
                 },
                 Err(why) => {
                     Judged::na(ID, format!("it is not visible whether the client of {filesystem} is built for GDS"))
