@@ -32,6 +32,7 @@ pub use logs::signatures as log_signatures;
 pub use logs::xid;
 pub use report::Report;
 pub use round::run;
+pub(crate) use verdict::elsewhere::place_for_model;
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;

@@ -2,9 +2,10 @@
 
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
-use crate::checks::{Lack, Report, lxc};
+use crate::checks::{Lack, Report, lxc, place_for_model};
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
+use crate::text::quoted;
 use std::path::PathBuf;
 
 /// The plan that moves a model to a disk with a direct route.
@@ -16,6 +17,10 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     // RHEL 9 has P2PDMA as a backport in Linux 5.14.
     let has_p2pdma = kernel_version(root).is_none_or(|version| version >= (6, 2) || version == (5, 14));
     let lacks_both = nvidia_fs_loaded(root) != Some(true) && !has_p2pdma;
+    let mine = report.paths.first().and_then(|facts| facts.mount_point.as_deref());
+    // A container does not show the mounts of its host.
+    let known = place_for_model(root, mine).filter(|_| runtime.is_none());
+    let place = known.as_ref().map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
     let copy = match &program {
         Some(program) => vec![
             program.clone(),
@@ -26,7 +31,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         // A snapshot of the Hugging Face cache consists of links to files in another folder.
         None => {
             let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
-            let copy = ["cp", options, "--sparse=never", &model(report), "/NVME_MOUNT_POINT/"].map(str::to_owned);
+            let copy = ["cp", options, "--sparse=never", &model(report), &format!("{place}/")].map(str::to_owned);
             // A new mount point belongs to root.
             (!is_pod).then(|| "sudo".to_owned()).into_iter().chain(copy).collect()
         }
@@ -39,6 +44,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             .to_owned()
             + if is_pod {
                 " Give the pod a volume on a local NVMe disk of the node (hostPath, or a local PersistentVolume) and the node's /run/udev, and copy the model to it."
+            } else if known.is_some() {
+                ""
             } else {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
@@ -47,8 +54,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else {
                 ""
             },
-        changes: (!is_pod).then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS")).into_iter().chain([Change::Run { argv: copy }]).collect(),
-        verify: "gds-top check /NVME_MOUNT_POINT".to_owned(),
+        changes: (!is_pod && known.is_none()).then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS")).into_iter().chain([Change::Run { argv: copy }]).collect(),
+        verify: format!("gds-top check {}", quoted(&place)),
         remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
         ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, FixRisk::High, FixPolicy::Never)

@@ -4,8 +4,8 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope};
 use crate::checks::storage::virtual_disk;
 use crate::checks::verdict::pairs::Pair;
-use crate::machine::{self, BlockDevice, BlockKind, Mount};
-use std::path::Path;
+use crate::machine::{self, BlockDevice, BlockKind, Mount, Root};
+use std::path::{Path, PathBuf};
 
 /// Whether only the path closes the direct routes, and not the machine or the GPU.
 pub(crate) fn is_of_path(permanent: &[&Judged]) -> bool {
@@ -26,12 +26,23 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair]) -> Option
         });
     }
     let mine = ctx.subjects[pair.path].facts.as_ref().and_then(|facts| facts.mount_point.clone());
-    let text = ctx.root.read_bytes("/proc/self/mountinfo").ok()?;
-    let mounts = machine::parse_mountinfo(text);
-    let disk = mounts.iter().filter(|mount| Some(&mount.point) != mine.as_ref()).find(|mount| is_nvme(ctx, mount))?;
+    let disk = nvme_mount(ctx, mine.as_deref())?;
     let point = disk.point.display();
     let command = format!("gds-top check {}", crate::text::quoted(&disk.point.to_string_lossy()));
     Some(format!("{point} is {} on a local NVMe disk: examine it with `{command}`.", disk.filesystem))
+}
+
+/// The first mount with direct routes, except `mine`.
+fn nvme_mount(ctx: &Context<'_>, mine: Option<&Path>) -> Option<Mount> {
+    let text = ctx.root.read_bytes("/proc/self/mountinfo").ok()?;
+    let is_other = |mount: &Mount| Some(mount.point.as_path()) != mine;
+    machine::parse_mountinfo(text).into_iter().find(|mount| is_other(mount) && is_nvme(ctx, mount))
+}
+
+/// The mount point of a local NVMe disk for a model, in addition to the present one.
+#[must_use]
+pub(crate) fn place_for_model(root: &Root, mine: Option<&Path>) -> Option<PathBuf> {
+    nvme_mount(&Context::new(root, &[], None), mine).map(|mount| mount.point)
 }
 
 /// Whether a mount is a file system with direct routes on a local NVMe disk. Small mounts of the system are not meant.
