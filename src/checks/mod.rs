@@ -30,6 +30,7 @@ pub use kernel::build_log::build_line;
 pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;
 pub use logs::xid;
+pub(crate) use pcie::topology::nearest_gpu;
 pub use report::Report;
 pub use round::run;
 pub(crate) use verdict::elsewhere::place_for_model;

@@ -2,7 +2,7 @@
 
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
-use crate::checks::{Lack, Report, lxc, place_for_model};
+use crate::checks::{Lack, Report, lxc, nearest_gpu, place_for_model};
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use crate::text::quoted;
@@ -63,15 +63,22 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
 }
 
 /// The plan that uses the GPU that is nearest to the disk.
-pub(super) fn gpu_near_disk(root: &Root) -> FixPlan {
-    let node = nearest(root).map_or_else(|| "N".to_owned(), |node| node.to_string());
+pub(super) fn gpu_near_disk(root: &Root, report: &Report) -> FixPlan {
+    let address = nearest_gpu(root, &report.paths);
+    let gpu = address.as_ref().and_then(|address| root.nvml().gpus.iter().find(|gpu| gpu.pci_bus_id == *address));
+    let uuid = gpu.map_or("NEAREST", |gpu| gpu.uuid.as_str());
+    let of_gpu = address.as_ref().map(|address| format!("/sys/bus/pci/devices/{address}/numa_node"));
+    let node = of_gpu.and_then(|path| root.read_text(path).ok()?.trim().parse::<u32>().ok()).or_else(|| nearest(root));
+    let node = node.map_or_else(|| "N".to_owned(), |node| node.to_string());
+    let show = uuid == "NEAREST";
     FixPlan {
         why: "Reads across root ports or sockets work, but more slowly. 'nvidia-smi topo -m' shows the distances: PIX and PXB are near, SYS is far."
             .to_owned(),
-        changes: vec![
-            run("nvidia-smi topo -m"),
-            run(&format!("env CUDA_VISIBLE_DEVICES=NEAREST numactl --cpunodebind={node} PROGRAM")),
-        ],
+        changes: show
+            .then(|| run("nvidia-smi topo -m"))
+            .into_iter()
+            .chain([run(&format!("env CUDA_VISIBLE_DEVICES={uuid} numactl --cpunodebind={node} PROGRAM"))])
+            .collect(),
         verify: "gds-top check: pcie-topology; gds-top bench MODEL --target N measures it".to_owned(),
         undo: "start the program as before".to_owned(),
         ..empty(FixId::GpuNearDisk, Needs::User, FixRisk::Low, FixPolicy::Show)

@@ -75,7 +75,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::Bar1Large => boot::bar1(root),
         FixId::Memlock => limits::plan(root),
         FixId::KernelP2pdma => kernel::plan(root, report, family),
-        FixId::GpuNearDisk => advised::gpu_near_disk(root),
+        FixId::GpuNearDisk => advised::gpu_near_disk(root, report),
         FixId::MoveModel => advised::move_model(root, report),
     };
     let plan = fitting::fitted(root, report, FixPlan { check: check.to_owned(), ..plan });

@@ -2,7 +2,7 @@
 //! and no route that is not known to work.
 
 use crate::copies::look;
-use gds_top::core::{CheckId, FixId, Route, Status};
+use gds_top::core::{Change, CheckId, FixId, Route, Status};
 use gds_top::fixes::{guide, plan_by_id, preview};
 
 /// The verdict's advice and the checklist as text, and the best possible route.
@@ -180,4 +180,13 @@ fn bar1_of_a_workstation_card_is_enlarged_by_its_display_mode() {
     };
     assert!(commands("workstation-bar1").contains("displaymodeselector --gpumode physical_display_disabled"));
     assert!(commands("nvfs-healthy").contains("systemctl reboot --firmware-setup"));
+}
+
+#[test]
+fn the_plan_for_the_nearest_gpu_names_it() {
+    let (root, report) = look(&crate::machine::fixture("switch-healthy"));
+    let plan = plan_by_id(&root, &report, FixId::GpuNearDisk).unwrap();
+    let Some(Change::Run { argv }) = plan.changes.last() else { panic!("{:?}", plan.changes) };
+    let uuid = &root.nvml().gpus[0].uuid;
+    assert!(argv.contains(&format!("CUDA_VISIBLE_DEVICES={uuid}")), "{argv:?}");
 }

@@ -4,7 +4,7 @@ use crate::checks::advice::{Advice, sudo_program};
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, Route};
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, PathFacts, Root};
 use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -70,6 +70,25 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         out.extend(mine.into_iter().map(|judged| judged.of(Scope::Path(number))));
     }
     out
+}
+
+/// The PCI address of the GPU that shares most of the bus with a disk of these paths. `None` if the positions are not
+/// known.
+#[must_use]
+pub(crate) fn nearest_gpu(root: &Root, paths: &[PathFacts]) -> Option<String> {
+    let ctx = Context::new(root, &[], None);
+    let mut nearest: Option<Pair> = None;
+    for facts in paths {
+        let addresses = addresses(facts);
+        let gpus = ctx.pci().into_iter().flatten();
+        for pair in gpus.flat_map(|gpu| pairs(&ctx, &gpu.address, &addresses)) {
+            // The first of several GPUs at the same distance.
+            if nearest.as_ref().is_none_or(|known| pair.shared() > known.shared()) {
+                nearest = Some(pair);
+            }
+        }
+    }
+    nearest.map(|pair| pair.gpu)
 }
 
 /// Checks whether the kernel allows transfers between each GPU and the disks of each path. Each GPU has its own
