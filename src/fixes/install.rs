@@ -248,10 +248,11 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         .map_or_else(String::new, |driver| format!("env NVIDIA_SRC_DIR=/usr/src/nvidia-{}/nvidia ", driver.trim()));
     changes.push(by_dkms(k, &format!("{with_source}dkms build --force nvidia-fs/{v} -k {k}")));
     changes.push(by_dkms(k, &format!("{with_source}dkms install --force nvidia-fs/{v} -k {k}")));
-    // The module is loaded and may have crashed, so a reboot is needed to replace it.
-    let needs = if other_driver { Needs::Reboot } else { Needs::Root };
+    // A loaded module may have crashed, so a reboot is needed to replace it.
+    let needs_reboot = other_driver && nvidia_fs_loaded(root) == Some(true);
+    let needs = if needs_reboot { Needs::Reboot } else { Needs::Root };
     changes.extend(load_at_boot(root));
-    if !other_driver {
+    if !needs_reboot {
         changes.extend(loaded_again(root));
     }
     let obstacle = match (&kernel, &module) {

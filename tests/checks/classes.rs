@@ -63,6 +63,7 @@ fn a_crash_of_nvidia_fs_blocks_reads_and_names_the_build_for_the_driver() {
     assert!(crash.advice.unwrap().contains("dkms build --force nvidia-fs/2.26.6"));
     let versions = finding("h20-stock-nvme", "nvfs-load-errors");
     assert_eq!(versions.status, Status::Warn, "{}", versions.summary);
+    assert!(versions.advice.unwrap().contains("nvidia-fs 2.29 or later"));
 }
 
 #[test]

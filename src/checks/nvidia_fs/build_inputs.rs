@@ -77,12 +77,28 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     } else if sources.len() > 1 && mixed {
         Judged::lack(ID, format!("nvidia-fs was built with an outdated driver source; {} are installed", sources.len()))
             .found("/usr/src", sources.join(" "))
+            .fact(FindingFact::OtherDriverSource)
             .missing(Cost::Root, NVFS)
-            .advice("Remove the sources of drivers that are not loaded, then run `dkms remove` and `dkms install` for nvidia-fs.")
+            .advice(with_source(ctx, &sources, &version, &release))
     } else {
         return None;
     };
     Some(judged)
+}
+
+/// How to build nvidia-fs with the source of the loaded driver. Its Makefile uses the first source that it finds.
+fn with_source(ctx: &Context<'_>, sources: &[String], version: &str, release: &str) -> Advice {
+    let driver = machine::Driver::of(ctx.root).version.unwrap_or_default();
+    let is_loaded = |name: &&String| !driver.is_empty() && name.ends_with(&format!("-{driver}"));
+    let again = machine::build_again("nvidia-fs", version, release);
+    match sources.iter().find(is_loaded) {
+        Some(name) => {
+            let again = again.replace("sudo dkms", &format!("sudo NVIDIA_SRC_DIR=/usr/src/{name}/nvidia dkms"));
+            Advice::run(format!("{again} && sudo modprobe nvidia-fs"))
+        }
+        None => Advice::from("Remove the sources of drivers that are not loaded, then run ")
+            .command(format!("{again} && sudo modprobe nvidia-fs")),
+    }
 }
 
 /// A later nvidia-fs, or the built module of Ubuntu's kernels for NVIDIA.

@@ -68,7 +68,11 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
                 .found(machine::KERNEL_LOG, line.trim())
                 .unknown(NVFS)
                 .fix(FixId::NvfsInstall)
-                .advice("Install the storage drivers first, then build nvidia-fs again with the driver's Module.symvers (2.29 or later, or KBUILD_EXTRA_SYMBOLS), then reboot.")
+                .advice(
+                    rebuilt(ctx)
+                        .1
+                        .text(" after the storage drivers are installed. If the message stays, install nvidia-fs 2.29 or later, which reads the driver's Module.symvers."),
+                )
         } else {
             let line = last(&log, &["nvidia_fs", "registered correctly"])?;
             Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, line.trim())

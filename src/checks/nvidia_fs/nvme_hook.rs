@@ -196,7 +196,7 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
         judged
             .missing(Cost::Root, NVFS)
             .fix(FixId::NvfsInstall)
-            .advice("Install nvidia-fs 2.28 or later, and build it for this NVMe driver (`dkms install`).")
+            .advice("Install nvidia-fs 2.28 or later. DKMS then builds it for this NVMe driver.")
     }
 }
 

@@ -5,6 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::crash::last_crash;
 use crate::checks::kernel::refusal::last;
+use crate::checks::nvidia_fs::dkms::rebuilt;
 use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine;
 
@@ -54,6 +55,17 @@ fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
 
+/// The fix and the advice. Without a row or a folder of DKMS there is no version to build.
+fn remedied(ctx: &Context<'_>, judged: Judged) -> Judged {
+    let judged = judged.fact(FindingFact::OtherDriverSource);
+    match rebuilt(ctx) {
+        (FixId::NvfsInstall, again) if !ctx.root.exists("/var/lib/dkms/nvidia-fs") => {
+            judged.fix(FixId::NvfsInstall).advice(again.text(", then reboot."))
+        }
+        _ => judged.fix(FixId::NvfsDkms).advice(advice(ctx)),
+    }
+}
+
 fn advice(ctx: &Context<'_>) -> Advice {
     let driver = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
     let module = machine::nvidia_fs_installed(ctx.root).unwrap_or_else(|| "VERSION".to_owned());
@@ -80,13 +92,11 @@ pub(crate) fn other_driver(ctx: &Context<'_>) -> Option<Judged> {
     }
     let summary = format!("nvidia-fs was built for driver {}, and {loaded} is loaded", built.driver);
     let judged = match met_other_tables(ctx) {
-        Some((_, crashed)) => {
-            Judged::lack(ID, summary).missing(Cost::Reboot, stopped(crashed)).explaining().fix(FixId::NvfsDkms)
-        }
-        None => Judged::warn(ID, summary).fix(FixId::NvfsDkms),
+        Some((_, crashed)) => Judged::lack(ID, summary).missing(Cost::Reboot, stopped(crashed)).explaining(),
+        None => Judged::warn(ID, summary),
     };
     let judged = judged.found(built.log, built.line).found("/sys/module/nvidia/version", loaded);
-    Some(judged.fact(FindingFact::OtherDriverSource).advice(advice(ctx)))
+    Some(remedied(ctx, judged))
 }
 
 /// Reports a crash of nvidia-fs, or its message about unknown page tables, if it is in the kernel log.
@@ -100,10 +110,8 @@ pub(crate) fn crash(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(CheckId::NvfsErrors, format!("nvidia-fs was built for a driver with other page tables, {what}"))
             .found(machine::KERNEL_LOG, line)
             .missing(Cost::Reboot, stopped(crashed))
-            .explaining()
-            .fix(FixId::NvfsDkms)
-            .fact(FindingFact::OtherDriverSource)
-            .advice(advice(ctx));
+            .explaining();
+    let judged = remedied(ctx, judged);
     Some(match other_driver(ctx) {
         Some(_) => judged.cause(ID),
         None => judged,
