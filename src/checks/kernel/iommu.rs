@@ -5,6 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::image_host;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::arguments::change_argument;
+use crate::checks::kernel::iommu_fault::{is_fault, is_of_route};
 use crate::checks::kernel::reboot_pending;
 use crate::core::{CheckId, FixId, NVFS_STATS, Route};
 use crate::machine;
@@ -71,19 +72,10 @@ fn boot_with(ctx: &Context<'_>, word: &str) -> Advice {
     format!("Boot with {word}.").into()
 }
 
-/// The last line of the kernel log about a transfer of an NVMe disk or a GPU that the IOMMU stopped.
+/// The last line of the kernel log about a transfer of a disk or a GPU that the IOMMU stopped.
 fn fault(ctx: &Context<'_>) -> Option<String> {
     let log = machine::kernel_log(ctx.root)?;
-    let gpus: Vec<&str> = ctx.pci().into_iter().flatten().map(|gpu| gpu.address.as_str()).collect();
-    // DMAR names the device without its domain.
-    let short = |address: &str| address.split_once(':').map(|(_, rest)| format!("[{rest}]"));
-    let is_ours = |line: &str| {
-        line.contains("nvme")
-            || gpus.iter().any(|gpu| line.contains(gpu) || short(gpu).is_some_and(|s| line.contains(&s)))
-    };
-    let is_fault =
-        |line: &str| line.contains("IO_PAGE_FAULT") || (line.contains("DMAR:") && line.contains("fault addr"));
-    log.lines().rev().find(|line| is_fault(line) && is_ours(line)).map(|line| line.trim().to_owned())
+    log.lines().rev().find(|line| is_fault(line) && is_of_route(ctx, line)).map(|line| line.trim().to_owned())
 }
 
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {

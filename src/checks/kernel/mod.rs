@@ -5,6 +5,7 @@ pub(crate) mod build_log;
 pub(crate) mod crash;
 pub(crate) mod excluded;
 pub(crate) mod iommu;
+pub(crate) mod iommu_fault;
 pub(crate) mod p2pdma;
 pub(crate) mod platform;
 pub(crate) mod reboot_pending;

@@ -2,24 +2,11 @@
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
+use crate::checks::kernel::iommu_fault::{is_fault, is_of_route};
 use crate::checks::kernel::refusal::last;
 use crate::checks::nvidia_fs::{loaded, other_driver};
 use crate::core::CheckId;
 use crate::machine;
-
-/// Whether a line reports an IOMMU page fault of a device that is neither a GPU nor a disk of the paths.
-fn is_of_another_device(ctx: &Context<'_>, line: &str) -> bool {
-    if !line.contains("IO_PAGE_FAULT") {
-        return false;
-    }
-    let disks = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).flat_map(|facts| &facts.block_device);
-    let mut known = disks
-        .filter_map(|disk| disk.pci_bus_id.clone())
-        .chain(ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()))
-        .peekable();
-    // Older kernels print the address without its PCI domain.
-    known.peek().is_some() && !known.any(|address| line.contains(address.get(5..).unwrap_or(&address)))
-}
 
 /// Reports the first known failure in the log.
 pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
@@ -46,6 +33,7 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "See the checks iommu-state and pcie-acs.",
         ),
         (&["io_page_fault"], "the IOMMU stopped a transfer", "Boot with iommu=pt."),
+        (&["dmar:", "fault addr"], "the IOMMU stopped a transfer", "Boot with iommu=pt."),
         (
             &["cannot handle gpu request with integrity metadata"],
             "a disk with integrity metadata was read",
@@ -67,9 +55,10 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
         return Some(crash);
     }
     let log = machine::kernel_log(ctx.root)?;
-    // Page faults of other devices are ignored. USB controllers of some boards have them at every boot.
-    let log = if log.contains("IO_PAGE_FAULT") {
-        log.lines().filter(|line| !is_of_another_device(ctx, line)).map(|line| format!("{line}\n")).collect()
+    // Faults of other devices are ignored.
+    let log = if log.lines().any(is_fault) {
+        let is_relevant = |line: &&str| !is_fault(line) || is_of_route(ctx, line);
+        log.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
     } else {
         log
     };
