@@ -19,6 +19,40 @@ pub fn engine(engine: &Engine) -> String {
     }
 }
 
+/// GPUs in one line: those of one model together, `8 × H200 (0 to 7), 8 (L4)`. A name is an index and a model, `0 (H200)`;
+/// others, such as a UUID, stay as they are.
+#[must_use]
+pub fn gpus(names: &[&str]) -> String {
+    let parts = |name: &&str| {
+        let (index, model) = name.strip_suffix(')')?.split_once(" (")?;
+        Some((index.parse::<u32>().ok()?, model.to_owned()))
+    };
+    let mut out: Vec<String> = Vec::new();
+    let mut done: Vec<String> = Vec::new();
+    for name in names {
+        let Some((_, model)) = parts(name).filter(|(_, model)| !model.is_empty()) else {
+            out.push((*name).to_owned());
+            continue;
+        };
+        if done.contains(&model) {
+            continue;
+        }
+        let same: Vec<u32> =
+            names.iter().filter_map(parts).filter(|(_, other)| *other == model).map(|(n, _)| n).collect();
+        let is_range = same.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        out.push(match same.as_slice() {
+            [first, .., last] if is_range && same.len() > 2 => format!("{} × {model} ({first} to {last})", same.len()),
+            [_, _, ..] => {
+                let numbers: Vec<String> = same.iter().map(u32::to_string).collect();
+                format!("{} × {model} ({})", same.len(), numbers.join(", "))
+            }
+            _ => (*name).to_owned(),
+        });
+        done.push(model);
+    }
+    out.join(", ")
+}
+
 /// The name of a ranked engine in a sentence. For `auto` it includes the chosen engine. It also says if cuFile made none
 /// of its transfers.
 #[must_use]
@@ -219,6 +253,16 @@ pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_gpus_are_one_name_with_their_number() {
+        let eight: Vec<String> = (0..8).map(|n| format!("{n} (H200)")).chain(["8 (L4)".to_owned()]).collect();
+        let names: Vec<&str> = eight.iter().map(String::as_str).collect();
+        assert_eq!(gpus(&names), "8 × H200 (0 to 7), 8 (L4)");
+        assert_eq!(gpus(&["0 (H200)", "1 (GeForce RTX 4090)", "3 (H200)"]), "2 × H200 (0, 3), 1 (GeForce RTX 4090)");
+        assert_eq!(gpus(&["GPU-1", "GPU-2"]), "GPU-1, GPU-2");
+        assert_eq!(gpus(&["0 (H200)"]), "0 (H200)");
+    }
 
     fn run(route: Option<&str>) -> Option<RunResult> {
         let route = route.map(|route| {

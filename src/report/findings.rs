@@ -4,6 +4,7 @@
 use super::text::paint;
 use crate::core::{CheckId, Finding, Group, Status, Verdict};
 use crate::present::finding::FindingView;
+use crate::present::labels;
 use crate::present::verdict::answer;
 use crate::text::{indented, paragraph, sanitise_line, strong};
 use std::fmt::Write as _;
@@ -25,7 +26,7 @@ pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         let headline = strong(&sanitise_line(&answer.text()), colour);
         out.extend(indented(&format!("{mark} "), 2, &headline, width).into_iter().map(|line| line + "\n"));
         if !gpus.is_empty() {
-            paragraph(&mut out, "  GPU     ", 10, &gpus.join(", "), width);
+            paragraph(&mut out, "  GPU     ", 10, &labels::gpus(&gpus), width);
         }
         paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
         rows(&mut out, "  Cause   ", causes(findings, &verdict.blockers).iter().map(String::as_str), width);
