@@ -6,9 +6,10 @@ use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, Judged};
+use crate::checks::kernel::p2pdma::is_gvisor;
 use crate::checks::matrix::Storage;
 use crate::checks::storage::virtual_disk::{self, Maker};
-use crate::core::{CheckId, Route};
+use crate::core::{CheckId, Route, Status};
 use crate::machine::{self, PathFacts};
 
 /// The first libcufile that copies from an overlay (release notes of GDS 1.16).
@@ -74,7 +75,13 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
                 .advice("Keep the model on ext4 or xfs on a local NVMe disk.")
         }
     };
-    judged.found("/proc/self/mountinfo", kind)
+    let judged = judged.found("/proc/self/mountinfo", kind);
+    // A sandbox shows the file systems of its own kernel, so no other place in it helps.
+    let is_of_sandbox = judged.finding.status != Status::Pass
+        && judged.in_the_way().next().is_some()
+        && !judged.stops(Route::Compat)
+        && is_gvisor(ctx);
+    if is_of_sandbox { Judged { advice: None, ..judged.cause(CheckId::KernelVersion) } } else { judged }
 }
 
 /// Lustre over TCP. A network with RDMA has to exist before the servers are mounted by it.

@@ -71,6 +71,11 @@ fn gvisor(ctx: &Context<'_>, release: &str) -> Option<(&'static str, String)> {
         .then(|| ("/proc/version", version.trim().to_owned()))
 }
 
+/// Whether this is a sandbox of gVisor, which has its own kernel.
+pub(crate) fn is_gvisor(ctx: &Context<'_>) -> bool {
+    gvisor(ctx, &machine::kernel_release(ctx.root).unwrap_or_default()).is_some()
+}
+
 /// RHEL 9.6 and later backport P2PDMA to kernel 5.14 (NVIDIA's steps for P2PDMA name 9.6 and 10). RHEL 9.5 does not
 /// work and has a separate check. The kernel's build is compared, because RHEL CoreOS and CentOS Stream have other
 /// version numbers: 9.4 has build 427, 9.5 has 503, 9.6 has 570.
