@@ -92,10 +92,7 @@ fn the_next_step_is_the_fix_if_there_is_one() {
 
 #[test]
 fn the_file_system_of_a_gvisor_sandbox_is_not_a_cause_of_its_own() {
-    let edits = [
-        put("files/proc/sys/kernel/osrelease", "4.19.0-gvisor\n"),
-        path("/0/filesystem", json!("9p")),
-    ];
+    let edits = [put("files/proc/sys/kernel/osrelease", "4.19.0-gvisor\n"), path("/0/filesystem", json!("9p"))];
     let report = machine::check(build("p2pdma-healthy", &edits).path());
     assert_eq!(report.verdicts[0].blockers.first(), Some(&CheckId::KernelVersion), "{:?}", report.verdicts[0]);
     let kind = report.finding("fs-type").unwrap();
