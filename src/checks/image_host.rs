@@ -7,7 +7,7 @@
 use crate::checks::advice::{Advice, for_single_paths};
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
-use crate::core::{CheckId, FixId, Route};
+use crate::core::{CheckId, FixId, Route, Status};
 use crate::machine::{BootLoader, ImageHost, boot_loader, container, image_host, os_release, packages, registry};
 
 /// The part of the host that a fix installs or changes.
@@ -358,13 +358,17 @@ fn refuses(ctx: &Context<'_>, fix: FixId) -> bool {
 
 /// A finding without a fix whose plan has an obstacle on this system. Its advice remains.
 fn without_refused(ctx: &Context<'_>, judged: Judged) -> Judged {
-    let blocks = judged.in_the_way().next().is_some();
-    let default = judged.id.spec().default_fix().filter(|_| blocks && !judged.by_hand);
+    // A consequence has no step of its own.
+    let is_step = judged.in_the_way().next().is_some()
+        && judged.finding.status != Status::Pass
+        && judged.finding.cause.is_none()
+        && !judged.by_hand;
+    let default = judged.id.spec().default_fix().filter(|_| is_step);
     if !judged.finding.fix.or(default).is_some_and(|fix| refuses(ctx, fix)) {
         return judged;
     }
     let judged = judged.by_hand();
-    if judged.advice.is_some() {
+    if judged.advice.is_some() || !is_step {
         return judged;
     }
     let name = os_release(ctx.root, "PRETTY_NAME").or_else(|| os_release(ctx.root, "ID"));
