@@ -34,6 +34,11 @@ fn without_words(ctx: &Context<'_>, words: &[&str]) -> Advice {
     if wrong.is_empty() {
         return "Enable the IOMMU (SMMU) in the firmware. A kernel that was built with pass-through as its default needs iommu.passthrough=0.".into();
     }
+    if let [word] = wrong.as_slice()
+        && let Some(command) = machine::argument_command(ctx.root, Some(*word), None)
+    {
+        return Advice::run(command).text(", then reboot.");
+    }
     let named = wrong.join(" and ");
     match machine::packages::family(ctx.root) {
         machine::packages::Family::RedHat => Advice::from(format!("Remove {named} from the kernel command line: "))

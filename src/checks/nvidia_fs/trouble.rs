@@ -32,8 +32,16 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
             "a transfer could not be mapped",
             "See the checks iommu-state and pcie-acs.",
         ),
-        (&["io_page_fault"], "the IOMMU stopped a transfer", "Boot with iommu=pt."),
-        (&["dmar:", "fault addr"], "the IOMMU stopped a transfer", "Boot with iommu=pt."),
+        (
+            &["io_page_fault"],
+            "the IOMMU stopped a transfer",
+            "If iommu-state reports that the IOMMU translates, follow its advice.",
+        ),
+        (
+            &["dmar:", "fault addr"],
+            "the IOMMU stopped a transfer",
+            "If iommu-state reports that the IOMMU translates, follow its advice.",
+        ),
         (
             &["cannot handle gpu request with integrity metadata"],
             "a disk with integrity metadata was read",
