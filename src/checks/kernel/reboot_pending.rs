@@ -2,6 +2,7 @@
 
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
+use crate::checks::image_host;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
 use crate::machine::{self, BootLoader, GRUB, GrubArgument};
@@ -215,8 +216,13 @@ fn older_image(ctx: &Context<'_>, options: &[Line]) -> Option<Judged> {
         .filter_map(|option| Some((option, ctx.root.modified_unix_s(&option.path)?)))
         .filter(|(_, file)| *file > made)
         .collect();
+    let how = if image_host::replaces(ctx, FixId::Initramfs) {
+        Advice::from(capitalised(&rebuild_initramfs(ctx.root)))
+    } else {
+        Advice::run(FixId::Initramfs)
+    };
     let mut judged = Judged::info(ID, "module options are in effect, but the older initramfs may not contain them")
-        .advice(Advice::run(FixId::Initramfs).text(", so that they stay in effect."));
+        .advice(how.text(", so that they stay in effect."));
     for (option, file) in &later {
         judged = judged.found(&image, age(made, *file, &option.path)).found(&option.path, &option.line);
     }
