@@ -3,7 +3,7 @@
 use super::analysed::{AnalysedRun, SessionAnalysis};
 use super::cost::formula;
 use crate::analysis::LandingCurve;
-use crate::core::{CacheState, Ceiling, Engine, Metric, units};
+use crate::core::{CacheState, Ceiling, Engine, Metric};
 use crate::session::{Lane, State};
 
 /// Number of points of a line. This is about two points per column of a wide screen.
