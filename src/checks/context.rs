@@ -2,8 +2,8 @@
 
 use crate::checks::cufile::config_file::Config;
 use crate::core::FixId;
-use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, Root, Visible};
-use std::path::PathBuf;
+use crate::machine::{self, Architecture, GpuKind, NvmlGpu, PathFacts, PciGpu, PciNvidia, PlannedMount, Root, Visible};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The last driver branch for Maxwell, Pascal and Volta. These GPUs always need the proprietary kernel modules.
@@ -13,7 +13,30 @@ pub(crate) const LAST_PROPRIETARY: &str = "580";
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) path: PathBuf,
+    /// The facts of the file system that the path is meant to be on. If it is not mounted, they have an error.
     pub(crate) facts: Option<PathFacts>,
+    /// The file system that should be mounted above the path and is not, with the facts of the one below it.
+    pub(crate) unmounted: Option<(PlannedMount, PathFacts)>,
+}
+
+impl Subject {
+    fn new(root: &Root, path: &Path) -> Self {
+        let facts = root.path_facts(path).map(by_one_name);
+        let planned = facts.as_ref().and_then(|facts| machine::unmounted(root, facts));
+        match (facts, planned) {
+            (Some(present), Some(planned)) => Self {
+                path: path.to_owned(),
+                facts: Some(by_one_name(planned.facts(path))),
+                unmounted: Some((planned, present)),
+            },
+            (facts, _) => Self { path: path.to_owned(), facts, unmounted: None },
+        }
+    }
+
+    /// The facts of the file system that the path is on now.
+    pub(crate) fn present(&self) -> Option<&PathFacts> {
+        self.unmounted.as_ref().map(|(_, present)| present).or(self.facts.as_ref())
+    }
 }
 
 /// A GPU that the checks examine, with its facts from NVML (if it answers) and from the PCI bus.
@@ -62,10 +85,7 @@ impl<'a> Context<'a> {
     pub(crate) fn new(root: &'a Root, paths: &[PathBuf], gpu: Option<&str>) -> Self {
         Self {
             root,
-            subjects: paths
-                .iter()
-                .map(|path| Subject { path: path.clone(), facts: root.path_facts(path).map(by_one_name) })
-                .collect(),
+            subjects: paths.iter().map(|path| Subject::new(root, path)).collect(),
             selected: gpu.map(str::to_owned),
             pci: OnceLock::new(),
             gpus: OnceLock::new(),

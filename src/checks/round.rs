@@ -146,6 +146,6 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
         }
     }
     let took_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let paths = ctx.subjects.iter().filter_map(|subject| subject.facts.clone()).collect();
+    let paths = ctx.subjects.iter().filter_map(|subject| subject.present().cloned()).collect();
     Report { findings, verdicts, paths, has_gpu: ctx.has_gpu(), took_ns }
 }

@@ -103,6 +103,7 @@ pub(super) const LINES: &[Row] = &[
     (&["diff between built and installed module"], "another file than DKMS built is installed", &[found(CheckId::NvfsDkms, "The module was replaced, or a build is incomplete.")]),
     // Lines about disks and file systems.
     (&["csts=0x"], "an NVMe disk stopped answering", &[own("ACS was cleared on all bridges.", "grep -o disable_acs_redir=[^ ]* /proc/cmdline", "Reboot, and undo the ACS change."), DISK[0]]),
+    (&["nvme", "duplicate ids"], "two NVMe disks have the same identifiers, and the kernel rejects one of them", &[own("The disk is intact, but it has no block device. Its file system is not mounted.", "ls /sys/block; findmnt --verify", "Linux 6.5 and later accepts disks with a single port: update the kernel. Otherwise update the firmware of the disk.")]),
     (&["nvme", "timeout"], "an NVMe disk did not answer in time", DISK),
     (&["critical medium error"], "a disk could not read a sector", DISK),
     (&["i/o error, dev"], "a disk reported an error", DISK),

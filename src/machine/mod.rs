@@ -17,6 +17,7 @@ mod driver;
 mod driver_origin;
 mod excluded;
 mod folder;
+mod fstab;
 mod grub;
 mod hardware;
 mod image;
@@ -73,6 +74,7 @@ pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build}
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
 pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
 pub use excluded::{Excluded, excluded};
+pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
 pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};

@@ -9,9 +9,9 @@ use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use crate::checks::storage::health;
+use crate::checks::storage::{health, namespaces};
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, DirectRead, PathFacts};
+use crate::machine::{self, DirectRead, PathFacts, PlannedMount};
 use crate::text::{quoted, quoted_line};
 use std::path::Path;
 
@@ -32,6 +32,9 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                 .unknown(EVERY),
         ];
     };
+    if let Some((planned, present)) = &subject.unmounted {
+        return vec![unmounted(ctx, &subject.path, planned, present)];
+    }
     if let Some(error) = &facts.error {
         return vec![
             Judged::lack(CheckId::FsResolve, format!("{path} cannot be examined"))
@@ -66,6 +69,32 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(device_mapper(ctx, facts));
     out.extend(nfs(ctx, facts));
     out
+}
+
+/// A path on the file system below its mount point, because the file system that is meant is not mounted.
+fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, present: &PathFacts) -> Judged {
+    let point = planned.point.to_string_lossy();
+    let name = path.display();
+    let (summary, advice) = match present.source.as_deref().filter(|_| present.error.is_none()) {
+        Some(now) => (
+            format!("{point} is not mounted, so {name} is on {now}"),
+            Advice::default().text(format!(". The files that {point} has now stay on {now}, hidden below the mount.")),
+        ),
+        None => (format!("{point} is not mounted, so {name} cannot be examined"), Advice::from(".")),
+    };
+    let mount = format!("sudo mount {}", quoted(&point));
+    let reason = format!("systemctl status {}", quoted(&point));
+    let rejected = namespaces::rejected(ctx);
+    let advice = match rejected.first() {
+        Some(one) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
+        None => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
+    };
+    let judged = Judged::lack(CheckId::FsResolve, summary)
+        .found(planned.file.clone(), planned.line.clone())
+        .found("/proc/self/mountinfo", format!("no mount on {point}"))
+        .missing(Cost::Root, EVERY)
+        .advice(advice);
+    rejected.into_iter().fold(judged, |judged, one| judged.found(machine::KERNEL_LOG, one.line))
 }
 
 fn resolve(facts: &PathFacts) -> Judged {

@@ -46,7 +46,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
 }
 
 /// The package with a kernel 6.2 or later of the same release: Ubuntu's HWE kernel.
-fn newer_kernel(ctx: &Context<'_>) -> Option<String> {
+pub(crate) fn newer_kernel(ctx: &Context<'_>) -> Option<String> {
     let release = machine::kernel_release(ctx.root)?;
     let flavour = release.splitn(3, '-').nth(2)?;
     let is_jammy = machine::packages::id(ctx.root) == "ubuntu" && machine::packages::release(ctx.root) == Some((22, 4));

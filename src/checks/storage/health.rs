@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
+use crate::checks::storage::namespaces;
 use crate::core::CheckId;
 use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::quoted;
@@ -50,6 +51,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         seen.extend(controllers);
     }
     out.extend(elsewhere(&log, &seen));
+    out.extend(namespaces::run(ctx));
     out
 }
 

@@ -1,6 +1,7 @@
 //! Checks of the disks under a path.
 
 pub(crate) mod health;
+pub(crate) mod namespaces;
 pub(crate) mod nvme;
 pub(crate) mod raid;
 pub(crate) mod smart;

@@ -1,0 +1,118 @@
+//! NVMe controllers whose namespace the kernel rejected: the disk works, and has no block device.
+
+use crate::checks::advice::Advice;
+use crate::checks::context::Context;
+use crate::checks::judged::Judged;
+use crate::checks::kernel::p2pdma;
+use crate::core::CheckId;
+use crate::machine;
+
+/// The first kernel that accepts equal identifiers of disks with a single port (commit ac522fc6c316).
+const ACCEPTS_DUPLICATES: (u32, u32) = (6, 5);
+
+/// A controller without a namespace, and the line of the kernel log about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rejected {
+    pub(crate) controller: String,
+    pub(crate) line: String,
+}
+
+impl Rejected {
+    fn is_duplicate(&self) -> bool {
+        self.line.contains("duplicate IDs")
+    }
+}
+
+/// Whether a line of the kernel log reports that a namespace was rejected (drivers/nvme/host/core.c).
+fn is_rejection(line: &str) -> bool {
+    ["duplicate IDs for nsid", "duplicate IDs in subsystem for nsid", "identifiers changed for nsid"]
+        .iter()
+        .any(|part| line.contains(part))
+}
+
+/// The controllers that are live and have no namespace, because the kernel rejected it.
+pub(crate) fn rejected(ctx: &Context<'_>) -> Vec<Rejected> {
+    let log = machine::kernel_log(ctx.root).unwrap_or_default();
+    let mut found: Vec<Rejected> = Vec::new();
+    for line in log.lines().filter(|line| is_rejection(line)) {
+        let name = line.split_whitespace().find_map(|word| word.strip_suffix(':').filter(|n| n.starts_with("nvme")));
+        let Some(controller) = name.filter(|name| lacks_namespace(ctx, name)) else { continue };
+        if !found.iter().any(|known| known.controller == controller) {
+            found.push(Rejected { controller: controller.to_owned(), line: line.trim().to_owned() });
+        }
+    }
+    found
+}
+
+/// Whether a live controller has no block device. The name of a hidden path has the number of the controller in its
+/// middle: `nvme0c1n1`.
+fn lacks_namespace(ctx: &Context<'_>, controller: &str) -> bool {
+    let is_live =
+        ctx.root.read_text(format!("/sys/class/nvme/{controller}/state")).is_ok_and(|state| state.trim() == "live");
+    let path = format!("c{}n", controller.trim_start_matches("nvme"));
+    let is_of = |name: &String| {
+        name.starts_with(&format!("{controller}n")) || (name.starts_with("nvme") && name.contains(&path))
+    };
+    is_live && ctx.root.entries("/sys/block").is_ok_and(|names| !names.iter().any(is_of))
+}
+
+/// How the disk gets its block device.
+pub(crate) fn advice(ctx: &Context<'_>, rejected: &Rejected) -> Advice {
+    let controller = &rejected.controller;
+    if !rejected.is_duplicate() || ctx.kernel().is_some_and(|kernel| kernel >= ACCEPTS_DUPLICATES) {
+        return Advice::from(format!(
+            "The kernel rejected the namespace of {controller}: update the firmware of this disk, then reboot. Do not format it, because its data is intact."
+        ));
+    }
+    let start = Advice::from(format!(
+        "The kernel rejected the namespace of {controller}, which has the identifiers of another disk. Its data is intact. "
+    ));
+    match p2pdma::newer_kernel(ctx) {
+        Some(package) => {
+            let is_held = machine::deb_packages(ctx.root).iter().any(|one| one.is_held && one.name == package);
+            let unhold = if is_held { format!("sudo apt-mark unhold {package} && ") } else { String::new() };
+            start
+                .text("Linux 6.5 and later accepts it: ")
+                .command(format!("{unhold}sudo apt-get update && sudo apt-get install --install-recommends {package}"))
+                .text(". If `dkms status` lists the NVIDIA driver for the new kernel, reboot.")
+        }
+        None => start.text(
+            "Linux 6.5 and later accepts it: install such a kernel with its headers. If `dkms status` lists the NVIDIA driver for it, reboot.",
+        ),
+    }
+}
+
+/// Reports the disks without a block device. They can be those of a mount point that is empty.
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let judged = |one: Rejected| {
+        let advice = advice(ctx, &one);
+        Judged::warn(
+            CheckId::NvmeState,
+            format!("{} is live and has no namespace: the kernel rejected it", one.controller),
+        )
+        .found(format!("/sys/class/nvme/{}/state", one.controller), "live")
+        .found(machine::KERNEL_LOG, one.line)
+        .advice(advice)
+    };
+    rejected(ctx).into_iter().map(judged).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_a_rejected_namespace_are_known() {
+        for line in [
+            "nvme nvme2: globally duplicate IDs for nsid 1",
+            "nvme nvme0: duplicate IDs in subsystem for nsid 1",
+            "nvme nvme1: identifiers changed for nsid 1",
+        ] {
+            assert!(is_rejection(line), "{line}");
+        }
+        for line in ["nvme nvme2: Ignoring bogus Namespace Identifiers", "nvme nvme1: 44/0/0 default/read/poll queues"]
+        {
+            assert!(!is_rejection(line), "{line}");
+        }
+    }
+}
