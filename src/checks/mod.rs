@@ -26,6 +26,7 @@ mod verdict;
 pub(crate) use container::bring::Lack;
 pub(crate) use container::lxc;
 pub(crate) use cufile::config::transport_key;
+pub use cufile::cuda_causes;
 pub use kernel::build_log::build_line;
 pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;

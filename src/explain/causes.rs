@@ -1,5 +1,6 @@
 //! Causes that several codes and log lines share. Most of them name the check that finds them.
 
+use crate::checks::cuda_causes::CudaCause;
 use crate::core::CheckId;
 
 /// A cause of a problem.
@@ -21,6 +22,11 @@ pub(super) const TRACED: &str = "gds-top watch -- PROGRAM";
 /// A cause that a check finds.
 pub(super) const fn found(check: CheckId, text: &'static str) -> Cause {
     Cause { text, check: Some(check), look: "", todo: "" }
+}
+
+/// A cause that the checks name too.
+pub(super) const fn shared(cause: CudaCause) -> Cause {
+    Cause { text: cause.text, check: cause.check, look: cause.look, todo: cause.todo }
 }
 
 /// A cause in the program or elsewhere that no check can find.

@@ -3,6 +3,7 @@
 //! Numbers and names are from `cuda.h` and `driver_types.h` of CUDA 13.
 
 use super::causes::*;
+use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM};
 use crate::core::CheckId;
 
 /// The number, the name in the driver, the name in the runtime (can be empty), the meaning, and the causes.
@@ -68,6 +69,10 @@ const CONTEXT: &[Cause] = &[own(
 )];
 const HARDWARE: &[Cause] = &[found(CheckId::GpuEcc, "The GPU or its NVLink reported a hardware error.")];
 const SYSTEM: &[Cause] = &[
+    shared(NO_UVM),
+    shared(HIDDEN_PROC),
+    shared(NO_DEVICES),
+    shared(FAULTY),
     found(CheckId::LimMemlock, "The limit of locked memory is too low."),
     found(CheckId::UserLsm, "SELinux or AppArmor denies a device."),
 ];
@@ -119,11 +124,7 @@ const MPS: &[Cause] = &[own(
 )];
 const UVM: &[Cause] = &[
     DRIVER_MISMATCH,
-    own(
-        "The module nvidia_uvm is not loaded, or its device is not in the container.",
-        "ls -l /dev/nvidia-uvm; lsmod | grep nvidia_uvm",
-        "sudo nvidia-modprobe -u -c=0",
-    ),
+    shared(NO_UVM),
     own(
         "The program forked after it had initialised CUDA.",
         "",
@@ -131,12 +132,10 @@ const UVM: &[Cause] = &[
     ),
 ];
 const UNKNOWN: &[Cause] = &[
-    own(
-        "The GPU or its driver is in a faulty state.",
-        "sudo journalctl -k -b -o cat | grep -e NVRM -e Xid",
-        "Reboot; run gds-top explain with the line.",
-    ),
-    UVM[1],
+    shared(FAULTY),
+    shared(NO_UVM),
+    shared(HIDDEN_PROC),
+    shared(NO_DEVICES),
 ];
 
 /// All codes.

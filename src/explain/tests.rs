@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
+use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM};
 use crate::checks::{cufile_json, xid};
 use std::collections::BTreeSet;
 
@@ -223,6 +224,16 @@ fn each_cause_of_a_code_has_an_action() {
     for number in xid::numbers() {
         let answer = &explain(&format!("NVRM: Xid (PCI:0000:be:00): {number}, pid=1")).unwrap()[0];
         assert!(answer.advice.as_deref().is_some_and(|advice| advice.contains([' ', '`'])), "{number}");
+    }
+}
+
+#[test]
+fn a_driver_that_cuda_cannot_open_has_the_causes_of_the_checks() {
+    for code in ["304", "999"] {
+        let causes = &explain(code).unwrap()[0].causes;
+        for shared in [FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM] {
+            assert!(causes.iter().any(|cause| cause.cause == shared.text), "{code}: {}", shared.text);
+        }
     }
 }
 

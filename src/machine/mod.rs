@@ -53,6 +53,7 @@ mod smi;
 mod starter;
 mod summary;
 mod symbols;
+mod unit_file;
 mod unread;
 mod unstarted;
 mod vgpu;
@@ -110,6 +111,7 @@ pub use summary::{
     container, kernel_release, machine, memory_bytes, nvidia_fs_version, nvidia_version_line, os_release,
 };
 pub use symbols::SYMBOLS;
+pub use unit_file::{proc_of_processes, unit_files, unit_line};
 pub use unread::{Denial, Unread};
 pub use vgpu::is_vgpu_guest;
 pub use visible::{CUDA_VISIBLE_DEVICES, Visible, visible_gpus};

@@ -6,7 +6,7 @@ use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route, units};
-use crate::machine::{self, Starter};
+use crate::machine::{self, Starter, Unread};
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     let mut out = vec![container(ctx)];
@@ -21,6 +21,9 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let judged = match ctx.root.read_bytes("/proc/modules") {
         Ok(_) => Judged::pass(ID, "/proc/modules can be read").found("/proc/modules", "readable"),
         Err(why) => {
+            if let Some(options) = machine::proc_of_processes(ctx.root) {
+                return vec![hidden_proc(ctx, options, &why)];
+            }
             let facts = ctx.root.libcufile();
             let judged = match facts.version_numbers() {
                 Some(version) if version < (1, 16) => {
@@ -35,6 +38,37 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
         }
     };
     vec![judged]
+}
+
+/// A /proc that shows only processes. CUDA and libcufile read other files there.
+fn hidden_proc(ctx: &Context<'_>, options: String, why: &Unread) -> Judged {
+    const ID: CheckId = CheckId::CtrProcSys;
+    let unit = match machine::starter(ctx.root) {
+        Some(Starter::Service(unit)) => Some(unit),
+        _ => None,
+    };
+    let owner = unit.as_deref().unwrap_or("this process");
+    let summary = format!("/proc of {owner} hides the files of the driver (subset=pid)");
+    let facts = ctx.root.libcufile();
+    let fails = facts.open.as_ref().is_some_and(|open| open.code != Some(0));
+    let judged = if fails || facts.version_numbers().is_some_and(|version| version >= (1, 16)) {
+        Judged::lack(ID, summary).missing(Cost::Root, EVERY)
+    } else {
+        Judged::warn(ID, summary)
+    };
+    let line = unit.as_deref().and_then(|unit| machine::unit_line(ctx.root, unit, "ProcSubset="));
+    let judged = judged.found("/proc/self/mountinfo", options).unread("/proc/modules", why);
+    let judged = match line {
+        Some((file, line)) => judged.found(file, line),
+        None => judged,
+    };
+    judged.advice(match (unit, machine::container(ctx.root)) {
+        (Some(unit), _) => Advice::run(format!("sudo systemctl edit {unit}"))
+            .text(", and add ProcSubset=all below [Service]; ProtectProc= can stay. Then run ")
+            .command(format!("sudo systemctl restart {unit}")),
+        (None, Some(_)) => "Start the container with a /proc that is mounted without subset=pid.".into(),
+        (None, None) => "Run the program where /proc is mounted without subset=pid.".into(),
+    })
 }
 
 fn container(ctx: &Context<'_>) -> Judged {

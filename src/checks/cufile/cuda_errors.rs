@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, RUNTIME_CLASS};
 use crate::checks::container::lxc::given;
+use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM};
 use crate::machine::{self, Root};
 
 /// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
@@ -164,14 +165,18 @@ fn uvm(root: &Root, code: i32) -> Advice {
     let modules = root.read_text("/proc/modules").unwrap_or_default();
     let is_loaded = modules.lines().any(|line| line.starts_with("nvidia_uvm "));
     let is_inside = machine::container(root).is_some();
+    let service = match machine::starter(root) {
+        Some(machine::Starter::Service(unit)) => Some(unit),
+        _ => None,
+    };
     match machine::excluded(root, "nvidia_uvm").filter(|_| !is_loaded && !is_inside) {
         Some(line) => {
-            return text("nvidia_uvm is not loaded.")
+            return text(NO_UVM.text)
                 .text(format!("Remove '{}' ({}), then run ", line.line, line.file))
                 .command("sudo modprobe nvidia_uvm");
         }
         None if !is_loaded && !modules.is_empty() && !is_inside => {
-            return text("nvidia_uvm is not loaded. Run").command("sudo nvidia-modprobe -u -c=0");
+            return text(NO_UVM.text).text("Run ").command(NO_UVM.todo);
         }
         None => {}
     }
@@ -180,7 +185,14 @@ fn uvm(root: &Root, code: i32) -> Advice {
             "CUDA cannot open its devices. Restart the container, after `sudo nvidia-modprobe -u -c=0` on the host.",
         );
     }
-    text("CUDA cannot open its devices. End all GPU programs, then run")
-        .command("sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
-        .text(". If it fails, reboot.")
+    let is_known = root.entries("/dev").is_ok_and(|names| names.iter().any(|name| name.starts_with("nvidia")));
+    if is_known && !root.exists("/dev/nvidia-uvm") && service.is_none() {
+        return text(NO_UVM.text).text("Run ").command(NO_UVM.todo);
+    }
+    // The sandbox of a unit is the likely cause, and other programs of the machine use the driver.
+    if let Some(unit) = service {
+        return text("CUDA cannot open its devices from this service. Run gds-top check in a login. If CUDA works there, a setting of the unit denies them:")
+            .command(format!("systemctl cat {unit} | grep -e Private -e Protect -e Proc -e Device"));
+    }
+    text(FAULTY.text).text("The kernel log has the reason: ").command(FAULTY.look)
 }

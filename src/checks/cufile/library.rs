@@ -203,6 +203,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::CfgParse)
             } else if let Some(refused) = refused_by_the_library(ctx, facts) {
                 judged.cause(refused.id)
+            } else if matches!(code, 5011 | 5033) && machine::proc_of_processes(ctx.root).is_some() {
+                judged.cause(CheckId::CtrProcSys)
             } else if open.cuda_code == Some(802) && ctx.has_fabric() {
                 judged.cause(CheckId::GpuFabric)
             } else if (code == 5004 || says(CheckId::NvfsVersion)) && is_too_old(ctx) {
