@@ -131,12 +131,7 @@ const UVM: &[Cause] = &[
         "Start child processes before the first CUDA call, or use the start method spawn.",
     ),
 ];
-const UNKNOWN: &[Cause] = &[
-    shared(FAULTY),
-    shared(NO_UVM),
-    shared(HIDDEN_PROC),
-    shared(NO_DEVICES),
-];
+const UNKNOWN: &[Cause] = &[shared(FAULTY), shared(NO_UVM), shared(HIDDEN_PROC), shared(NO_DEVICES)];
 
 /// All codes.
 #[rustfmt::skip]

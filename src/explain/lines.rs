@@ -78,6 +78,7 @@ pub(super) const LINES: &[Row] = &[
     (&["nvrm: api mismatch"], "a program uses a user-space driver of another version than the kernel module", &[DRIVER_MISMATCH]),
     (&["driver/library version mismatch"], "kernel module and user-space driver have different versions", &[DRIVER_MISMATCH]),
     (&["fallen off the bus"], "the GPU no longer answers on the bus", GPU_LOST),
+    (&["nv_err_reset_required"], "the driver waits until the GPU is reset", &[found(CheckId::GpuEcc, "The GPU failed; an earlier line has the number of the fault (Xid).")]),
     (&["gsp", "fail"], "the GPU System Processor did not start", START_FAILED),
     (&["gsp", "timeout"], "the GPU System Processor did not answer in time", START_FAILED),
     (&["nvrm", "no nvidia gpu found"], "the driver found no GPU that it supports", &[GPU_ABSENT]),

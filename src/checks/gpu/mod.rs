@@ -4,6 +4,7 @@ pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod driver_log;
 pub(crate) mod fabric;
+mod faults;
 pub(crate) mod guest_driver;
 pub(crate) mod present;
 pub(crate) mod reserved;

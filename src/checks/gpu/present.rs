@@ -6,7 +6,7 @@ use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::{driver_log, reserved};
+use crate::checks::gpu::{driver_log, faults, reserved};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
@@ -206,7 +206,7 @@ fn present(ctx: &Context<'_>) -> Judged {
         if on_bus > nvml.gpus.len() {
             judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, and NVML {}", nvml.gpus.len()))
                 .advice("A missing GPU has failed or belongs to a virtual machine. Search the kernel log for NVRM.");
-            if let Some(refused) = driver_log::refused(ctx) {
+            if let Some(refused) = driver_log::refused(ctx).or_else(|| faults::of_unlisted(ctx)) {
                 judged.finding.summary = format!("{}: {}", judged.finding.summary, refused.finding.summary);
                 judged.advice = refused.advice;
                 judged.finding.evidence.extend(refused.finding.evidence);
@@ -228,6 +228,8 @@ fn present(ctx: &Context<'_>) -> Judged {
         } else if surroundings::lacks_devices(ctx) {
             Judged::info(ID, "a GPU is on the bus, but its devices are not in this container")
                 .cause(CheckId::CtrDevices)
+        } else if let Some(judged) = faults::of_unlisted(ctx) {
+            judged
         } else if machine::Driver::of(ctx.root).is_loaded() {
             unanswered(ctx)
         } else {

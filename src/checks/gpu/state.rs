@@ -4,9 +4,10 @@ use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::gpu::device::enlarge_bar1;
+use crate::checks::gpu::faults::{is_fault_of, is_of_a_program, recovery};
 use crate::checks::gpu::static_bar1;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
-use crate::checks::logs::xid::{self, Cure};
+use crate::checks::logs::xid;
 use crate::checks::matrix::GpuClass;
 use crate::core::{CheckId, FixId, Route, units};
 use crate::machine::{self, GpuAttributes, NvmlGpu, Visible};
@@ -178,42 +179,6 @@ fn p2pdma_of_all(ctx: &Context<'_>) -> Vec<Judged> {
         }));
     }
     out
-}
-
-/// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of a GPU that no longer exists.
-fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
-    let Some((_, rest)) = line.split_once("NVRM: Xid (PCI:") else { return true };
-    let place = rest.split(')').next().unwrap_or_default().to_ascii_lowercase();
-    let is_at = |address: &str| address.to_ascii_lowercase().starts_with(&place);
-    is_at(&nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(&gpu.pci_bus_id))
-}
-
-/// Whether programs cause this Xid, not the GPU: exceptions and page faults of GPU kernels, ended channels, and the
-/// actions that follow them.
-fn is_of_a_program(line: &str) -> bool {
-    xid::number(line).and_then(xid::of).is_some_and(|known| known.cure == Cure::Program)
-}
-
-/// How to recover a GPU after an Xid that ends its use until then. `None` for other Xids.
-fn recovery(line: &str, address: &str) -> Option<Advice> {
-    let known = xid::of(xid::number(line)?)?;
-    let reset = || {
-        Advice::from("End all programs on the GPU, then run ")
-            .command(format!("sudo nvidia-smi --gpu-reset -i {address}"))
-            .text(". If it fails, reboot.")
-    };
-    match known.cure {
-        Cure::ColdBoot => Some(known.todo.into()),
-        Cure::Reset => Some(reset()),
-        Cure::Named => match line.rsplit_once(" to ")?.1 {
-            action if action.contains("None") => None,
-            action if action.contains("Reboot") => {
-                Some(Advice::run("sudo reboot").text(": the driver reports that the machine must be rebooted."))
-            }
-            _ => Some(reset()),
-        },
-        Cure::Program | Cure::Examine => None,
-    }
 }
 
 /// Whether CUDA failed when libcufile opened.
