@@ -1,5 +1,6 @@
 //! Checks of the disks under a path.
 
+mod format;
 pub(crate) mod health;
 pub(crate) mod namespaces;
 pub(crate) mod nvme;

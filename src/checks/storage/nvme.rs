@@ -9,9 +9,11 @@ use crate::checks::image_host;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::arguments::{change_argument, without_argument};
 use crate::checks::kernel::reboot_pending;
-use crate::checks::storage::{raid, virtual_disk};
+use crate::checks::storage::{format, raid, virtual_disk};
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath};
+use crate::machine::{
+    self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, PathFacts,
+};
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -86,7 +88,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         return out;
     }
     let mut out = vec![transport(ctx, &names), multipath(ctx, &names)];
-    out.extend(names.iter().find_map(|name| integrity(ctx, name)));
+    out.extend(names.iter().find_map(|name| integrity(ctx, facts, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
 }
@@ -300,19 +302,13 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     }
 }
 
-fn integrity(ctx: &Context<'_>, name: &str) -> Option<Judged> {
+fn integrity(ctx: &Context<'_>, facts: &PathFacts, name: &str) -> Option<Judged> {
     let path = format!("/sys/block/{name}/integrity/device_is_integrity_capable");
     let text = ctx.root.read_text(&path).ok()?;
     let judged = if text.trim() == "1" {
         Judged::lack(CheckId::NvmeIntegrity, format!("{name} is formatted with integrity metadata"))
             .missing(Cost::System, KERNEL_ROUTES)
-            .advice(
-                Advice::from("Copy the data away and unmount the disk, because a format erases it. Run ")
-                    .command(format!("sudo nvme id-ns -H /dev/{name}"))
-                    .text(format!(
-                        ", which lists the formats. With a number N of Metadata Size 0, run `sudo nvme format /dev/{name} --lbaf=N --pi=0`. Then make the file system and mount it again."
-                    )),
-            )
+            .advice(format::without_metadata(ctx.root, facts, name))
     } else {
         Judged::pass(CheckId::NvmeIntegrity, "no integrity metadata")
     };
