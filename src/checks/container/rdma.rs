@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::ports::{self, Port, ports};
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
 use crate::checks::judged::{Cost, Judged};
@@ -60,7 +61,7 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
                 advice
                     .text(" On Storage Scale, ")
                     .command("mmlsconfig verbsGPUDirectStorage verbsRdma")
-                    .text(" must show yes and enable."),
+                    .text(" must show yes and enable. Restart it on this node after a change (mmshutdown, mmstartup)."),
             ),
             None => judged,
         });
@@ -106,9 +107,9 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
         Some(version) => judged.found("/sys/module/mlx5_core/version", version),
         None => judged.found("/sys/module/mlx5_core/version", "absent: the driver of the kernel, or no driver"),
     };
-    let rates = ports(ctx).into_iter().filter_map(|(path, state)| {
-        let path = path.strip_suffix("state").map(|port| format!("{port}rate"))?;
-        Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path, state))
+    let rates = ports(ctx.root).into_iter().filter_map(|port| {
+        let path = format!("{}/rate", port.folder);
+        Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path, port.state))
     });
     let judged =
         rates.take(8).fold(judged, |judged, (rate, path, state)| judged.found(path, format!("{rate}, {state}")));
@@ -119,19 +120,9 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     }
 }
 
-/// The ports of RDMA devices with their state: `4: ACTIVE`, `1: DOWN`.
-fn ports(ctx: &Context<'_>) -> Vec<(String, String)> {
-    const TOP: &str = "/sys/class/infiniband";
-    let names = |folder: &str| ctx.root.entries(folder).unwrap_or_default();
-    names(TOP)
-        .into_iter()
-        .map(|device| format!("{TOP}/{device}/ports"))
-        .flat_map(|folder| {
-            names(&folder).into_iter().map(move |port| format!("{folder}/{port}/state")).collect::<Vec<_>>()
-        })
-        .filter_map(|path| Some((ctx.root.read_text(&path).ok()?.trim().to_owned(), path)))
-        .map(|(state, path)| (path, state))
-        .collect()
+/// Adds the states of ports as evidence.
+fn seen(judged: Judged, down: &[&Port]) -> Judged {
+    down.iter().take(8).fold(judged, |judged, port| judged.found(port.file(), port.state.clone()))
 }
 
 fn addresses(ctx: &Context<'_>) -> Judged {
@@ -153,34 +144,26 @@ fn addresses(ctx: &Context<'_>) -> Judged {
             Ok(text) => {
                 let known = |ip: &String| text.lines().any(|l| l.trim().trim_start_matches("|-- ") == ip.as_str());
                 let unknown: Vec<&str> = list.iter().filter(|ip| !known(ip)).map(String::as_str).collect();
-                let down = ports(ctx).into_iter().filter(|(_, state)| !state.contains("ACTIVE")).collect::<Vec<_>>();
-                let all_down = !down.is_empty() && down.len() == ports(ctx).len();
+                let ports = ports(ctx.root);
+                let down: Vec<&Port> = ports.iter().filter(|port| !port.is_active()).collect();
+                let up = ports.len() - down.len();
+                let all_down = !down.is_empty() && up == 0;
                 if unknown.is_empty() && all_down {
                     let judged =
                         Judged::lack(ID, "no port of an RDMA device is up: this file system cannot reach the GPU")
                             .missing(Cost::System, &[Route::Rdma])
-                            .advice(
-                                Advice::from("Check cable, switch and subnet manager: ")
-                                    .command("ibstat")
-                                    .text(", ")
-                                    .command("systemctl status opensm"),
-                            );
-                    down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
-                } else if unknown.is_empty() && !down.is_empty() && list.len() > ports(ctx).len() - down.len() {
+                            .advice(ports::advice(ctx, &down));
+                    seen(judged, &down)
+                } else if unknown.is_empty() && !down.is_empty() && list.len() > up {
                     // A card can have ports without a cable, but each address of the list needs a port.
-                    let summary = format!(
-                        "{} RDMA ports are up for {} addresses of rdma_dev_addr_list",
-                        ports(ctx).len() - down.len(),
-                        list.len()
-                    );
+                    let summary = format!("{up} RDMA ports are up for {} addresses of rdma_dev_addr_list", list.len());
                     let judged = Judged::lack(ID, summary).missing(Cost::System, &[Route::Rdma]).only_warn().advice(
-                        Advice::from("Check cable and switch of the ports that are down: ")
-                            .command("ibstat")
-                            .text(". Until they are up, remove their addresses from rdma_dev_addr_list: ")
+                        ports::advice(ctx, &down)
+                            .text(" Until they are up, remove their addresses from rdma_dev_addr_list: ")
                             .command(SHOW)
                             .text("."),
                     );
-                    down.into_iter().take(8).fold(judged, |judged, (path, state)| judged.found(path, state))
+                    seen(judged, &down)
                 } else if unknown.is_empty() {
                     Judged::pass(ID, "this machine has all addresses of rdma_dev_addr_list")
                 } else {

@@ -99,7 +99,8 @@ checks! {
     FsResolve = "fs-resolve", Files, Path, Disk, EVERY, []
         examines "the mount and the block device behind the path"
         why "All other checks of the path depend on them. Overlay and FUSE have no block device."
-        look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that folder (-v /data:/data).";
+        look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that folder (-v /data:/data)."
+        causes ["The file system that /etc/fstab names is not mounted.", "The path is on an overlay, FUSE or another file system without a block device."];
     FsSpaceOwner = "fs-space-owner", Files, Path, Disk, EVERY, []
         examines "whether the file can be read"
         why "libcufile accepts regular files and block devices only."
@@ -498,5 +499,6 @@ checks! {
     RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."
-        look "ip -br addr; rdma link" todo "Correct the list, or leave it empty for local disks.";
+        look "ip -br addr; cat /sys/class/infiniband/*/ports/*/state" todo "Correct the list, which only local disks can leave empty. A port in INIT needs a subnet manager, a port in DOWN a cable or a switch."
+        causes ["An address of the list is not one of this machine.", "A port is in INIT: no subnet manager configures the InfiniBand fabric.", "A port is DOWN: its cable, its transceiver or the port of the switch."];
 }
