@@ -56,6 +56,7 @@ mod symbols;
 mod unit_file;
 mod unread;
 mod unstarted;
+mod variable;
 mod vgpu;
 mod visible;
 
@@ -113,5 +114,6 @@ pub use summary::{
 pub use symbols::SYMBOLS;
 pub use unit_file::{proc_of_processes, unit_files, unit_line};
 pub use unread::{Denial, Unread};
+pub use variable::{VariableLine, variable_line};
 pub use vgpu::is_vgpu_guest;
 pub use visible::{CUDA_VISIBLE_DEVICES, Visible, visible_gpus};

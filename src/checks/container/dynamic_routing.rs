@@ -1,9 +1,9 @@
 //! How libcufile selects a network card for network file systems: dynamic routing, the policy for several cards, and
 //! the distance between GPU and card.
 
-use crate::checks::advice::Advice;
 use crate::checks::context::{Context, Subject};
 use crate::checks::cufile::config_file::edit;
+use crate::checks::cufile::variables::unset;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
 use crate::core::{CheckId, Route};
@@ -49,7 +49,7 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Setting, &[Route::Nvfs, Route::Rdma])
             .explaining()
             .advice(match origin.variable() {
-                Some(variable) => Advice::run(format!("unset {variable}")),
+                Some(variable) => unset(ctx.root, variable),
                 None => edit(ctx.root, &origin.to_string())
                     .text(format!(": take SYS_MEM out of {ORDER}, or set {KEY} to false.")),
             }),

@@ -6,6 +6,7 @@ use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
+use crate::checks::cufile::variables::unset;
 use crate::checks::cufile_json::{Ignored, distance};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
@@ -198,17 +199,17 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
                 // Without the file, only the default is left.
                 None if similar.is_some() => {
                     let file = similar.unwrap_or_default();
-                    let place = environment_file(ctx, "CUFILE_ENV_PATH_JSON");
+                    let place = machine::variable_line(ctx.root, "CUFILE_ENV_PATH_JSON")
+                        .map_or_else(String::new, |found| format!(" in {}", found.file));
                     Advice::from(format!(
                         "Set CUFILE_ENV_PATH_JSON={file}{place}: this file exists. Then start the program again."
                     ))
                 }
                 None if !lacks_p2pdma.is_empty() => {
-                    Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists, run ")
-                        .command("unset CUFILE_ENV_PATH_JSON")
-                        .text(".")
+                    Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists: ")
+                        .and(unset(ctx.root, "CUFILE_ENV_PATH_JSON"))
                 }
-                None => Advice::run("unset CUFILE_ENV_PATH_JSON").text(", or correct the path."),
+                None => unset(ctx.root, "CUFILE_ENV_PATH_JSON").text(" Or correct the path."),
             },
         ),
         _ => Judged::pass(CheckId::CfgEnvPath, format!("CUFILE_ENV_PATH_JSON names {}", file.path))
@@ -225,14 +226,6 @@ fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
     Some(format!("{folder}/{file}"))
 }
 
-/// The file that sets the variable for all users, as part of a sentence.
-pub(crate) fn environment_file(ctx: &Context<'_>, name: &str) -> &'static str {
-    const FILE: &str = "/etc/environment";
-    let is_it = |line: &str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
-    let sets = |text: String| text.lines().any(is_it);
-    if ctx.root.read_text(FILE).is_ok_and(sets) { " in /etc/environment" } else { "" }
-}
-
 fn compat(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CfgCompat;
     let config = ctx.config();
@@ -244,9 +237,7 @@ fn compat(ctx: &Context<'_>) -> Judged {
             .found(force_from.to_string(), "force_compat_mode is true")
             .missing(Cost::Setting, DIRECT)
             .advice(match force_from.variable() {
-                Some(variable) => {
-                    Advice::run(format!("unset {variable}")).text(" in the shell that starts the program.")
-                }
+                Some(variable) => unset(ctx.root, variable),
                 None => edit(ctx.root, &force_from.to_string()).text(": remove properties.force_compat_mode."),
             })
     } else if !allow {
@@ -262,7 +253,7 @@ fn compat(ctx: &Context<'_>) -> Judged {
     {
         Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} has no effect: libcufile accepts only true"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
-            .advice(Advice::run("unset CUFILE_FORCE_COMPAT_MODE").text(", or set it to true."))
+            .advice(unset(ctx.root, "CUFILE_FORCE_COMPAT_MODE").text(" Or set it to true."))
     } else {
         Judged::pass(ID, "compat mode is allowed and not forced")
             .found(allow_from.to_string(), "allow_compat_mode is true")
@@ -330,11 +321,11 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let in_file = config.latest("properties.use_pci_p2pdma").is_some_and(|(value, _)| value == true);
         let judged = Judged::lack(ID, format!("{master_from} disables P2PDMA and overrides cufile.json"))
             .missing(Cost::Setting, P2P_ROUTES);
-        let unset = Advice::run(format!("unset {variable}")).text(" in the shell that starts the program");
+        let unset = unset(ctx.root, variable);
         if in_file && (nvme || !wants_second) {
-            judged.advice(unset.text("."))
+            judged.advice(unset)
         } else {
-            judged.fix(FixId::CufileP2pdmaKeys).advice(unset.text(", then enable P2PDMA in cufile.json."))
+            judged.fix(FixId::CufileP2pdmaKeys).advice(unset.text(" Then enable P2PDMA in cufile.json."))
         }
     } else {
         let absent = match (master, nvme || !wants_second) {

@@ -10,3 +10,4 @@ pub(crate) mod library;
 pub(crate) mod log;
 pub(crate) mod route_table;
 pub(crate) mod static_config;
+pub(crate) mod variables;

@@ -5,6 +5,7 @@ use crate::checks::container::bring::regain;
 use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
+use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::{driver_log, faults, reserved};
 use crate::checks::judged::{Cost, EVERY, Judged};
@@ -185,12 +186,7 @@ fn present(ctx: &Context<'_>) -> Judged {
         Judged::lack(ID, "CUDA_VISIBLE_DEVICES hides all GPUs from programs")
             .found("environment", format!("{CUDA_VISIBLE_DEVICES}={value}"))
             .missing(Cost::Setting, EVERY)
-            .advice(Advice::run("unset CUDA_VISIBLE_DEVICES").text(
-                match crate::checks::cufile::config::environment_file(ctx, CUDA_VISIBLE_DEVICES) {
-                    "" => ", or name existing GPUs in it.",
-                    _ => " here. For new logins, remove its line from /etc/environment, or name existing GPUs in it.",
-                },
-            ))
+            .advice(unset(ctx.root, CUDA_VISIBLE_DEVICES).text(" Or name existing GPUs in it."))
     } else if !nvml.gpus.is_empty() {
         let names: Vec<&str> = nvml.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
         let summary = match names.as_slice() {

@@ -281,7 +281,7 @@ checks! {
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
-        look "gds-top config show | grep compat" todo "Set allow_compat_mode to false to fail instead of reading through host memory."
+        look "gds-top config show | grep compat" todo "Remove what forces it; a variable overrides cufile.json. Set allow_compat_mode to false to fail instead of reading through host memory."
         causes ["A variable or cufile.json forces compat mode, often left from a test."];
     CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
         examines "the values in effect and keys that are ignored"
