@@ -159,6 +159,19 @@ fn no_verdict_promises_a_route_that_the_matrix_closes() {
 }
 
 #[test]
+fn the_reason_of_a_file_system_agrees_with_the_verdict() {
+    let report = check("tumbleweed-btrfs");
+    let finding = report.finding("fs-type").unwrap();
+    assert_eq!(report.verdicts[0].route, Route::None);
+    assert!(!finding.summary.contains("copies"), "{}", finding.summary);
+    assert!(finding.advice.as_ref().unwrap().contains("libcufile-13-2"), "{finding:?}");
+    let image = check("pod-image-volume");
+    let advice = image.finding("fs-type").unwrap().advice.clone().unwrap();
+    assert!(advice.contains("hostPath: {path:") && advice.contains("initContainer"), "{advice}");
+    assert!(image.finding("ctr-rootfs").is_none(), "the image is a volume");
+}
+
+#[test]
 fn software_that_is_installed_is_not_advised_again() {
     let nouveau = build(
         "p2pdma-healthy",

@@ -4,6 +4,7 @@ use crate::fixtures::Row;
 use gds_top::core::Route;
 
 pub(crate) const TABLE: &[Row] = &[
+    ("pod-image-volume", Route::Compat, Route::Compat, &["fs-type"], &[]),
     ("rdma-shared", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
     ("gpfs-peermem-refused", Route::Compat, Route::Rdma, &["nvfs-peermem", "rdma-ips"], &["rdma-ips"]),
     (

@@ -9,7 +9,8 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::storage::virtual_disk::cloud;
 use crate::core::CheckId;
 use crate::core::units;
-use crate::machine::{self, Denial, Unread};
+use crate::machine::{self, Denial, PathFacts, Unread};
+use std::path::Path;
 
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
 
@@ -233,7 +234,11 @@ fn operator() -> Judged {
 }
 
 fn rootfs(ctx: &Context<'_>) -> Option<Judged> {
-    let overlay = |s: &&Subject| s.facts.as_ref().is_some_and(|f| f.filesystem.as_deref() == Some("overlay"));
+    // Another mount point is that of a volume, which can be an image.
+    let is_root = |facts: &PathFacts| facts.mount_point.as_deref().is_none_or(|point| point == Path::new("/"));
+    let overlay = |s: &&Subject| {
+        s.facts.as_ref().is_some_and(|facts| facts.filesystem.as_deref() == Some("overlay") && is_root(facts))
+    };
     // Overlays outside of containers are covered by the check of the file system.
     let container = machine::container(ctx.root)?;
     let subject = ctx.subjects.iter().find(overlay)?;

@@ -11,6 +11,7 @@ use crate::checks::matrix::Storage;
 use crate::checks::storage::virtual_disk::{self, Maker};
 use crate::core::{CheckId, Route, Status};
 use crate::machine::{self, PathFacts};
+use std::path::Path;
 
 /// The first libcufile that copies from an overlay (release notes of GDS 1.16).
 pub(crate) const OVERLAY_SINCE: (u32, u32) = (1, 16);
@@ -117,8 +118,14 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             "Read the model by its path in the file system of {upper}, or keep it on ext4 or xfs outside the overlay."
         )),
         None => {
+            let container = machine::container(ctx.root);
+            // An overlay at another mount point is an image that is used as a volume (KEP-4639).
+            let volume = facts.mount_point.as_deref().filter(|point| *point != Path::new("/") && container.is_some());
+            if let (Some(point), Some(container)) = (volume, &container) {
+                return image_volume(ctx, container, point);
+            }
             let judged = Judged::lack(CheckId::FsType, "the overlay root of a container has no direct route");
-            match machine::container(ctx.root) {
+            match container {
                 Some(container) => judged.advice(bring_all(&container, &lacks_of_a_volume(ctx))),
                 None => {
                     judged.advice("Keep the model on a mounted volume with ext4 or xfs, not in the root file system.")
@@ -126,6 +133,23 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             }
         }
     }
+}
+
+/// A volume that is an image: the runtime mounts its layers as an overlay.
+fn image_volume(ctx: &Context<'_>, container: &machine::Container, point: &Path) -> Judged {
+    let point = point.display();
+    let copy = match container.runtime.as_str() {
+        "kubernetes" => format!(
+            "Copy the model from the image to a disk of the node: add a volume `hostPath: {{path: /data/models, type: DirectoryOrCreate}}` with ext4 or xfs on a local NVMe disk, mount it at /copy in an initContainer that also has {point} and runs `cp -a {point}/. /copy/`, and mount it instead of the image at {point}."
+        ),
+        _ => format!(
+            "Copy the model from the image to a directory of the host with ext4 or xfs on a local NVMe disk, and mount that directory at {point} instead of the image."
+        ),
+    };
+    let lacks: Vec<Lack> = lacks_of_a_volume(ctx).into_iter().filter(|lack| *lack != Lack::Volume).collect();
+    let others = if lacks.is_empty() { String::new() } else { format!(" {}", bring_all(container, &lacks)) };
+    Judged::lack(CheckId::FsType, format!("{point} is an image that is mounted as a volume: it has no direct route"))
+        .advice(format!("{copy}{others}"))
 }
 
 /// The parts that a container needs for files on a volume: the volume, and those that it lacks.
@@ -143,6 +167,9 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
     match ctx.root.libcufile_if_known().and_then(machine::LibcufileFacts::version_numbers) {
         Some(version) if version < release => {
             let place = judged.advice.clone().unwrap_or_default();
+            let mut judged = judged;
+            let known = judged.finding.summary.split([',', ';']).next().unwrap_or_default().to_owned();
+            judged.finding.summary = format!("{known}, and libcufile {}.{} cannot read it", version.0, version.1);
             judged
                 .missing(Cost::Install, &[Route::Compat])
                 .found(
@@ -150,10 +177,11 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
                     format!("{}.{}; copies from it since {}.{}", version.0, version.1, release.0, release.1),
                 )
                 .advice(place.text(format!(
-                    " Only for reads through host memory: install libcufile {}.{} or later{}.",
+                    " Only for reads through host memory: install libcufile {}.{} or later (libcufile-13-{}){}.",
                     release.0,
                     release.1,
-                    // libcufile 1.15 was the first of CUDA 13.
+                    // libcufile 1.15 was the first of CUDA 13, and each release of CUDA has the next one.
+                    release.1.saturating_sub(15),
                     if machine::cuda_served(ctx.root).is_some_and(|(major, _)| major < 13) {
                         ", after driver 580, because it needs CUDA 13"
                     } else {
