@@ -6,7 +6,7 @@ use super::{
     repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
-use crate::core::{CheckId, Finding, FixId, FixPlan, Status};
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Status};
 use crate::machine::Root;
 
 /// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
@@ -19,9 +19,16 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
         if out.iter().any(|plan| plan.id == id) {
             continue;
         }
-        out.extend(for_id(root, report, id, step_with(report, id, finding.id)));
+        out.extend(for_id(root, report, id, step_with(report, id, finding.id)).filter(changes_something));
     }
     out
+}
+
+/// Whether a plan does more than to write the present text of files.
+fn changes_something(plan: &FixPlan) -> bool {
+    let is_same =
+        |change: &Change| matches!(change, Change::WriteFile { before: Some(before), after, .. } if before == after);
+    plan.changes.is_empty() || !plan.changes.iter().all(is_same)
 }
 
 /// The check whose plan is shown for a fix. A fix that resolves several findings is one step of the verdict, and its plan

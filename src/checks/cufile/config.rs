@@ -281,10 +281,11 @@ fn enable_in(ctx: &Context<'_>, second: &str, wants_second: bool) -> String {
     }
 }
 
-/// Whether a file that libcufile rejects sets so many keys `use_pci_p2pdma` to true.
-fn rejected_file_enables(ctx: &Context<'_>, keys: usize) -> bool {
-    let broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
-    broken.filter_map(|file| ctx.root.read_text(&file.path).ok()).any(|text| {
+/// A file that libcufile rejects and that sets so many keys `use_pci_p2pdma` to true.
+fn rejected_file_enables<'a>(ctx: &'a Context<'_>, keys: usize) -> Option<&'a ConfigFile> {
+    let mut broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
+    broken.find(|file| {
+        let text = ctx.root.read_text(&file.path).unwrap_or_default();
         let values = text.split("\"use_pci_p2pdma\"").skip(1);
         let is_on =
             |rest: &&str| rest.trim_start().strip_prefix(':').is_some_and(|rest| rest.trim_start().starts_with("true"));
@@ -351,8 +352,9 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         if config.files.iter().any(is_lost) && machine::nvidia_fs_loaded(ctx.root) != Some(true) {
             Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgEnvPath) }
         // A rejected file that sets the keys needs no second correction.
-        } else if config.is_fatal() && rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
-            judged.cause(CheckId::CfgParse)
+        } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
+            return Judged::info(ID, format!("{} enables P2PDMA as soon as libcufile accepts it", file.path))
+                .found(&file.path, "\"use_pci_p2pdma\": true");
         } else {
             judged
         }
