@@ -72,6 +72,10 @@ pub fn answer(verdict: &Verdict) -> Answer {
     }
     let route = verdict.route;
     let headline = match route {
+        // Another file system is in its place, or none.
+        Route::None if verdict.blockers.contains(&CheckId::FsResolve) => {
+            format!("No: the file system of {path} is not available.")
+        }
         Route::None => format!("No: cuFile cannot read {path}."),
         Route::Compat if is_open(verdict) => {
             format!("Perhaps: reads of {path} may go straight to the GPU ({}).", verdict.possible)
@@ -232,6 +236,18 @@ mod tests {
         assert_eq!(
             said(&verdict(Nvfs, Nvfs, false, &[])),
             "Probably: reads of /data/models should go straight to the GPU (nvfs). No read proved it yet."
+        );
+    }
+
+    #[test]
+    fn a_file_system_that_is_not_mounted_is_not_a_limit_of_cufile() {
+        let missing = Verdict {
+            blockers: vec![CheckId::FsResolve],
+            ..verdict(Route::None, Route::P2pdma, false, &[CheckId::FsResolve])
+        };
+        assert_eq!(
+            said(&missing),
+            "No: the file system of /data/models is not available. One fix away from a direct route."
         );
     }
 
