@@ -281,7 +281,7 @@ checks! {
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
-        look "gds-top config show | grep compat" todo "Remove what forces it; a variable overrides cufile.json. Set allow_compat_mode to false to fail instead of reading through host memory."
+        look "gds-top config show | grep compat" todo "Remove the variable or the key that forces it. Set allow_compat_mode to false to fail instead of reading through host memory."
         causes ["A variable or cufile.json forces compat mode, often left from a test."];
     CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
         examines "the values in effect and keys that are ignored"
@@ -499,6 +499,6 @@ checks! {
     RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."
-        look "ip -br addr; cat /sys/class/infiniband/*/ports/*/state" todo "Correct the list, which only local disks can leave empty. A port in INIT needs a subnet manager, a port in DOWN a cable or a switch."
+        look "ip -br addr; cat /sys/class/infiniband/*/ports/*/state" todo "Correct the list; local disks need none. A port in INIT needs a subnet manager, one in DOWN a cable or a switch."
         causes ["An address of the list is not one of this machine.", "A port is in INIT: no subnet manager configures the InfiniBand fabric.", "A port is DOWN: its cable, its transceiver or the port of the switch."];
 }
