@@ -113,19 +113,42 @@ impl<'a> Context<'a> {
         self.nvidia().map_or(&[], |seen| &seen.nvswitches)
     }
 
+    /// The GPUs of this machine that no virtual machine uses. Waits for NVML.
+    pub(crate) fn kinds(&self) -> &[GpuKind] {
+        self.kinds.get_or_init(|| machine::gpu_kinds(self.root))
+    }
+
     /// The GPUs of this machine that the open kernel modules do not support. Waits for NVML.
     pub(crate) fn before_turing(&self) -> impl Iterator<Item = &GpuKind> {
-        self.kinds
-            .get_or_init(|| machine::gpu_kinds(self.root))
-            .iter()
-            .filter(|gpu| gpu.architecture < Architecture::TuringOrLater)
+        self.kinds().iter().filter(|gpu| gpu.architecture < Architecture::TuringOrLater)
+    }
+
+    /// The GPUs of this machine that the open kernel modules support. Waits for NVML.
+    pub(crate) fn since_turing(&self) -> impl Iterator<Item = &GpuKind> {
+        self.kinds().iter().filter(|gpu| gpu.architecture == Architecture::TuringOrLater)
+    }
+
+    /// Whether the open kernel modules support no GPU of this machine.
+    pub(crate) fn are_all_before_turing(&self) -> bool {
+        !self.kinds().is_empty() && self.since_turing().next().is_none()
+    }
+
+    /// Whether the GPUs of this machine need different kernel modules. A machine loads one kind for all of them. A GPU
+    /// before Maxwell has no current driver, so it does not count.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.since_turing().next().is_some()
+            && self.before_turing().any(|gpu| gpu.architecture > Architecture::BeforeMaxwell)
     }
 
     /// The fix that installs a driver for the GPUs of this machine. `None` if no driver with GDS supports them.
     pub(crate) fn driver_fix(&self) -> Option<FixId> {
         match self.before_turing().map(|gpu| gpu.architecture).max() {
             None => Some(FixId::NvidiaDriverOpen),
-            Some(Architecture::BeforeMaxwell) => None,
+            Some(Architecture::BeforeMaxwell) => self.since_turing().next().map(|_| FixId::NvidiaDriverOpen),
+            // The loaded modules serve the newer GPU.
+            Some(_) if self.is_divided() && machine::Driver::of(self.root).is_open() == Some(true) => {
+                Some(FixId::NvidiaDriverOpen)
+            }
             Some(_) => Some(FixId::NvidiaDriverProprietary),
         }
     }
@@ -164,6 +187,7 @@ impl<'a> Context<'a> {
                 };
                 seen
             });
+            let all = all.chain(self.refused());
             match &self.selected {
                 None => match machine::visible_gpus(self.root) {
                     // If none is visible, `gpu-present` is the finding for all of them.
@@ -179,6 +203,23 @@ impl<'a> Context<'a> {
                     .map(|(_, gpu)| gpu)
                     .collect(),
             }
+        })
+    }
+
+    /// The GPUs that the loaded proprietary modules refuse and that NVML does not list. Another GPU needs these modules.
+    fn refused(&self) -> impl Iterator<Item = GpuSeen> + '_ {
+        let listed = &self.root.nvml().gpus;
+        let is_kept =
+            !listed.is_empty() && self.is_divided() && machine::Driver::of(self.root).is_open() == Some(false);
+        let is_refused = move |kind: &&GpuKind| {
+            is_kept && kind.needs_open && listed.iter().all(|gpu| gpu.pci_bus_id != kind.address)
+        };
+        self.kinds().iter().filter(is_refused).map(|kind| GpuSeen {
+            id: kind.address.clone(),
+            name: kind.name.clone(),
+            address: kind.address.clone(),
+            nvml: None,
+            architecture: Some(kind.architecture),
         })
     }
 

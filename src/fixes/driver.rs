@@ -109,6 +109,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
         (is_open && version.is_some_and(serves))
             .then(|| format!("driver {installed} with the open kernel modules is already installed"))
     });
+    notes.push_str(&lost(&gpus));
     notes.push_str(&distribution::not_confirmed(root, "nvidia-open"));
     let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
     FixPlan {
@@ -173,8 +174,24 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
     }
 }
 
-/// Why the open modules do not support these GPUs. `None` if they do.
+/// A sentence about a GPU that the open modules do not support, next to one that they support. It starts with a space.
+fn lost(gpus: &[GpuKind]) -> String {
+    let is_newer = |gpu: &GpuKind| gpu.architecture == Architecture::TuringOrLater;
+    let old = gpus.iter().find(|gpu| !is_newer(gpu)).filter(|_| gpus.iter().any(is_newer));
+    old.map_or_else(String::new, |gpu| {
+        format!(
+            " {} is {} and cannot be used with the open modules: use it in another machine, or pass it to a virtual machine (vfio-pci).",
+            gpu.name,
+            gpu.architecture.name()
+        )
+    })
+}
+
+/// Why the open modules support none of these GPUs. `None` if they support one.
 fn too_old(gpus: &[GpuKind]) -> Option<String> {
+    if gpus.iter().any(|gpu| gpu.architecture == Architecture::TuringOrLater) {
+        return None;
+    }
     let gpu = gpus.iter().find(|gpu| gpu.architecture < Architecture::TuringOrLater)?;
     Some(format!(
         "{} is {}, older than Turing: the open kernel modules do not support it; run gds-top fix nvidia-driver-proprietary",

@@ -228,6 +228,8 @@ impl Architecture {
 pub struct GpuKind {
     /// Name of the GPU. If NVML does not list the GPU: its PCI address and device id.
     pub name: String,
+    /// Address on the PCI bus.
+    pub address: String,
     /// Architecture, from the compute capability, or from the PCI device id if NVML does not list the GPU.
     pub architecture: Architecture,
     /// Whether only the open kernel modules support it. This applies to Blackwell, and to Hopper on a Grace Hopper
@@ -254,6 +256,7 @@ pub fn gpu_kinds(root: &Root) -> Vec<GpuKind> {
         });
         Some(GpuKind {
             name: gpu.name.clone(),
+            address: gpu.pci_bus_id.clone(),
             architecture: capability.map(Architecture::of_capability).or_else(|| pci?.architecture())?,
             needs_open: pci.is_some_and(needs_open),
             is_hgx_blackwell: pci.is_some_and(PciGpu::is_hgx_blackwell),
@@ -264,6 +267,7 @@ pub fn gpu_kinds(root: &Root) -> Vec<GpuKind> {
         let id = gpu.device.as_deref()?.trim_start_matches("0x");
         Some(GpuKind {
             name: format!("GPU {} (10de:{id})", gpu.address),
+            address: gpu.address.clone(),
             architecture: gpu.architecture()?,
             needs_open: needs_open(gpu),
             is_hgx_blackwell: gpu.is_hgx_blackwell(),

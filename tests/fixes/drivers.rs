@@ -373,6 +373,47 @@ fn no_driver_is_offered_for_a_kepler_gpu_or_for_two_gpus_that_share_none() {
 }
 
 #[test]
+fn gpus_that_need_different_modules_get_a_choice_and_no_plain_driver() {
+    const OTHER: &str = "files/sys/bus/pci/devices/0000:b0:03.0";
+    let second = |device: &str| {
+        vec![
+            put(format!("{OTHER}/vendor"), "0x10de\n"),
+            put(format!("{OTHER}/device"), format!("{device}\n")),
+            put(format!("{OTHER}/class"), "0x030200\n"),
+        ]
+    };
+    let h100 = json!({"index": 1, "uuid": "GPU-H100", "name": "NVIDIA H100 NVL", "pci_bus_id": "0000:b0:03.0", "compute_capability": "9.0"});
+    for (name, base, edits) in [
+        ("no driver for a V100 and an A100", "p2pdma-two-steps", all([no_driver("0x1db6"), second("0x20b2")])),
+        ("proprietary modules that refuse a Blackwell GPU", "volta", second("0x2bb5")),
+        (
+            "proprietary modules for a V100 and an H100",
+            "volta",
+            all([second("0x2330"), vec![set(NVML, "/gpus/-", h100)]]),
+        ),
+    ] {
+        let machine = Machine::new(base, UBUNTU, edits);
+        assert!(machine.drivers().is_empty(), "{name}: {:?}", machine.drivers());
+        let chooses = |advice: &Option<String>| {
+            advice.as_ref().is_some_and(|advice| advice.contains("gds-top fix nvidia-driver-open --dry-run"))
+        };
+        let choices: Vec<_> = machine.report.findings.iter().filter(|finding| chooses(&finding.advice)).collect();
+        assert_eq!(choices.len(), 1, "{name}: {choices:?}");
+        assert!(choices[0].fix.is_none() && choices[0].command.is_none(), "{name}: {choices:?}");
+        assert_eq!(machine.plan("nvidia-driver-open").obstacle, None, "{name}");
+    }
+    // The open modules serve the H200, so the V100 is no reason for another driver.
+    let machine = Machine::new("p2pdma-healthy", UBUNTU, second("0x1db6"));
+    let finding = machine.report.finding("gpu-present").unwrap();
+    assert_eq!((finding.status, finding.fix), (Status::Info, None), "{}", finding.summary);
+    assert!(machine.offered().is_empty(), "{:?}", machine.offered());
+    assert_eq!(machine.report.verdicts[0].route, Route::P2pdma);
+    // No current driver has GPUDirect Storage for a Kepler GPU, so the newer one decides.
+    let kepler = all([no_driver("0x102d"), second("0x20b2")]);
+    assert_eq!(Machine::new("p2pdma-two-steps", UBUNTU, kepler).drivers(), ["nvidia-driver-open"]);
+}
+
+#[test]
 fn a_volta_gpu_keeps_its_proprietary_driver_and_its_cuda_12_packages() {
     for release in FAMILIES {
         let machine = Machine::new("volta", release, Vec::new());

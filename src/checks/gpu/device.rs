@@ -3,7 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen, LAST_PROPRIETARY};
-use crate::checks::gpu::driver::is_for_proprietary;
+use crate::checks::gpu::flavours::{self, is_for_proprietary};
 use crate::checks::gpu::guest_driver;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::{self, GpuClass};
@@ -69,6 +69,7 @@ fn of_gpu(ctx: &Context<'_>, gpu: &GpuSeen) -> Vec<Judged> {
         Judged::pass(CheckId::GpuClass, gpu.name.clone())
     };
     out.push(label(class, gpu.name.clone()));
+    out.extend(flavours::of_gpu(ctx, gpu));
     out.extend(open_capable(ctx, gpu).map(|judged| {
         label(judged, capability.map_or_else(|| on_bus(ctx, gpu), |(a, b)| format!("compute capability {a}.{b}")))
     }));
@@ -161,6 +162,10 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     } else if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
+    } else if ctx.is_divided() {
+        Judged::lack(ID, format!("{name} is older than Turing and cannot use the open kernel modules")).never(&[Route::Nvfs, Route::P2pdma]).advice(format!(
+            "With the proprietary driver, branch {last} or older, this GPU reads through host memory. For a direct route, the newer GPU of this machine needs the open kernel modules."
+        ))
     } else {
         // nvidia-fs 2.18.3 is the first version that builds on Linux 6.2 (ChangeLog of nvidia-fs).
         let also = if ctx.kernel().is_some_and(|kernel| kernel >= (6, 2)) {

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::gpu::flavours::{choice, is_for_proprietary};
 use crate::checks::gpu::static_bar1::{static_bar1, unset_keys};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route};
@@ -53,24 +54,27 @@ fn version(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
             .missing(Cost::Install, &[Route::Nvfs, Route::P2pdma, Route::C2c])
             .fixes(ctx.driver_fix())
             .advice(NEWER)
-    } else if ctx.before_turing().next().is_some() {
+    } else if ctx.are_all_before_turing() {
         // P2PDMA needs a later driver, but this GPU does not support P2PDMA.
         Judged::pass(ID, format!("driver {version}"))
     } else if numbers < vec![555] {
         // On x86 without virtualization, nvidia-fs also uses the persistent mapping functions of such a driver.
-        Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA"))
-            .missing(Cost::Install, &[Route::P2pdma])
-            .fix(FixId::NvidiaDriverOpen)
-            .advice(NEWER)
+        newer(ctx, Judged::lack(ID, format!("driver {version} works with nvidia-fs, but is too old for P2PDMA")))
     } else if numbers < FIRST_WITH_P2PDMA.to_vec() {
-        Judged::lack(ID, format!("driver {version} is older than 565.47, the first with P2PDMA"))
-            .missing(Cost::Install, &[Route::P2pdma])
-            .fix(FixId::NvidiaDriverOpen)
-            .advice(NEWER)
+        newer(ctx, Judged::lack(ID, format!("driver {version} is older than 565.47, the first with P2PDMA")))
     } else {
         Judged::pass(ID, format!("driver {version}"))
     };
     after_reboot(ctx, driver, judged).found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| version.to_owned()))
+}
+
+/// Adds the newer driver to a finding about P2PDMA. If no driver serves all GPUs, the flavour decides about it.
+fn newer(ctx: &Context<'_>, judged: Judged) -> Judged {
+    let judged = judged.missing(Cost::Install, &[Route::P2pdma]);
+    match choice(ctx) {
+        Some(_) => judged.by_hand().cause(CheckId::DriverFlavour),
+        None => judged.fix(FixId::NvidiaDriverOpen).advice(NEWER),
+    }
 }
 
 /// The driver that the next boot loads, if it is another one than the loaded one.
@@ -78,14 +82,6 @@ fn next_driver(ctx: &Context<'_>, driver: &machine::Driver) -> Option<machine::M
     let loaded = driver.version.as_deref()?;
     let installed = machine::module_info(ctx.root, "nvidia").filter(|_| machine::container(ctx.root).is_none())?;
     (installed.version.as_deref()? != loaded).then_some(installed)
-}
-
-/// Whether this nvidia-fs works with proprietary kernel modules on this kernel. 2.18.3, which needs open ones, was the first
-/// that builds on Linux 6.2 (ChangeLog of nvidia-fs).
-pub(crate) fn is_for_proprietary(ctx: &Context<'_>, version: &str) -> bool {
-    let is_built =
-        machine::nvidia_fs_loaded(ctx.root) == Some(true) || ctx.kernel().is_none_or(|kernel| kernel < (6, 2));
-    is_built && machine::version_numbers(version) <= vec![2, 17, 4]
 }
 
 /// The routes that the installed driver has and the loaded one lacks.
@@ -117,8 +113,8 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
     let judged = match driver.is_open().or_else(|| installed_is_open(ctx, &driver.version)) {
         None => Judged::na(ID, "the flavour of the loaded kernel modules is not known").unknown(DIRECT),
         Some(true) => Judged::pass(ID, "open kernel modules"),
-        Some(false) if ctx.before_turing().next().is_some() => {
-            // The check gpu-open-capable reports which routes this blocks.
+        Some(false) if ctx.is_divided() || ctx.are_all_before_turing() => {
+            // The check gpu-open-capable reports which routes this blocks, and `flavours` those of newer GPUs.
             Judged::pass(ID, "proprietary kernel modules, as a GPU before Turing needs them")
         }
         Some(false) => {

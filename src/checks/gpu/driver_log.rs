@@ -2,6 +2,7 @@
 
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::{Context, LAST_PROPRIETARY};
+use crate::checks::gpu::flavours;
 use crate::checks::guest;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
@@ -50,6 +51,11 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     let (reason, line) = reason(ctx)?;
     let version = machine::nvidia_driver(ctx.root).map_or_else(String::new, |version| format!(" {version}"));
     let is_old = ctx.before_turing().next().is_some();
+    // The line is about a GPU that the loaded modules do not serve, and not about the newer one.
+    let serves_newer = ctx.is_divided() && machine::Driver::of(ctx.root).is_open() == Some(true);
+    if reason == Reason::NoGsp && serves_newer && ctx.root.nvml().gpus.is_empty() {
+        return None;
+    }
     let confidential = machine::confidential_guest(ctx.root);
     let judged = match reason {
         // In a confidential virtual machine, the driver cannot identify a GPU without CC mode and reports it as
@@ -60,23 +66,27 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
                 .advice("Switch the GPU to confidential computing mode on the host, or use a virtual machine without SEV-SNP or TDX.")
         }
         Reason::NoGsp if is_old => {
-            Judged::lack(ID, "the open kernel modules do not support this GPU, which is older than Turing")
-                .missing(Cost::Install, EVERY)
-                .fixes(ctx.driver_fix())
-                .advice(install(ctx))
+            let judged =
+                Judged::lack(ID, "the open kernel modules do not support this GPU, which is older than Turing");
+            with_driver(ctx, judged.missing(Cost::Install, EVERY))
         }
         Reason::NoGsp => Judged::lack(ID, "the open kernel modules do not recognise this GPU")
             .missing(Cost::System, EVERY)
             .advice("Power the machine off and on. In a virtual machine, check how the host passes the GPU through."),
-        Reason::NeedsOpen => Judged::lack(ID, "this GPU needs the open kernel modules, but the proprietary ones are installed")
-            .missing(Cost::Install, EVERY)
-            .fix(FixId::NvidiaDriverOpen)
-            .advice("Install the open kernel modules of the same driver version, then reboot."),
+        Reason::NeedsOpen => {
+            let judged =
+                Judged::lack(ID, "this GPU needs the open kernel modules, but the proprietary ones are installed")
+                    .missing(Cost::Install, EVERY);
+            match flavours::choice(ctx) {
+                Some(choice) => judged.by_hand().advice(choice),
+                None => judged
+                    .fix(FixId::NvidiaDriverOpen)
+                    .advice("Install the open kernel modules of the same driver version, then reboot."),
+            }
+        }
         Reason::Legacy | Reason::Unsupported if is_old => {
-            Judged::lack(ID, format!("driver{version} no longer supports this GPU"))
-                .missing(Cost::Install, EVERY)
-                .fixes(ctx.driver_fix())
-                .advice(install(ctx))
+            let judged = Judged::lack(ID, format!("driver{version} no longer supports this GPU"));
+            with_driver(ctx, judged.missing(Cost::Install, EVERY))
         }
         Reason::Legacy => Judged::lack(ID, "this GPU needs a legacy driver without GPUDirect Storage").never(EVERY),
         Reason::Unsupported => Judged::lack(ID, format!("driver{version} does not support this GPU"))
@@ -201,12 +211,12 @@ pub(super) fn by_nouveau(ctx: &Context<'_>) -> Option<Judged> {
     let judged = Judged::lack(ID, "nouveau uses the GPU and blocks the NVIDIA driver")
         .found(format!("/sys/bus/pci/devices/{}/driver", gpu.address), "nouveau");
     let Some(version) = installed_version(ctx) else {
-        return Some(
-            judged
-                .missing(Cost::Install, EVERY)
-                .fixes(ctx.driver_fix())
-                .advice(format!("{} Its package disables nouveau. Then {rebuild} and reboot.", install(ctx))),
-        );
+        let judged = judged.missing(Cost::Install, EVERY);
+        let then = format!(" Its package disables nouveau. Then {rebuild} and reboot.");
+        return Some(match flavours::choice(ctx) {
+            Some(choice) => judged.by_hand().advice(choice.text(then)),
+            None => judged.fixes(ctx.driver_fix()).advice(install(ctx) + &then),
+        });
     };
     let judged = judged.found("modinfo nvidia", version).missing(Cost::Reboot, EVERY).fix(FixId::Initramfs);
     Some(judged.advice(match machine::excluded(ctx.root, "nouveau") {
@@ -279,9 +289,18 @@ fn other_kernel(ctx: &Context<'_>) -> Judged {
     }
 }
 
+/// Adds the driver to install to a finding, or the choice if no driver serves all GPUs.
+pub(crate) fn with_driver(ctx: &Context<'_>, judged: Judged) -> Judged {
+    match flavours::choice(ctx) {
+        Some(choice) => judged.by_hand().advice(choice),
+        None => judged.fixes(ctx.driver_fix()).advice(install(ctx)),
+    }
+}
+
 /// The driver to install.
 pub(crate) fn install(ctx: &Context<'_>) -> String {
-    match ctx.before_turing().max_by_key(|gpu| gpu.architecture) {
+    let is_open = ctx.driver_fix() == Some(FixId::NvidiaDriverOpen);
+    match ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| !is_open) {
         None => "Install the NVIDIA driver with the open kernel modules.".to_owned(),
         Some(gpu) if gpu.architecture == Architecture::BeforeMaxwell => {
             "No driver with GPUDirect Storage supports this GPU.".to_owned()

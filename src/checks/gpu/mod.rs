@@ -5,6 +5,7 @@ pub(crate) mod driver;
 pub(crate) mod driver_log;
 pub(crate) mod fabric;
 mod faults;
+pub(crate) mod flavours;
 pub(crate) mod guest_driver;
 pub(crate) mod present;
 pub(crate) mod reserved;

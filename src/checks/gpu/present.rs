@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::{driver_log, faults, reserved};
+use crate::checks::gpu::{driver_log, faults, flavours, reserved};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
@@ -16,7 +16,7 @@ use crate::machine::{self, CUDA_VISIBLE_DEVICES, Visible};
 const ID: CheckId = CheckId::GpuPresent;
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
-    vec![present(ctx)]
+    flavours::of_refused(ctx, present(ctx))
 }
 
 /// The value of CUDA_VISIBLE_DEVICES if it hides all GPUs.
@@ -202,7 +202,11 @@ fn present(ctx: &Context<'_>) -> Judged {
         if on_bus > nvml.gpus.len() {
             judged = Judged::warn(ID, format!("the bus shows {on_bus} GPUs, and NVML {}", nvml.gpus.len()))
                 .advice("A missing GPU has failed or belongs to a virtual machine. Search the kernel log for NVRM.");
-            if let Some(refused) = driver_log::refused(ctx).or_else(|| faults::of_unlisted(ctx)) {
+            let refused = driver_log::refused(ctx).or_else(|| faults::of_unlisted(ctx));
+            if let Some(unserved) = flavours::unserved(ctx) {
+                judged = unserved;
+                judged.finding.evidence.extend(refused.map(|refused| refused.finding.evidence).unwrap_or_default());
+            } else if let Some(refused) = refused {
                 judged.finding.summary = format!("{}: {}", judged.finding.summary, refused.finding.summary);
                 judged.advice = refused.advice;
                 judged.finding.evidence.extend(refused.finding.evidence);
@@ -356,10 +360,8 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                 .missing(Cost::Root, EVERY)
                 .advice(with_headers(ctx, &release, &row.name, &row.version))
         } else if built.is_empty() {
-            Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded")
-                .missing(Cost::Install, EVERY)
-                .fixes(ctx.driver_fix())
-                .advice(driver_log::install(ctx))
+            let judged = Judged::lack(ID, "the machine has a GPU, but no NVIDIA driver is loaded");
+            driver_log::with_driver(ctx, judged.missing(Cost::Install, EVERY))
         } else {
             Judged::lack(ID, format!("the NVIDIA driver is built for {}, but {release} is running", built.join(", ")))
                 .found("dkms status", format!("nvidia for {}", built.join(", ")))
@@ -538,7 +540,8 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let secure_boot = machine::secure_boot(ctx.root).filter(|state| state.is_on);
     let exclusion = machine::excluded(ctx.root, "nvidia");
     let closed = machine::modules_disabled(ctx.root);
-    let too_old = ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open);
+    let too_old =
+        ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open && ctx.are_all_before_turing());
     let judged = if let Some(gpu) = too_old {
         Judged::lack(
             ID,
@@ -577,7 +580,7 @@ fn not_driven(ctx: &Context<'_>) -> Option<Judged> {
     if machine::Driver::of(ctx.root).is_open() != Some(true) || !ctx.root.nvml().gpus.is_empty() {
         return None;
     }
-    let gpu = ctx.before_turing().next()?;
+    let gpu = ctx.before_turing().next().filter(|_| ctx.are_all_before_turing())?;
     Some(
         Judged::lack(ID, format!("the loaded open kernel modules do not support a {} GPU", gpu.architecture.name()))
             .found("/sys/bus/pci/devices", gpu.name.clone())

@@ -14,7 +14,7 @@ pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
     let stops = |judged: Option<Judged>| judged.is_some_and(|j| j.stops(Route::Nvfs));
     match kind {
         // Proprietary modules explain the message only if they are still loaded.
-        Refusal::Proprietary if ctx.before_turing().next().is_some() => Some(CheckId::GpuOpenCapable),
+        Refusal::Proprietary if ctx.are_all_before_turing() => Some(CheckId::GpuOpenCapable),
         Refusal::Proprietary => {
             (machine::Driver::of(ctx.root).is_open() == Some(false)).then_some(CheckId::DriverFlavour)
         }

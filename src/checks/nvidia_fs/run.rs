@@ -138,11 +138,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         judged.finding.fix = None;
     }
     if proprietary && is_too_new {
-        judged.cause(if ctx.before_turing().next().is_some() {
-            CheckId::GpuOpenCapable
-        } else {
-            CheckId::DriverFlavour
-        })
+        judged.cause(if ctx.are_all_before_turing() { CheckId::GpuOpenCapable } else { CheckId::DriverFlavour })
     } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {
         judged.cause(cause.id)
     } else {
