@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::gpu::flavours::{choice, is_for_proprietary};
+use crate::checks::gpu::libraries;
 use crate::checks::gpu::static_bar1::{static_bar1, unset_keys};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route};
@@ -166,10 +167,18 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
             .missing(Cost::Install, EVERY)
             .advice(module_of_libraries(ctx, &loaded, other.map(str::to_owned).or_else(|| library_version(ctx))))
     } else if let Some(container) = machine::container(ctx.root).filter(|_| refused.is_some() || other.is_some()) {
-        Judged::lack(ID, format!("the host has driver {loaded}, and the libraries in this container another version"))
-            .found("NVML", refused.or(other).unwrap_or_default())
-            .missing(Cost::Install, EVERY)
-            .advice(libraries_of_container(ctx, &container, &loaded))
+        let found = driver.version.as_deref().and_then(|loaded| libraries::foreign(ctx.root, loaded));
+        let version = other.or_else(|| found.as_ref().map(|found| found.version.as_str()));
+        let libraries = version.unwrap_or("another version").to_owned();
+        let judged =
+            Judged::lack(ID, format!("the host has driver {loaded}, and the libraries in this container {libraries}"))
+                .found("NVML", refused.or(other).unwrap_or_default())
+                .missing(Cost::Install, EVERY)
+                .advice(libraries::of_container(ctx, &container, &loaded, found.as_ref()));
+        match found {
+            Some(found) => judged.found(found.file, found.source.name()),
+            None => judged,
+        }
     } else if refused.is_some() || other.is_some() {
         Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
             .found("NVML", refused.or(other).unwrap_or_default())
@@ -189,38 +198,6 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     Some(judged.found("/sys/module/nvidia/version", loaded))
-}
-
-/// How a container gets the libraries of the loaded driver. Docker and its relatives mount those of the host when a
-/// container is created; LXC and nspawn have a system with libraries of its own.
-fn libraries_of_container(ctx: &Context<'_>, container: &machine::Container, loaded: &str) -> Advice {
-    let start = match container.runtime.as_str() {
-        "lxc" | "nspawn" => {
-            let machine = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
-            let run = format!("sudo sh NVIDIA-Linux-{machine}-{loaded}.run --no-kernel-modules");
-            return Advice::from(
-                "In the container, remove its NVIDIA packages and install the libraries of the host's driver: ",
-            )
-            .command(run)
-            .text(". Then restart the container.");
-        }
-        "kubernetes" => "Delete the pod, so that a new one",
-        _ => "Create the container again, so that it",
-    };
-    let packages = machine::deb_packages(ctx.root).into_iter().filter(|one| one.name.starts_with("libnvidia-compute"));
-    let (names, shown): (Vec<String>, Vec<String>) =
-        packages.map(|one| (one.name.clone(), format!("{} {}", one.name, one.version).trim_end().to_owned())).unzip();
-    if !names.is_empty() {
-        // The line belongs into a Dockerfile, so it is not a command of this machine.
-        return Advice::from(format!(
-            "The image contains {}. Build it again with `RUN apt-get purge -y {} && ldconfig` in its Dockerfile. {start} gets the host's libraries.",
-            shown.join(" and "),
-            names.join(" ")
-        ));
-    }
-    Advice::from(format!(
-        "{start} gets the host's libraries; its image must contain none (packages libnvidia-compute). If nvidia-smi fails on the host too, reboot the host."
-    ))
 }
 
 /// How to install the kernel module of the version that the libraries have.

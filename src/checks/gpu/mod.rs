@@ -7,6 +7,7 @@ pub(crate) mod fabric;
 mod faults;
 pub(crate) mod flavours;
 pub(crate) mod guest_driver;
+pub(crate) mod libraries;
 pub(crate) mod present;
 pub(crate) mod reserved;
 pub(crate) mod state;

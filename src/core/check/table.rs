@@ -25,7 +25,7 @@ checks! {
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
-        look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "Reboot, so that the installed driver is the loaded one."
+        look "cat /sys/module/nvidia/version; modinfo -F version nvidia" todo "On a host, reboot to load the installed driver. In a container, correct the part with the other version: its image or its host."
         causes ["The driver was updated without a reboot.", "A container has libraries of another driver than its host."];
     CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "whether the driver is new enough for libcufile's CUDA release"
