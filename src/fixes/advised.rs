@@ -2,9 +2,12 @@
 
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
-use crate::checks::{Lack, Report, lxc, nearest_gpu, place_for_model};
+use crate::checks::{
+    Lack, Report, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_denied, lxc, nearest_gpu,
+    place_for_model,
+};
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
-use crate::machine::{Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
+use crate::machine::{PathFacts, Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use crate::text::quoted;
 use std::path::PathBuf;
 
@@ -145,6 +148,12 @@ struct Needed {
     memlock: bool,
     /// libcuda, which the runtime adds for the capability compute.
     libcuda: bool,
+    /// The records of udev.
+    udev: bool,
+    /// The variables with which Enroot adds libcuda.
+    variables: Vec<&'static str>,
+    /// The group of the GPU's devices: the container has them, and its user may not open them.
+    group: bool,
     /// A file with the keys of P2PDMA, and whether a variable must name it.
     keys: Option<(String, bool)>,
 }
@@ -155,25 +164,32 @@ impl Needed {
         let is_loud = |id: CheckId| report.finding(id).is_some_and(|f| matches!(f.status, Status::Fail | Status::Warn));
         let rdma = is(Route::Rdma);
         let capabilities = root.variable("NVIDIA_DRIVER_CAPABILITIES").unwrap_or_default();
-        let has_compute = capabilities.split(',').any(|word| matches!(word.trim(), "compute" | "all"));
+        let is_inside = crate::machine::container(root).is_some();
+        let has_udev = is_inside && root.entries("/run/udev/data").is_ok_and(|names| !names.is_empty());
+        let has_no_gpu = is_inside && root.nvml().gpus.is_empty();
         Self {
             // The host has no nodes if its nvidia-fs is not loaded.
             nvidia_fs: is(Route::Nvfs) && nvidia_fs_loaded(root) != Some(false),
             rdma,
             memlock: rdma || is_loud(CheckId::LimMemlock),
-            libcuda: !capabilities.is_empty() && !has_compute,
+            libcuda: !capabilities.is_empty() && !has_compute(root),
+            udev: !has_udev,
+            variables: if has_no_gpu { enroot_variables(root) } else { Vec::new() },
+            group: is_inside && is_denied(root) && !is_confined(root),
             keys: has_keys.then(|| file_to_mount(root)),
         }
     }
 
-    /// The options of Docker and Podman.
+    /// The options of Docker and Podman, each after a space.
     fn options(&self, root: &Root, runtime: &str) -> String {
-        let is = |path: &str, word: &str| root.read_text(path).is_ok_and(|text| text.trim() == word);
         let is_rootless =
             root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|line| line.trim() == "rootless=1"));
         let mut out = Vec::new();
-        if runtime == "podman" || is("/sys/fs/selinux/enforce", "1") {
+        if has_selinux(root) {
             out.push("--security-opt=label=disable".to_owned());
+        }
+        if self.group {
+            out.push(group_option(root, runtime));
         }
         // Without root, Podman cannot exceed the limit of its user, and the container does not start (podman#19319).
         if self.memlock && !is_rootless {
@@ -182,13 +198,13 @@ impl Needed {
         if self.libcuda {
             out.push("-e NVIDIA_DRIVER_CAPABILITIES=compute,utility".to_owned());
         }
-        out.push("-v /run/udev:/run/udev:ro".to_owned());
+        out.extend(self.udev.then(|| "-v /run/udev:/run/udev:ro".to_owned()));
         out.extend(self.keys_by("-v ", ":ro", "-e "));
         // Each node needs its own --device. The container does not show the nodes of the host, so the usual number is
         // used.
         out.extend((0..16).filter(|_| self.nvidia_fs).map(|n| format!("--device /dev/nvidia-fs{n}")));
         out.extend(self.rdma.then(|| "--device /dev/infiniband".to_owned()));
-        out.join(" ")
+        out.iter().map(|option| format!(" {option}")).collect()
     }
 
     /// The option that mounts the file with the keys of P2PDMA, and the one that names it.
@@ -300,6 +316,11 @@ pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
     FixPlan { id: FixId::CufileP2pdmaKeys, title, ..plan }
 }
 
+/// Whether a path is on a file system that was mounted into its container.
+fn is_mounted(facts: &PathFacts) -> bool {
+    facts.mount_point.as_ref().is_some_and(|point| point.parent().is_some())
+}
+
 fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let found = crate::machine::container(root).map(|container| container.runtime);
     let needed = Needed::of(root, report, has_keys);
@@ -307,31 +328,41 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let point =
         report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
     let point = point.map_or_else(|| "/data".to_owned(), |point| point.display().to_string());
-    let options = |runtime: &str| format!("{} -v HOST_FOLDER:{point}", needed.options(root, runtime));
-    let docker = format!("docker run --gpus all {} IMAGE", options("docker"));
-    let podman = format!("podman run --device nvidia.com/gpu=all {} IMAGE", options("podman"));
+    // The present options of the start mount a folder that the container has already.
+    let has_folder = found.is_some() && !report.paths.is_empty() && report.paths.iter().all(is_mounted);
+    let folder = (!has_folder).then(|| format!("HOST_FOLDER:{point}"));
+    let bind = |option: &str| folder.as_ref().map_or_else(String::new, |folder| format!(" {option}{folder}"));
+    let options = |runtime: &str| format!("{}{}", needed.options(root, runtime), bind("-v "));
+    let docker = format!("docker run --gpus all{} IMAGE", options("docker"));
+    let podman = format!("podman run --device nvidia.com/gpu=all{} IMAGE", options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let keys =
         |mount: &str, read_only: &str, variable: &str| needed.keys_by(mount, read_only, variable).unwrap_or_default();
     let nerdctl = format!(
-        "nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all -v /run/udev:/run/udev:ro{} -v HOST_FOLDER:{point} IMAGE",
-        keys(" -v ", ":ro", "-e ")
+        "nerdctl run --device nvidia.com/gpu=all --device nvidia.com/gds=all -v /run/udev:/run/udev:ro{}{} IMAGE",
+        keys(" -v ", ":ro", "-e "),
+        bind("-v ")
     );
-    let pyxis = format!(
-        "srun --container-mounts=/run/udev:/run/udev:ro,HOST_FOLDER:{point}{} PROGRAM",
-        keys(",", ":ro", "--export=ALL,")
-    );
-    let enroot = format!(
-        "enroot start -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0{} IMAGE",
-        keys(" -m ", ":none:x-create=file,bind,ro:0:0", "-e ")
-    );
+    let mounts = [needed.udev.then(|| "/run/udev:/run/udev:ro".to_owned()), folder.clone()];
+    let mounts = mounts.into_iter().flatten().collect::<Vec<_>>().join(",") + &keys(",", ":ro", "--export=ALL,");
+    let set = if needed.variables.is_empty() { String::new() } else { format!("env {} ", needed.variables.join(" ")) };
+    let pyxis = match mounts.trim_start_matches(',') {
+        "" => format!("{set}srun PROGRAM"),
+        mounts => format!("{set}srun --container-mounts={mounts} PROGRAM"),
+    };
+    let variables: String = needed.variables.iter().map(|variable| format!(" --env {variable}")).collect();
+    let udev = if needed.udev { " -m /run/udev:/run/udev:none:x-create=dir,rbind,ro:0:0" } else { "" };
+    let enroot =
+        format!("enroot start{udev}{}{variables} IMAGE", keys(" -m ", ":none:x-create=file,bind,ro:0:0", "-e "));
     let apptainer = format!(
-        "apptainer exec --nv --bind /run/udev:/run/udev:ro{} --bind HOST_FOLDER:{point} IMAGE PROGRAM",
-        keys(" --bind ", ":ro", "--env ")
+        "apptainer exec --nv{}{}{} IMAGE PROGRAM",
+        if needed.udev { " --bind /run/udev:/run/udev:ro" } else { "" },
+        keys(" --bind ", ":ro", "--env "),
+        bind("--bind ")
     );
     let of_lxc = needed.lxc(root, report);
-    let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev --bind=HOST_FOLDER:{point} -D FOLDER");
+    let nspawn = format!("sudo systemd-nspawn --bind-ro=/run/udev{} -D FOLDER", bind("--bind="));
     let helm = "helm upgrade --install gpu-operator nvidia/gpu-operator --namespace gpu-operator --reuse-values --set gds.enabled=true --set driver.kernelModuleType=open";
     let namespace = pod_namespace(root).map(|name| format!("-n {name} ")).unwrap_or_default();
     let pod = needed.pod(root, report, &namespace);
@@ -342,6 +373,8 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     );
     let lines: Vec<&str> = match found.as_deref() {
         Some("docker") => vec![&docker],
+        // The container has the devices, so the host has the specification.
+        Some("podman") if needed.group => vec![&podman],
         Some("podman") => vec![cdi, &podman],
         Some("enroot") => vec![&enroot],
         Some("pyxis") => vec![&pyxis],
@@ -386,7 +419,15 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         Some("kubernetes") => {
             " The first command prints the owner of the pod, often a ReplicaSet with the name of its deployment and a suffix, and the names of its containers: put these for DEPLOYMENT and CONTAINER. For a StatefulSet use its kind in place of deployment. A pod without an owner, or of a Job, must be created again with these parts."
         }
+        _ if has_folder && needed.keys.is_none() => " Keep the other options of its start.",
         _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
+    };
+    let group = if needed.group && lines.iter().any(|line| line.contains("--group-add GID")) {
+        " GID is the group that `stat -c %g /dev/nvidiactl` shows on the host."
+    } else if needed.group && lines.iter().any(|line| line.contains("keep-groups")) {
+        " The user who starts it must be in the group of /dev/nvidia* on the host."
+    } else {
+        ""
     };
     let is_pod = found.as_deref() == Some("kubernetes");
     let outside = needed.keys_outside(report, is_pod, &namespace);
@@ -398,7 +439,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         }
     };
     FixPlan {
-        why: format!("The container lacks parts of its host. {which}.{device}{folder}{file}{rdma}"),
+        why: format!("The container lacks parts of its host. {which}.{device}{folder}{group}{file}{rdma}"),
         changes: outside.into_iter().chain(lines.into_iter().map(run)).collect(),
         verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),

@@ -1,6 +1,6 @@
 //! How to give a container a missing part of the host, for each runtime.
 
-use crate::machine::Container;
+use crate::machine::{Container, Denial, Root, Unread};
 use crate::text::quoted;
 
 /// A part of the host that a container lacks.
@@ -230,19 +230,131 @@ pub(crate) fn regain(container: &Container) -> &'static str {
     }
 }
 
-/// How to let the user of a container open the devices of the GPU, which their mode or SELinux denies
+/// NVML_ERROR_NO_PERMISSION.
+pub(crate) const NO_PERMISSION: u32 = 4;
+
+/// Whether a container has the devices of the GPU, and its user may not open them.
+pub(crate) fn is_denied(root: &Root) -> bool {
+    const CONTROL: &str = "/dev/nvidiactl";
+    let is_closed = |path: &str| matches!(root.opens(path), Err(Unread::Denied(Denial::Access)));
+    [CONTROL, "/dev/nvidia-uvm"].into_iter().any(is_closed)
+        || (root.nvml().error_code == Some(NO_PERMISSION) && root.exists(CONTROL))
+}
+
+/// Whether SELinux may deny devices to this container. Runtimes hide its files in /sys from containers.
+pub(crate) fn has_selinux(root: &Root) -> bool {
+    let is_on = root.read_text("/sys/fs/selinux/enforce").ok().map(|text| text.trim() == "1");
+    let is_labelled = || root.read_text("/proc/self/attr/current").is_ok_and(|label| label.contains(":container_"));
+    is_on.unwrap_or_else(is_labelled)
+}
+
+/// The option of Docker and Podman that gives the user of a container the group of the GPU's devices on the host
 /// (nvidia-container-toolkit#210, #580).
-pub(crate) fn permit(container: &Container) -> &'static str {
+pub(crate) fn group_option(root: &Root, runtime: &str) -> String {
+    let is =
+        |line: &str| root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|one| one.trim() == line));
+    // Without root, Podman cannot add groups of the host, but it can keep those of its user.
+    if runtime == "podman" && !is("rootless=0") {
+        return "--group-add keep-groups".to_owned();
+    }
+    let params = root.read_text("/proc/driver/nvidia/params").unwrap_or_default();
+    let group = params.lines().find_map(|line| line.strip_prefix("DeviceFileGID:")).map(str::trim);
+    format!("--group-add {}", group.filter(|group| !matches!(*group, "" | "0")).unwrap_or("GID"))
+}
+
+/// How to let the user of a container open the devices of the GPU, which their mode denies.
+pub(crate) fn permit(root: &Root, container: &Container) -> String {
+    let with_selinux = |then: &str| if has_selinux(root) { then.to_owned() } else { String::new() };
+    let option = group_option(root, &container.runtime);
     match container.runtime.as_str() {
         "kubernetes" => {
-            "Add the group of /dev/nvidia* on the node to supplementalGroups of the pod. With SELinux, set seLinuxOptions.type to spc_t."
+            "Add the group of /dev/nvidia* on the node to supplementalGroups of the pod.".to_owned()
+                + &with_selinux(" Set seLinuxOptions.type to spc_t.")
         }
-        "podman" => {
-            "Start the container with --group-add keep-groups as a user in the group of /dev/nvidia*. With SELinux, add --security-opt label=disable."
+        "lxc" | "nspawn" => {
+            "On the host, give /dev/nvidia* the mode 0666, or map their group into the container.".to_owned()
         }
-        "lxc" | "nspawn" => "On the host, give /dev/nvidia* the mode 0666, or map their group into the container.",
         _ => {
-            "Start the container with --group-add and the group of /dev/nvidia* on the host. With SELinux, add --security-opt label=disable."
+            let label = with_selinux(" --security-opt label=disable");
+            let who = if option.ends_with("keep-groups") { " as a user in the group of /dev/nvidia*" } else { "" };
+            let group = if option.ends_with("GID") {
+                " GID is the group that `stat -c %g /dev/nvidiactl` shows on the host."
+            } else {
+                ""
+            };
+            format!("Start the container with {option}{label}{who}.{group}")
         }
+    }
+}
+
+/// Whether NVIDIA_DRIVER_CAPABILITIES asks for the libraries of CUDA.
+pub(crate) fn has_compute(root: &Root) -> bool {
+    let value = root.variable("NVIDIA_DRIVER_CAPABILITIES").unwrap_or_default();
+    value.split(',').any(|word| matches!(word.trim(), "compute" | "all"))
+}
+
+/// The variables that a container of Enroot lacks for libcuda. Without NVIDIA_VISIBLE_DEVICES its hook 98-nvidia.sh does
+/// nothing, and without NVIDIA_DRIVER_CAPABILITIES it adds only utilities.
+pub(crate) fn enroot_variables(root: &Root) -> Vec<&'static str> {
+    let devices = root.variable("NVIDIA_VISIBLE_DEVICES").unwrap_or_default();
+    let has_devices = !matches!(devices.trim(), "" | "void");
+    [("NVIDIA_VISIBLE_DEVICES=all", has_devices), ("NVIDIA_DRIVER_CAPABILITIES=compute,utility", has_compute(root))]
+        .into_iter()
+        .filter_map(|(variable, is_set)| (!is_set).then_some(variable))
+        .collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enroot_gets_the_variables_that_it_lacks() {
+        for (environment, wanted) in [
+            ("{}", &["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"][..]),
+            (
+                r#"{"NVIDIA_VISIBLE_DEVICES": "void", "NVIDIA_DRIVER_CAPABILITIES": "all"}"#,
+                &["NVIDIA_VISIBLE_DEVICES=all"],
+            ),
+            (r#"{"NVIDIA_VISIBLE_DEVICES": "0"}"#, &["NVIDIA_DRIVER_CAPABILITIES=compute,utility"]),
+            (r#"{"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}"#, &[]),
+        ] {
+            let variables = with(&[("environment.json", environment)], enroot_variables);
+            assert_eq!(variables, wanted, "{environment}");
+        }
+    }
+
+    #[test]
+    fn the_group_of_the_devices_is_known_or_kept() {
+        const PARAMS: &str = "files/proc/driver/nvidia/params";
+        for (runtime, files, wanted) in [
+            ("docker", &[(PARAMS, "DeviceFileGID: 44\n")][..], "--group-add 44"),
+            ("docker", &[(PARAMS, "DeviceFileGID: 0\n")], "--group-add GID"),
+            ("podman", &[(PARAMS, "DeviceFileGID: 44\n")], "--group-add keep-groups"),
+            (
+                "podman",
+                &[(PARAMS, "DeviceFileGID: 44\n"), ("files/run/.containerenv", "rootless=0\n")],
+                "--group-add 44",
+            ),
+        ] {
+            let option = with(files, |root| group_option(root, runtime));
+            assert_eq!(option, wanted, "{runtime} {files:?}");
+        }
+    }
+
+    /// The answer for a captured machine with these files.
+    fn with<T>(files: &[(&str, &str)], ask: impl FnOnce(&Root) -> T) -> T {
+        let folder = tempfile::tempdir().unwrap();
+        let capture = (
+            "capture.json",
+            r#"{"schema_version": 1, "tool": "gds-top", "about": "", "taken_at": "", "euid": 0, "paths": [], "redacted": []}"#,
+        );
+        for (path, text) in files.iter().chain([&capture]) {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        ask(&Root::folder(folder.path()).unwrap())
     }
 }

@@ -1,7 +1,7 @@
 //! The environment of the process: device nodes, memory limits, LSM, RDMA stack, clusters.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, RUNTIME_CLASS, bring, permit, regain};
+use crate::checks::container::bring::{Lack, NO_PERMISSION, RUNTIME_CLASS, bring, permit, regain};
 use crate::checks::container::lxc::given;
 use crate::checks::container::rdma::rdma;
 use crate::checks::context::{Context, Subject};
@@ -9,7 +9,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::storage::virtual_disk::cloud;
 use crate::core::CheckId;
 use crate::core::units;
-use crate::machine::{self, Denial, PathFacts, Unread};
+use crate::machine::{self, Denial, PathFacts, Root, Unread};
 use std::path::Path;
 
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
@@ -62,19 +62,19 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     let denied = [CONTROL, UVM].into_iter().find_map(denial).filter(|_| !seen || cuda_fails());
     if let Some((path, denial)) = denied {
         let (by, advice) = match denial {
-            Denial::NotPermitted => ("the device cgroup of this container denies", regain(&container)),
-            _ => ("this user of the container cannot open", permit(&container)),
+            Denial::NotPermitted => ("the device cgroup of this container denies", regain(&container).to_owned()),
+            _ => ("this user of the container cannot open", permit(ctx.root, &container)),
         };
         let judged = Judged::lack(ID, format!("{by} {path}")).advice(advice);
-        let judged = confined(ctx, &container).unwrap_or(judged);
+        let judged = confined(ctx.root, &container).unwrap_or(judged);
         return vec![judged.unread(path, &Unread::Denied(denial)).missing(Cost::Root, EVERY)];
     }
     // Without the result of an open, NVML reports that it may not use the devices.
     let nvml = ctx.root.nvml();
     if !seen && nvml.error_code == Some(NO_PERMISSION) && ctx.root.exists(CONTROL) {
         let judged = Judged::lack(ID, "this container has the devices of the GPU, but may not open them")
-            .advice(permit(&container));
-        let judged = confined(ctx, &container).unwrap_or(judged);
+            .advice(permit(ctx.root, &container));
+        let judged = confined(ctx.root, &container).unwrap_or(judged);
         return vec![judged.found("NVML", nvml.error.clone().unwrap_or_default()).missing(Cost::Root, EVERY)];
     }
     let lacking: Vec<&str> = if !seen {
@@ -107,13 +107,10 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     ]
 }
 
-/// NVML_ERROR_NO_PERMISSION.
-const NO_PERMISSION: u32 = 4;
-
 /// SELinux as the reason why a container cannot open the devices of the GPU (nvidia-container-toolkit#210).
-fn confined(ctx: &Context<'_>, container: &machine::Container) -> Option<Judged> {
+fn confined(root: &Root, container: &machine::Container) -> Option<Judged> {
     const LABEL: &str = "/proc/self/attr/current";
-    let label = ctx.root.read_text(LABEL).ok()?.trim_end_matches(['\0', '\n']).to_owned();
+    let label = root.read_text(LABEL).ok()?.trim_end_matches(['\0', '\n']).to_owned();
     // The profiles of the runtimes allow devices.
     const USUAL: &[&str] =
         &["docker-default", "containers-default", "cri-containerd", "crio-default", "lxc-", "incus-"];
@@ -134,7 +131,7 @@ fn confined(ctx: &Context<'_>, container: &machine::Container) -> Option<Judged>
         );
     }
     let kind = label.split(':').nth(2).filter(|kind| kind.starts_with("container_"))?.to_owned();
-    let is_enforcing = ctx.root.read_text(ENFORCE).is_ok_and(|text| text.trim() == "1");
+    let is_enforcing = root.read_text(ENFORCE).is_ok_and(|text| text.trim() == "1");
     is_enforcing.then(|| {
         let start = match container.runtime.as_str() {
             "kubernetes" => "Set seLinuxOptions.type of the pod to spc_t.",
@@ -147,6 +144,11 @@ fn confined(ctx: &Context<'_>, container: &machine::Container) -> Option<Judged>
                 "{start} Or allow it for all containers, on the host: `sudo setsebool -P container_use_xserver_devices on`."
             ))
     })
+}
+
+/// Whether SELinux or AppArmor may deny the devices of the GPU to this container.
+pub(crate) fn is_confined(root: &Root) -> bool {
+    machine::container(root).is_some_and(|container| confined(root, &container).is_some())
 }
 
 /// The limits of the cgroup, version 2. In its own namespace, the group of the process is the root.

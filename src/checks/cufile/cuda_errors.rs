@@ -1,7 +1,7 @@
 //! CUDA errors that make opening cuFile fail, and their remedies.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::{Lack, RUNTIME_CLASS};
+use crate::checks::container::bring::{Lack, RUNTIME_CLASS, enroot_variables, has_compute};
 use crate::checks::container::lxc::given;
 use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM};
 use crate::machine::{self, Root};
@@ -11,9 +11,17 @@ pub(crate) fn bring_libcuda(root: &Root) -> String {
     let Some(container) = machine::container(root) else {
         return "libcuda.so.1 was not found: install the driver's CUDA library (Ubuntu libnvidia-compute, Debian libcuda1, RHEL nvidia-driver-cuda).".to_owned();
     };
-    let has_compute = |value: &str| value.split(',').any(|word| matches!(word.trim(), "compute" | "all"));
+    let variables = enroot_variables(root);
     match (root.variable("NVIDIA_DRIVER_CAPABILITIES"), container.runtime.as_str()) {
-        (Some(value), _) if !has_compute(&value) => format!(
+        (_, "pyxis") if !variables.is_empty() => format!(
+            "libcuda.so.1 is not in this container, because Enroot's hook for NVIDIA needs variables: start the job with `{} srun`.",
+            variables.join(" ")
+        ),
+        (_, "enroot") if !variables.is_empty() => format!(
+            "libcuda.so.1 is not in this container, because Enroot's hook for NVIDIA needs variables: use `enroot start --env {}`.",
+            variables.join(" --env ")
+        ),
+        (Some(value), _) if !has_compute(root) => format!(
             "libcuda.so.1 is not in this container, because NVIDIA_DRIVER_CAPABILITIES is {value}: set it to compute,utility."
         ),
         (_, "kubernetes") if machine::assigned_gpus(root).is_some() => {
