@@ -3,8 +3,8 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::gpu::flavours::{choice, is_for_proprietary};
-use crate::checks::gpu::libraries;
 use crate::checks::gpu::static_bar1::{static_bar1, unset_keys};
+use crate::checks::gpu::{libraries, providers};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
@@ -135,6 +135,15 @@ fn flavour(ctx: &Context<'_>, driver: &machine::Driver) -> Judged {
                 .advice("Install the open kernel modules of the same driver (Turing GPUs and later), then reboot.")
         }
     };
+    let has_open = judged.in_the_way().next().is_some()
+        && providers::hidden(ctx).is_some_and(|hidden| hidden.is_open())
+        && is_mismatched(ctx);
+    let judged = if has_open {
+        // The modules that DKMS has installed are open ones. The mismatch is resolved by them.
+        Judged { advice: None, ..judged.fixes(None).cause(CheckId::DriverMismatch) }
+    } else {
+        judged
+    };
     after_reboot(ctx, driver, judged)
         .found(VERSION_FILE, driver.line.clone().unwrap_or_else(|| "not readable".to_owned()))
 }
@@ -161,11 +170,26 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         && machine::container(ctx.root).is_none()
     {
         // The next boot loads the same module again.
-        Judged::lack(ID, format!("the libraries were updated, but the installed kernel module is still {loaded}"))
+        let of_libraries = other.map(str::to_owned).or_else(|| libraries::installed_version(ctx.root));
+        let judged = match providers::hidden(ctx) {
+            Some(hidden) => {
+                let summary = format!(
+                    "two providers of nvidia.ko: {loaded} is loaded, and DKMS has installed {}",
+                    hidden.row.version
+                );
+                Judged::lack(ID, summary)
+                    .found("dkms status", format!("{}/{}: {}", hidden.row.name, hidden.row.version, hidden.row.state))
+                    .advice(providers::keep(ctx, &hidden))
+                    .by_hand()
+            }
+            None => Judged::lack(ID, providers::which_is_newer(&loaded, of_libraries.as_deref()))
+                .advice(module_of_libraries(ctx, &loaded, of_libraries)),
+        };
+        let file = machine::module_info(ctx.root, "nvidia").and_then(|module| module.file).unwrap_or_default();
+        judged
             .found("NVML", refused.or(other).unwrap_or_default())
-            .found("modinfo nvidia", loaded.clone())
+            .found("modinfo nvidia", format!("{loaded} {file}").trim_end())
             .missing(Cost::Install, EVERY)
-            .advice(module_of_libraries(ctx, &loaded, other.map(str::to_owned).or_else(|| library_version(ctx))))
     } else if let Some(container) = machine::container(ctx.root).filter(|_| refused.is_some() || other.is_some()) {
         let found = driver.version.as_deref().and_then(|loaded| libraries::foreign(ctx.root, loaded));
         let version = other.or_else(|| found.as_ref().map(|found| found.version.as_str()));
@@ -203,8 +227,10 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
 /// How to install the kernel module of the version that the libraries have.
 fn module_of_libraries(ctx: &Context<'_>, loaded: &str, libraries: Option<String>) -> Advice {
     let release = machine::kernel_release(ctx.root).unwrap_or_default();
-    let unbuilt =
-        machine::dkms_rows(ctx.root).into_iter().find(|row| row.is_driver() && !row.is_installed_for(&release));
+    let is_wanted = |version: &String| libraries.as_ref().is_none_or(|libraries| libraries == version);
+    let unbuilt = machine::dkms_rows(ctx.root)
+        .into_iter()
+        .find(|row| row.is_driver() && is_wanted(&row.version) && !row.is_installed_for(&release));
     match unbuilt {
         Some(row) => {
             let build = format!("sudo dkms install {}/{} -k {release}", row.name, row.version);
@@ -217,17 +243,6 @@ fn module_of_libraries(ctx: &Context<'_>, loaded: &str, libraries: Option<String
             ))
         }),
     }
-}
-
-/// The version of the driver's libraries, from their file names. `None` if there are several.
-fn library_version(ctx: &Context<'_>) -> Option<String> {
-    const FOLDERS: [&str; 4] = ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
-    let names = FOLDERS.into_iter().flat_map(|folder| ctx.root.entries(folder).unwrap_or_default());
-    let version = |name: String| name.strip_prefix("libnvidia-ml.so.").filter(|v| v.contains('.')).map(str::to_owned);
-    let mut versions: Vec<String> = names.filter_map(version).collect();
-    versions.sort();
-    versions.dedup();
-    if versions.len() == 1 { versions.pop() } else { None }
 }
 
 /// How to update modules that a distribution built, or how to go back to libraries of their version.
@@ -261,6 +276,16 @@ fn packaged_module(ctx: &Context<'_>, release: &str, loaded: &str, libraries: Op
                 Advice::from(format!("Update the modules{to}: "))
                     .command(format!(
                         "sudo apt-get update && sudo apt-get install linux-modules-nvidia-{branch}{server}{open}-{release}"
+                    ))
+                    .text(AGAIN),
+            )
+        }
+        // akmods builds the version of its source only.
+        machine::DriverOrigin::RpmFusion if libraries.is_some_and(|version| !providers::akmods_has(ctx.root, version)) => {
+            Some(
+                Advice::from("Bring modules and libraries to one version: ")
+                    .command(format!(
+                        "sudo dnf upgrade --refresh akmod-nvidia 'xorg-x11-drv-nvidia*' && sudo akmods --force --rebuild --kernels {release}"
                     ))
                     .text(AGAIN),
             )

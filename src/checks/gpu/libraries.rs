@@ -76,6 +76,17 @@ pub(crate) fn foreign(root: &Root, loaded: &str) -> Option<Foreign> {
     (first < found.len()).then(|| found.swap_remove(first))
 }
 
+/// The version of the driver's libraries, from their file names. `None` if there are several.
+pub(crate) fn installed_version(root: &Root) -> Option<String> {
+    const FOLDERS: [&str; 4] = ["/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib"];
+    let names = FOLDERS.into_iter().flat_map(|folder| root.entries(folder).unwrap_or_default());
+    let version = |name: String| name.strip_prefix("libnvidia-ml.so.").filter(|v| v.contains('.')).map(str::to_owned);
+    let mut versions: Vec<String> = names.filter_map(version).collect();
+    versions.sort();
+    versions.dedup();
+    if versions.len() == 1 { versions.pop() } else { None }
+}
+
 /// The version of the driver in the name of one of its libraries: `535.247.01` for `libcuda.so.535.247.01`.
 fn version(file: &str) -> Option<&str> {
     let name = file.rsplit('/').next()?;

@@ -9,6 +9,7 @@ pub(crate) mod flavours;
 pub(crate) mod guest_driver;
 pub(crate) mod libraries;
 pub(crate) mod present;
+pub(crate) mod providers;
 pub(crate) mod reserved;
 pub(crate) mod state;
 pub(crate) mod static_bar1;
