@@ -306,7 +306,10 @@ fn may_change_operator(root: &Root) -> bool {
 /// The plan that starts a container with the parts that it lacks.
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let is_with_start = |finding: &Finding| finding.fix == Some(FixId::ContainerDevices);
-    started(root, report, report.finding(CheckId::CfgP2pBoth).is_some_and(is_with_start))
+    // The keys are for these routes only.
+    let has_use = |route: Route| matches!(route, Route::P2pdma | Route::C2c);
+    let is_useful = report.verdicts.iter().any(|verdict| has_use(verdict.route) || has_use(verdict.possible));
+    started(root, report, is_useful && report.finding(CheckId::CfgP2pBoth).is_some_and(is_with_start))
 }
 
 /// The plan that starts a container with the keys of P2PDMA and the other parts that it lacks.

@@ -8,7 +8,7 @@ use crate::checks::cufile_json::{SYSTEM_FILE, file_to_mount, named_file};
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
 use crate::checks::storage::virtual_disk::cloud;
-use crate::core::FixId;
+use crate::core::{CheckId, FixId};
 use crate::machine::{self, Container, Kept, kept};
 
 /// The place that a fix changes, seen from inside a container.
@@ -159,6 +159,10 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
                 (None, None) => judged,
             }
         }
+        Some(Place::Image) if container.runtime == "kubernetes" => match into_image(ctx, &judged) {
+            Some(advice) => judged.by_hand().advice(advice),
+            None => judged,
+        },
         Some(Place::Container | Place::Image) | None => match advice {
             Some(advice) if advice.has_command_with(OF_HOST) => {
                 let node = on_host(container, &advice);
@@ -167,6 +171,34 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
             _ => judged,
         },
     }
+}
+
+/// How the image of a pod gets another libcufile of a Python or conda environment. A new pod, which other steps create,
+/// loses what was installed in this one. `None` if the environment is not part of the image.
+fn into_image(ctx: &Context<'_>, judged: &Judged) -> Option<Advice> {
+    judged.in_the_way().next()?;
+    let chosen = ctx.root.libcufile().chosen.clone()?;
+    if kept(ctx.root, &chosen) != Kept::Lost {
+        return None;
+    }
+    let image = |command: &str| {
+        Advice::from(format!(
+            "A change inside this pod is lost with it: add `RUN {command}` to the Dockerfile of its image, and use the new image."
+        ))
+    };
+    if judged.id != CheckId::CudaDriverRuntime {
+        let command = judged.advice.as_ref()?.first_command()?.line(&Examined::default());
+        return ["pip ", "conda "].iter().any(|tool| command.contains(tool)).then(|| image(&command));
+    }
+    let served: u32 = ctx.root.nvml().cuda_version.as_ref()?.split('.').next()?.parse().ok()?;
+    let wheel = machine::cufile_wheel(served)?;
+    let pip = |verb: &str| machine::library_pip(ctx.root, &chosen, verb);
+    let install = format!("{} {wheel}", pip("install")?);
+    let is_replaced = chosen.contains("/nvidia/cu13/") && wheel != "nvidia-cufile";
+    let command = if is_replaced { format!("{} nvidia-cufile && {install}", pip("uninstall -y")?) } else { install };
+    Some(image(&command).text(format!(
+        " Its other packages need their releases for CUDA {served} too. Or update the driver of the node (on GKE: gpu-driver-version=latest of the node pool)."
+    )))
 }
 
 /// How NVIDIA's GPU Operator does what a fix does, for pods.
