@@ -217,10 +217,12 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
         (Bottlerocket | ContainerOptimized | Flatcar, Part::FabricManager) => None,
         (OpenShift | DriverContainer, Part::Driver) => {
             let kind = if fix == FixId::NvidiaDriverProprietary { "proprietary" } else { "open" };
-            let spec = format!("{{\"driver\":{{\"enabled\":true,\"kernelModuleType\":\"{kind}\"}}}}");
+            let spec = format!("{{\"driver\":{{\"kernelModuleType\":\"{kind}\"}}}}");
             advice(
                 Advice::run(change_policy(host, &spec))
-                    .text(", which changes NVIDIA's GPU Operator. If its driver.version is old, change it too."),
+                    .text(format!(
+                        ", which changes NVIDIA's GPU Operator 25.3 or later. An earlier one needs KERNEL_MODULE_TYPE={kind} in driver.env. If its driver.version is old, change it too. Pods with GPUs must end before the driver changes, and are created again after it."
+                    )),
             )
         }
         (OpenShift | DriverContainer, Part::NvidiaFs) => advice(gds_of_operator(host)),
