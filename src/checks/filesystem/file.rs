@@ -20,7 +20,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         let mine = [
             extents(facts),
             holes(facts),
-            size(facts),
+            size(ctx, facts),
             client_version(ctx, facts),
             lazy_initialisation(ctx, facts),
             residency(facts),
@@ -105,14 +105,29 @@ fn holes(facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(format!("stat {}", tried(facts)), format!("{size} bytes, {allocated} allocated")))
 }
 
-fn size(facts: &PathFacts) -> Option<Judged> {
+/// How the user of this process may read files of others.
+fn readable(ctx: &Context<'_>) -> &'static str {
+    match machine::container(ctx.root).map(|container| container.runtime).as_deref() {
+        // Kubernetes gives files to fsGroup only in volumes that support it, which hostPath does not (Kubernetes,
+        // "Configure a Security Context for a Pod or Container").
+        Some("kubernetes") => {
+            "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again."
+        }
+        Some("docker" | "podman" | "container") => {
+            "Start the container with --user and the number of the files' owner, or change their mode on the host."
+        }
+        _ => "Change its owner or mode, or run as the user that loads models.",
+    }
+}
+
+fn size(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::FsSpaceOwner;
     if let Some(Err(error @ ("EACCES" | "EPERM"))) = facts.open_direct.as_ref().map(DirectRead::result) {
         return Some(
             Judged::lack(ID, format!("this user cannot read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)
                 .missing(Cost::Setting, EVERY)
-                .advice("Change its owner or mode, or run as the user that loads models."),
+                .advice(readable(ctx)),
         );
     }
     let size = facts.size_bytes?;

@@ -113,7 +113,7 @@ checks! {
     OdirectOpen = "odirect-open", Files, Path, Disk, EVERY, []
         examines "whether the file opens with O_DIRECT"
         why "Direct reads bypass the page cache."
-        look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "Move the file to ext4 or xfs.";
+        look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "If the user may not read the file, correct that. If the file system rejects O_DIRECT, move the file to ext4 or xfs.";
     InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
         examines "compression, encryption and other inode flags"
         why "libcufile reads such files through host memory, or rejects them with 5008 if compat mode is not allowed."
