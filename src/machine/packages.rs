@@ -155,7 +155,17 @@ pub fn initramfs_command(root: &Root) -> Option<&'static str> {
     if is_arch(root) {
         return root.exists("/usr/bin/mkinitcpio").then_some("sudo mkinitcpio -P");
     }
-    known_family(root).then(|| initramfs(root, family(root)))
+    if known_family(root) {
+        return Some(initramfs(root, family(root)));
+    }
+    // On another distribution, the installed tool shows how.
+    const TOOLS: [(&str, &str); 4] = [
+        ("/usr/sbin/update-initramfs", "sudo update-initramfs -u -k all"),
+        ("/usr/bin/dracut", "sudo dracut -f --regenerate-all"),
+        ("/usr/sbin/dracut", "sudo dracut -f --regenerate-all"),
+        ("/usr/bin/mkinitcpio", "sudo mkinitcpio -P"),
+    ];
+    TOOLS.into_iter().find(|(tool, _)| root.exists(tool)).map(|(_, command)| command)
 }
 
 /// The command that writes the initramfs again on a distribution of this family.
@@ -198,6 +208,15 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("usr/bin")).unwrap();
         std::fs::write(folder.path().join("usr/bin/mkinitcpio"), "").unwrap();
         assert_eq!(command("ID=arch\n"), Some("sudo mkinitcpio -P"));
+        std::fs::write(folder.path().join("usr/bin/dracut"), "").unwrap();
+        for (release, wanted) in [
+            ("ID=openEuler\n", Some("sudo dracut -f --regenerate-all")),
+            ("ID=kylin\n", Some("sudo dracut -f --regenerate-all")),
+            ("ID=arch\n", Some("sudo mkinitcpio -P")),
+            ("ID=nixos\n", None),
+        ] {
+            assert_eq!(command(release), wanted, "{release}");
+        }
     }
 
     #[test]
