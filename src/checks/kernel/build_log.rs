@@ -157,6 +157,35 @@ fn free_space(ctx: &Context<'_>, build: &str) -> Advice {
     }
 }
 
+/// The command that makes a compiler the default gcc. DKMS unsets CC, so only the name gcc matters.
+fn as_default(ctx: &Context<'_>, gcc: &str) -> String {
+    let file = format!("/usr/bin/{gcc}");
+    let known = ctx.root.read_text("/var/lib/dpkg/alternatives/gcc").unwrap_or_default();
+    let set = format!("sudo update-alternatives --set gcc {file}");
+    if known.lines().any(|line| line == file) {
+        return set;
+    }
+    format!("sudo update-alternatives --install /usr/bin/gcc gcc {file} 100 && {set}")
+}
+
+/// A sentence about the default compiler, if an alternative sets it.
+fn default_compiler(ctx: &Context<'_>) -> Advice {
+    let target = ctx.root.link("/etc/alternatives/gcc");
+    let name = target.as_deref().and_then(|target| target.file_name()).map(|name| name.to_string_lossy());
+    name.map_or_else(Advice::default, |name| {
+        Advice::from(format!("The default gcc is {name}, by update-alternatives, and DKMS ignores CC. "))
+    })
+}
+
+/// Adds the command for a package that its failed build left half-configured.
+fn finished(ctx: &Context<'_>, advice: Advice) -> Advice {
+    let status = ctx.root.read_text("/var/lib/dpkg/status").unwrap_or_default();
+    if status.contains("half-configured") {
+        return advice.text(" and ").command("sudo dpkg --configure -a");
+    }
+    advice
+}
+
 fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &str, dkms: &str) -> (String, Advice) {
     let build = format!("sudo {dkms}");
     let install = |debian: &str, red_hat: &str, suse: &str| match packages::family(ctx.root) {
@@ -202,18 +231,24 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
                     // RHEL has later compilers as toolsets.
                     let toolset = gcc.replace("gcc-", "gcc-toolset-");
                     let is_toolset = packages::known_family(ctx.root) && packages::family(ctx.root) == Family::RedHat;
+                    let has_compiler = ctx.root.exists(format!("/usr/bin/{gcc}"));
+                    let install = install(&gcc, &toolset, &gcc.replace('-', "")).filter(|_| is_toolset || !has_compiler);
                     let with = if is_toolset {
                         format!("sudo scl enable {toolset} '{dkms}'")
                     } else {
-                        format!("sudo CC={gcc} {dkms}")
+                        format!("{} && {build}", as_default(ctx, &gcc))
                     };
-                    match install(&gcc, &toolset, &gcc.replace('-', "")) {
+                    let advice = match install {
                         Some(install) => Advice::run(format!("{install} && {with}")),
+                        None if has_compiler => default_compiler(ctx).text("Run ").command(with),
                         None => Advice::from(format!("Install {gcc}, then run ")).command(with),
-                    }
+                    };
+                    finished(ctx, advice)
                 }
-                None => Advice::from("Install the compiler that `cat /proc/version` names, and set CC to it in ")
-                    .command(build),
+                None => Advice::from(
+                    "Install the compiler that `cat /proc/version` names and make it the default gcc, then run ",
+                )
+                .command(build),
             };
             (why, advice)
         }
@@ -281,7 +316,7 @@ pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
         ),
         Reason::OldCompiler => (
             "the compiler is older than the one that built the kernel",
-            "Install the compiler that `cat /proc/version` names, then build with CC set to it.",
+            "Install the compiler that `cat /proc/version` names and make it the default gcc: DKMS ignores CC. Then build again.",
         ),
         Reason::NoCompiler => ("no compiler is installed", "Install gcc and make, then build again."),
         Reason::NoTool => (
