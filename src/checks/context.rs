@@ -207,7 +207,7 @@ impl<'a> Context<'a> {
     }
 
     /// The GPUs that the loaded proprietary modules refuse and that NVML does not list. Another GPU needs these modules.
-    fn refused(&self) -> impl Iterator<Item = GpuSeen> + '_ {
+    fn refused(&self) -> impl Iterator<Item = GpuSeen> {
         let listed = &self.root.nvml().gpus;
         let is_kept =
             !listed.is_empty() && self.is_divided() && machine::Driver::of(self.root).is_open() == Some(false);

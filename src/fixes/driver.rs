@@ -164,7 +164,10 @@ pub(super) fn proprietary(root: &Root, report: &Report, family: Family) -> FixPl
         .collect();
     let name = names.first().copied().unwrap_or("older than Turing");
     let last = format!(
-        "The GPU is {name}: the open kernel modules do not support it, and branch {LONG_SUPPORT} is the last proprietary one that does. P2PDMA is not possible, and nvidia-fs only up to 2.17.4, which builds on kernels before 6.2. Otherwise reads go through host memory. Use the packages of CUDA 12."
+        "The GPU is {name}: the open kernel modules do not support it, and branch {LONG_SUPPORT} is the last proprietary one that does. P2PDMA is not possible, and nvidia-fs only up to 2.17.4, which builds on kernels before 6.2. Otherwise reads go through host memory. Use the packages of CUDA 12.{}",
+        gpus.iter().find(|gpu| gpu.architecture == Architecture::TuringOrLater).map_or_else(String::new, |gpu| {
+            format!(" {} then has no direct route either, because all GPUs use the same modules.", gpu.name)
+        })
     );
     FixPlan {
         title: format!("Install the proprietary NVIDIA driver, branch {LONG_SUPPORT}"),
