@@ -18,8 +18,8 @@ const SPECIFICATIONS: [&str; 5] = [
 
 /// Words that are an id but also have another meaning, with the files in which they have the other meaning.
 const OTHER_MEANING: &[(&str, &[&str])] = &[
-    // A choice for colours and for the colour depth, and a back end of LMCache.
-    ("auto", &["src/cli/args.rs", "src/config/", "src/checks/serving/"]),
+    // A choice for colours and for the colour depth, a back end of LMCache, and a type in /etc/fstab.
+    ("auto", &["src/cli/args.rs", "src/config/", "src/checks/serving/", "src/machine/fstab.rs"]),
     // A key of cufile.json. The setting has the same name.
     ("max_direct_io_size_kb", &["src/checks/cufile_json/", "src/engines/probe.rs"]),
     // Columns of files and tables. In JSON and CSV, some have the names of settings.

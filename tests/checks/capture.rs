@@ -10,10 +10,12 @@ use gds_top::machine::{LiveOptions, Root};
 /// Findings as text, with the redacted host name of the capture.
 fn clean(findings: &[Finding]) -> Vec<String> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let program = std::env::current_exe().unwrap().display().to_string();
     findings
         .iter()
         .map(|finding| {
-            let text = serde_json::to_string(finding).unwrap();
+            // Advice for the live machine names the program by its path, if sudo does not find it by its name.
+            let text = serde_json::to_string(finding).unwrap().replace(&program, "gds-top");
             if host.len() > 3 && host != "localhost" { text.replace(&host, "host1") } else { text }
         })
         .collect()

@@ -140,7 +140,7 @@ fn image_volume(ctx: &Context<'_>, container: &machine::Container, point: &Path)
     let point = point.display();
     let copy = match container.runtime.as_str() {
         "kubernetes" => format!(
-            "Copy the model from the image to a disk of the node: add a volume `hostPath: {{path: /data/models, type: DirectoryOrCreate}}` with ext4 or xfs on a local NVMe disk, mount it at /copy in an initContainer that also has {point} and runs `cp -a {point}/. /copy/`, and mount it instead of the image at {point}."
+            "Copy the model from the image to a local NVMe disk of the node with ext4 or xfs. Add a volume `hostPath: {{path: /data/models, type: DirectoryOrCreate}}`, and mount it at /copy in an initContainer that also has {point} and runs `cp -a {point}/. /copy/`. Then mount it instead of the image at {point}."
         ),
         _ => format!(
             "Copy the model from the image to a directory of the host with ext4 or xfs on a local NVMe disk, and mount that directory at {point} instead of the image."
@@ -169,7 +169,7 @@ fn since(ctx: &Context<'_>, release: (u32, u32), judged: Judged) -> Judged {
             let place = judged.advice.clone().unwrap_or_default();
             let mut judged = judged;
             let known = judged.finding.summary.split([',', ';']).next().unwrap_or_default().to_owned();
-            judged.finding.summary = format!("{known}, and libcufile {}.{} cannot read it", version.0, version.1);
+            judged.finding.summary = format!("{known}; libcufile {}.{} cannot read it", version.0, version.1);
             judged
                 .missing(Cost::Install, &[Route::Compat])
                 .found(

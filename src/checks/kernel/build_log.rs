@@ -224,7 +224,7 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
             )
         }
         Reason::OldCompiler => {
-            let why = "the compiler is older than that of the kernel".to_owned();
+            let why = "the compiler is older than the kernel's".to_owned();
             let of_kernel = || compiler(&ctx.root.read_text("/proc/version").ok()?);
             let advice = match compiler(text).or_else(of_kernel) {
                 Some(gcc) => {

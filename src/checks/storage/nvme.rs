@@ -290,8 +290,8 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
                 "First exclude local NVMe disks from multipathd: {how}. Then set `options nvme_core multipath=N` in /etc/modprobe.d, {rebuild}, then reboot.{condition}"
             ))
         }
-        // The plan has no commands of this distribution.
-        None if image_host::replaces(ctx, FixId::NvmeMultipathOff) => judged.advice(
+        // The plan has no commands of this distribution. An image-based host has its own advice for the fix.
+        None if image_host::replaces(ctx, FixId::NvmeMultipathOff) => judged.fix(FixId::NvmeMultipathOff).advice(
             Advice::set_option(ctx.root, "options nvme_core multipath=N", "/etc/modprobe.d/nvme.conf")
                 .text(", then reboot.")
                 .text(condition),

@@ -119,7 +119,7 @@ fn panes_without_space_are_named() {
     let state = watched();
     for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true)] {
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
-        assert_eq!(shown.contains("Not shown"), is_named, "{shown}");
+        assert_eq!(shown.contains("No space for"), is_named, "{shown}");
         let has_rate = shown.contains("╭ Rate");
         assert_eq!(shown.contains(": rate,"), !has_rate, "{shown}");
     }

@@ -56,7 +56,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let has_rate = narrow - middle - lower >= LEAST_CHART;
     if !is_wide {
         let missing = if has_rate { "latency by size" } else { "rate, latency by size" };
-        pen.fit(3, y, w.saturating_sub(4), &format!("Not shown in a terminal of this size: {missing}."), theme.dim);
+        pen.fit(3, y, w.saturating_sub(4), &format!("No space for: {missing}."), theme.dim);
         y += 1;
     }
     y += u16::from(h >= 26);
