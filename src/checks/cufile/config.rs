@@ -353,8 +353,9 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
             Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgEnvPath) }
         // A rejected file that sets the keys needs no second correction.
         } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
-            return Judged::info(ID, format!("{} enables P2PDMA as soon as libcufile accepts it", file.path))
-                .found(&file.path, "\"use_pci_p2pdma\": true");
+            let mut judged = Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) };
+            judged.finding.summary = format!("{} enables P2PDMA as soon as libcufile accepts it", file.path);
+            judged.found(&file.path, "\"use_pci_p2pdma\": true")
         } else {
             judged
         }
