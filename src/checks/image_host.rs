@@ -360,7 +360,7 @@ fn refuses(ctx: &Context<'_>, fix: FixId) -> bool {
 
 /// A finding without a fix whose plan has an obstacle on this system. Its advice remains.
 fn without_refused(ctx: &Context<'_>, judged: Judged) -> Judged {
-    // A consequence has no step of its own.
+    // A consequence has no separate step.
     let is_step = judged.in_the_way().next().is_some()
         && judged.finding.status != Status::Pass
         && judged.finding.cause.is_none()

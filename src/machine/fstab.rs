@@ -30,7 +30,7 @@ pub struct PlannedMount {
 }
 
 impl PlannedMount {
-    /// What is known about a path on this file system while it is not mounted.
+    /// The facts about a path on this file system while it is not mounted.
     #[must_use]
     pub fn facts(&self, path: &Path) -> PathFacts {
         // The type decides which routes exist, but a local file system has no disks yet.

@@ -9,6 +9,7 @@ mod machine;
 mod program;
 
 mod agree;
+mod bare;
 mod commands;
 mod config;
 mod consent;

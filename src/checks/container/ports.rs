@@ -18,7 +18,7 @@ pub(super) struct Port {
     link: String,
 }
 
-/// What a port needs to be active.
+/// The things that a port needs to be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
     /// A subnet manager. The link works, and the fabric has none that configures the port.

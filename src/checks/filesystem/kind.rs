@@ -77,7 +77,7 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
     };
     let judged = judged.found("/proc/self/mountinfo", kind);
-    // A sandbox shows the file systems of its own kernel, so no other place in it helps.
+    // A sandbox shows the file systems of a separate kernel, so no other place in it helps.
     let is_of_sandbox = judged.finding.status != Status::Pass
         && judged.in_the_way().next().is_some()
         && !judged.stops(Route::Compat)

@@ -53,7 +53,7 @@ pub(super) fn recovery(line: &str, address: &str) -> Option<Advice> {
     }
 }
 
-/// A GPU on the PCI bus that NVML does not list, and whose last fault explains it.
+/// The last fault of a GPU on the PCI bus that NVML does not list.
 pub(super) fn of_unlisted(ctx: &Context<'_>) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root)?;
     let is_listed = |address: &str| {

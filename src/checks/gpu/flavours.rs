@@ -33,7 +33,7 @@ pub(crate) fn choice(ctx: &Context<'_>) -> Option<Advice> {
     )))
 }
 
-/// Where a GPU works that the loaded modules do not serve.
+/// The place for a GPU that the loaded modules do not serve.
 const fn elsewhere() -> &'static str {
     "Use it in another machine, or pass it to a virtual machine (vfio-pci)."
 }

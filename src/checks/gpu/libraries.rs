@@ -97,7 +97,7 @@ fn version(file: &str) -> Option<&str> {
 }
 
 /// How a container gets the libraries of the loaded driver. Docker and its relatives mount those of the host when a
-/// container is created; LXC and nspawn have a system with libraries of its own.
+/// container is created; LXC and nspawn have a system with its own libraries.
 pub(crate) fn of_container(ctx: &Context<'_>, container: &Container, loaded: &str, found: Option<&Foreign>) -> Advice {
     let start = match container.runtime.as_str() {
         "lxc" | "nspawn" => {
@@ -143,7 +143,7 @@ pub(crate) fn of_container(ctx: &Context<'_>, container: &Container, loaded: &st
     ))
 }
 
-/// What to do if the host gives its containers libraries that do not belong to its kernel module.
+/// The step if the host gives its containers libraries that do not belong to its kernel module.
 fn mixed_host(ctx: &Context<'_>, container: &Container, loaded: &str, version: &str) -> String {
     let is_pod = container.runtime == "kubernetes";
     let (host, again) = if is_pod { ("node", "delete this pod") } else { ("host", "create the container again") };

@@ -31,7 +31,7 @@ pub(crate) fn hidden(ctx: &Context<'_>) -> Option<Hidden> {
     (found.version.as_ref() != Some(&row.version)).then(|| Hidden { row, file: found.file.unwrap_or_default() })
 }
 
-/// How to remove the module that modprobe finds, so that the one of DKMS is used.
+/// How to remove the module that modprobe finds, so that the module of DKMS is used.
 pub(crate) fn keep(ctx: &Context<'_>, hidden: &Hidden) -> Advice {
     let remove = if machine::driver_origin(ctx.root) == Some(DriverOrigin::RpmFusion) {
         Advice::from("Remove the driver of RPM Fusion; read the list of packages before you confirm: ")

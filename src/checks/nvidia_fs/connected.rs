@@ -162,8 +162,8 @@ fn installed_client(ctx: &Context<'_>) -> Option<(String, String)> {
     Some((list, file.to_owned()))
 }
 
-/// The finding for an installed client of NFS without its hook in the kernel: a mount over RDMA loads it, unless the one
-/// of the kernel is loaded.
+/// The finding for an installed client of NFS without its hook in the kernel: a mount over RDMA loads it, unless the
+/// client of the kernel is loaded.
 fn of_installed_client(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     const ID: CheckId = CheckId::NvfsRegistered;
     const LOADED: &str = "/sys/module/rpcrdma";
