@@ -3,12 +3,9 @@
 
 use crate::copies::look;
 use crate::machine::{COMMANDS, Edit, all, build, put, without};
-use gds_top::checks;
 use gds_top::core::{Change, CheckId, FixId, FixPlan, Route};
 use gds_top::fixes::guide::{self, State};
 use gds_top::fixes::{self, Place};
-use gds_top::machine::Root;
-use std::fs;
 use std::path::Path;
 
 const RELEASE: &str = "files/etc/os-release";
