@@ -132,11 +132,8 @@ impl Partial {
         if self.folder.id(&self.name) != Some(self.id) {
             return Err(io::Error::other("another file has the name of its partial file now"));
         }
-        // The umask is readable only by setting it.
-        let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
-        rustix::process::umask(umask);
         if let Some(file) = self.folder.read(&self.name)? {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(0o664 & !umask.as_raw_mode()))?;
+            share(&file)?;
         }
         self.folder.rename(&self.name, &self.target)
     }
@@ -148,6 +145,20 @@ impl Drop for Partial {
             self.folder.remove_same(&self.name, self.id);
         }
     }
+}
+
+/// Gives a finished recording the permissions that the umask leaves to others. While the session runs, its files are
+/// private.
+pub(super) fn share(file: &File) -> io::Result<()> {
+    let mode =
+        Mode::from_raw_mode(0o666 & !umask_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()));
+    Ok(rustix::fs::fchmod(file, mode)?)
+}
+
+/// The umask in the status of this process. The system call that returns it also changes it, for all threads.
+pub(super) fn umask_of(status: &str) -> u32 {
+    let value = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    value.and_then(|digits| u32::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o077)
 }
 
 /// Renames the file of a killed session to the first free name with a number.

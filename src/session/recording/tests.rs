@@ -455,3 +455,30 @@ fn what_has_the_name_of_the_partial_file_is_neither_followed_nor_written_over() 
     }
     assert!(matches!(Writer::create(&path), Err(RecordingError::WouldOverwrite { .. })));
 }
+
+#[test]
+fn a_finished_recording_has_the_permissions_that_the_umask_leaves_and_a_running_one_is_private() {
+    use super::super::partial::umask_of;
+    use std::os::unix::fs::PermissionsExt as _;
+    for (status, umask) in [
+        ("Name:\tx\nUmask:\t0022\nState:\tR\n", 0o022),
+        ("Umask:\t0000\n", 0),
+        ("Umask:\t0077\n", 0o077),
+        ("Umask:\tx\n", 0o077),
+        ("", 0o077),
+    ] {
+        assert_eq!(umask_of(status), umask, "{status}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.gdst");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let ordinary = 0o666 & !umask_of(&fs::read_to_string("/proc/self/status").unwrap());
+    // The first one is new, and the second one replaces it.
+    for _ in 0..2 {
+        let mut writer = Writer::create(&path).unwrap();
+        writer.write(&said(1, "first")).unwrap();
+        assert_eq!(mode(&folder.path().join("a.gdst.partial")), 0o600);
+        writer.finish().unwrap().unwrap();
+        assert_eq!(mode(&path), ordinary);
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::header::{Header, RECORDING_VERSION, RecordingError};
 use super::limits::Limits;
-use super::partial::{Opened, Partial};
+use super::partial::{Opened, Partial, share};
 use super::reader::Reader;
 use super::spans::SpanLine;
 use crate::core::{Event, EventBody};
@@ -211,9 +211,7 @@ fn smaller(path: &Path, partial: &Partial, file: &File, goal_bytes: u64) -> Resu
             break;
         }
     }
-    // The permissions of the partial file, which follow the umask. Temporary files are private.
-    let permissions = file.metadata().map_err(io_error(partial.path(), "examining it"))?.permissions();
-    temporary.file().set_permissions(permissions).map_err(io_error(path, again))?;
+    share(temporary.file()).map_err(io_error(path, again))?;
     temporary.persist(partial.target()).map_err(io_error(path, "replacing it with its smaller form"))?;
     Ok((file_bytes, resolution_ns))
 }
