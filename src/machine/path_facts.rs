@@ -242,9 +242,14 @@ fn other_kind(path: &Path) -> Option<&'static str> {
     .find_map(|(is_it, name)| is_it.then_some(name))
 }
 
+/// The inode flags of a file or folder. Another user could exchange it for a FIFO, so nothing else is opened.
 fn inode_flags(path: &Path) -> Option<u64> {
-    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    rustix::fs::ioctl_getflags(fd).ok().map(|flags| u64::from(flags.bits()))
+    let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = match open_regular(path) {
+        Ok(file) => rustix::fs::ioctl_getflags(file),
+        Err(_) => rustix::fs::ioctl_getflags(rustix::fs::open(path, folder, Mode::empty()).ok()?),
+    };
+    flags.ok().map(|flags| u64::from(flags.bits()))
 }
 
 /// The shards of a model in a directory. If there are none, the file that was chosen for the test.
@@ -474,5 +479,22 @@ mod tests {
         assert!(look_live(Path::new("/no/such/path"), Duration::from_secs(180)).error.is_some());
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(look_live(folder.path(), Duration::from_secs(180)).open_direct, None);
+    }
+
+    #[test]
+    fn a_fifo_in_place_of_a_file_is_not_opened_for_its_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
+        // A writer waits in `open` until somebody opens the FIFO for reading.
+        let path = fifo.clone();
+        let writer = std::thread::spawn(move || std::fs::OpenOptions::new().write(true).open(path).map(drop));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(inode_flags(&fifo), None);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!writer.is_finished());
+        drop(std::fs::File::open(&fifo).unwrap());
+        writer.join().unwrap().unwrap();
     }
 }
