@@ -204,7 +204,7 @@ pub fn own_path() -> Option<OsString> {
     rustix::process::geteuid().is_root().then(|| path_of_root(&path))
 }
 
-/// Removes from a child of root the variables of [`foreign_variables`].
+/// Removes from a child the variables of [`foreign_variables`].
 pub fn without_foreign_variables(command: &mut Command) -> &mut Command {
     for name in foreign_variables() {
         command.env_remove(name);
@@ -214,11 +214,12 @@ pub fn without_foreign_variables(command: &mut Command) -> &mut Command {
 
 /// The variables that children of root do not get: those that name a file or folder which another user could have
 /// written, and those by which Python runs other code. CUDA, Python and its packages load code from such places. Without
-/// HOME, most of them use the home directory of root. The caller chooses the variables that name code for the dynamic linker, the shell and Python.
+/// HOME, most of them use the home directory of root. The caller chooses the variables that name code for the dynamic
+/// linker, the shell and Python. Children of other users do not get a HOME of another user.
 #[must_use]
 pub fn foreign_variables() -> Vec<OsString> {
     if !rustix::process::geteuid().is_root() {
-        return Vec::new();
+        return if has_foreign_home() { vec![OsString::from("HOME")] } else { Vec::new() };
     }
     let is_foreign = |name: &OsStr, value: &OsStr| {
         let is = |names: &[&str]| names.iter().any(|known| name == OsStr::new(known));
@@ -236,12 +237,16 @@ pub fn foreign_variables() -> Vec<OsString> {
     std::env::vars_os().filter(|(name, value)| is_foreign(name, value)).map(|(name, _)| name).collect()
 }
 
-/// Whether root runs the program and another user can change the folder in HOME. sudo and containers can keep that
-/// variable.
+/// Whether the folder in HOME belongs to another user, or root runs the program and another user can change it. sudo and
+/// containers can keep that variable. Python imports modules from there.
 #[must_use]
 pub fn has_foreign_home() -> bool {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    rustix::process::geteuid().is_root() && home.is_some_and(|home| foreign(Path::new(&home)).is_some())
+    let is_foreign = |home: &Path| match rustix::process::geteuid().is_root() {
+        true => foreign(home).is_some(),
+        false => home.metadata().is_ok_and(|meta| !is_trusted(meta.uid())),
+    };
+    home.is_some_and(|home| is_foreign(Path::new(&home)))
 }
 
 /// Examines the libraries that the variables of this program name.

@@ -364,3 +364,29 @@ fn the_recording_library_is_never_where_another_user_can_take_its_place() {
     }
     drop(private);
 }
+
+/// sudo can keep HOME for every user. Python imports `usercustomize` and .pth files from there.
+#[test]
+fn a_home_of_another_user_is_not_used_for_children_of_an_ordinary_user() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    let (python, mark, home) = (stage.at("python"), stage.at("work/mark"), stage.at("home"));
+    executable(&python, &format!("#!/bin/sh\necho \"${{HOME-none}} $1\" > {}\n", mark.display()));
+    give(&stage.at("work"));
+    let own = format!("{} -c", home.display());
+    for (owner, expected) in [(ATTACKER, own.as_str()), (0, &own), (ATTACKER + 1, "none -s")] {
+        chown(&home, Some(owner), Some(owner)).unwrap();
+        let mut command = started_by("setpriv");
+        command.args(["--reuid", &ATTACKER.to_string(), "--regid", &ATTACKER.to_string(), "--clear-groups", PROGRAM]);
+        command.args(["bench", "--list-loaders"]).env("HOME", &home).env("GDS_TOP_PYTHON", &python);
+        let output = command.current_dir(stage.at("work")).output().unwrap();
+        let Ok(seen) = fs::read_to_string(&mark) else {
+            skipped(&format!("another user cannot run the program: {}", said(&output)));
+            return;
+        };
+        assert_eq!(seen.trim(), expected, "HOME of {owner}");
+        fs::remove_file(&mark).unwrap();
+    }
+}

@@ -81,8 +81,8 @@ pub struct Python {
     pub arguments: Vec<&'static str>,
 }
 
-/// The Python interpreter: the path in `GDS_TOP_PYTHON`, or else `python3`. For root, it is a program that no other
-/// user could have put there, and it imports no packages of another user's home directory.
+/// The Python interpreter: the path in `GDS_TOP_PYTHON`, or else `python3`. It imports no packages of another user's home
+/// directory. For root, it is a program that no other user could have put there.
 ///
 /// # Errors
 /// A sentence if root must not run it.
