@@ -66,18 +66,14 @@ const KEPT: [&str; 13] = [
     "ALL_PROXY",
 ];
 
-/// The names of variables with the values that were left out begin with this.
-const LEFT_OUT: &str = "GDS_TOP_LEFT_OUT_";
-/// The process that left them out. Another caller cannot know its number and start time.
-const LEFT_OUT_BY: &str = "GDS_TOP_LEFT_OUT_BY";
-
 /// Folders that commands of the system keep if no other user can change them.
 const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// Starts the program again without such files and folders, if root runs it and a variable names any. The dynamic linker
-/// reads its variable only at the start of a process. Returns if there is nothing to leave out. `say` is called with a
-/// sentence for each of them, which can contain text of other users, and `prepare` with the command that starts the
-/// program again.
+/// reads its variable only at the start of a process. Nothing of what was left out is handed on, because the caller
+/// could hand it on too: also a watched program does not get it. Returns if there is nothing to leave out. `say` is
+/// called with a sentence for each of them, which can contain text of other users, and `prepare` with the command that
+/// starts the program again.
 ///
 /// # Errors
 /// Returns a sentence if the program cannot be started again.
@@ -90,7 +86,8 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
         let Some((kept, why)) = without_foreign(&name, &value) else { continue };
         let how = if kept.is_empty() { "is not used" } else { "is used only in part" };
         for why in why {
-            say(&format!("{} {how}, because {why}; a watched program gets it", name.display()));
+            let name = name.display();
+            say(&format!("{name} {how}, because {why}; 'watch -- env {name}=VALUE COMMAND' sets it for a program"));
         }
         changed.push((name, kept));
     }
@@ -104,43 +101,14 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
         command.arg0(name);
     }
     for (name, value) in changed {
-        let mut original = OsString::from(LEFT_OUT);
-        original.push(&name);
-        command.env(original, std::env::var_os(&name).unwrap_or_default());
         if value.is_empty() {
             command.env_remove(name);
         } else {
             command.env(name, value);
         }
     }
-    if let Some(own) = own_process() {
-        command.env(LEFT_OUT_BY, own);
-    }
     prepare(&mut command);
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
-}
-
-/// The number and the start time of this process, which stay the same when it executes another program.
-fn own_process() -> Option<String> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-    Some(format!("{}:{started}", std::process::id()))
-}
-
-/// Gives a program that root has chosen the variables as gds-top got them, because they are not meant for gds-top.
-pub fn with_original_variables(command: &mut Command) -> &mut Command {
-    // The caller of root could have set such variables.
-    if own_process().is_none() || std::env::var(LEFT_OUT_BY).ok() != own_process() {
-        return command;
-    }
-    command.env_remove(LEFT_OUT_BY);
-    for (name, value) in std::env::vars_os() {
-        let original = name.as_bytes().strip_prefix(LEFT_OUT.as_bytes()).filter(|_| name != LEFT_OUT_BY);
-        if let Some(original) = original {
-            command.env(OsStr::from_bytes(original), value).env_remove(&name);
-        }
-    }
-    command
 }
 
 /// The part of a variable that names nothing of another user, and the reasons why the rest is left out. `None` if

@@ -14,7 +14,7 @@ pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use destination::{Destination, Unfinished};
 pub use environment::{
     examine_named_libraries, foreign_variables, has_foreign_home, has_foreign_packages, is_of_others,
-    leave_out_foreign_paths, own_path, system_command, with_original_variables, without_foreign_variables,
+    leave_out_foreign_paths, own_path, system_command, without_foreign_variables,
 };
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, has_access_list, own_ids, shown, writers};

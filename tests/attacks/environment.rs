@@ -390,3 +390,34 @@ fn a_home_of_another_user_is_not_used_for_children_of_an_ordinary_user() {
         fs::remove_file(&mark).unwrap();
     }
 }
+
+/// A rule of sudo can keep variables of the caller and permit one command for `watch`. The caller also sets a variable
+/// that is left out, so that the program starts itself again.
+#[test]
+fn no_variable_of_the_caller_becomes_another_one_of_a_watched_program() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    give(&stage.at("work"));
+    let (trap, log) = (stage.at("work/trap.so").display().to_string(), stage.at("work/cufile.log"));
+    // The caller also knows the number and the start time of the process, because it executes the program itself.
+    let script = "started=$(sed 's/.*) //' /proc/$$/stat | cut -d ' ' -f 20); export GDS_TOP_LEFT_OUT_BY=$$:$started; \
+                  exec \"$0\" watch -- env";
+    for name in ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "PATH", "OPENSSL_CONF", "BASH_ENV", "PYTHONUSERBASE"] {
+        let mut command = started_by("sh");
+        command.args(["-c", script, PROGRAM]).env("CUFILE_LOGFILE_PATH", &log);
+        command.env(format!("GDS_TOP_LEFT_OUT_{name}"), &trap);
+        let output = command.current_dir(stage.at("work")).output().unwrap();
+        if said(&output).contains("watch needs a glibc system") {
+            skipped("watch needs glibc");
+            return;
+        }
+        assert!(said(&output).contains("CUFILE_LOGFILE_PATH is not used, because "), "{}", said(&output));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.lines().any(|line| line.starts_with("LD_AUDIT=")), "{printed}");
+        let is_set = |line: &str| line.split_once('=').is_some_and(|(set, to)| set == name && to.contains(&*trap));
+        assert!(!printed.lines().any(is_set), "{name}: {printed}");
+        assert!(!printed.lines().any(|line| line.starts_with("CUFILE_LOGFILE_PATH=")), "{name}: {printed}");
+    }
+}
