@@ -50,7 +50,7 @@ fn page() -> Result<String, String> {
 }
 
 /// A session that measures the model when the user requests it. Without a model it creates a small synthetic one.
-pub(super) fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
+fn feed(model: Option<String>, race: &RaceArgs) -> Result<Feed, String> {
     let mut config = config(race)?;
     config.model = model;
     config.repeat = race.repeat.unwrap_or(1);

@@ -77,6 +77,8 @@ fn screens_of(
 ) -> Ran {
     let liked = settings::current();
     let replay = feed.replay;
+    // A rule of sudo can permit 'top', so it neither runs, changes nor writes anything.
+    let alone = first == tui::ScreenId::System;
     let authorize =
         (!replay && super::sudo::is_needed(captured)).then_some(super::sudo::authorize as fn() -> Result<(), String>);
     let options = tui::Options {
@@ -90,9 +92,10 @@ fn screens_of(
         captured,
         // The lesson and 'top' run no checks.
         unasked: !replay && matches!(first, tui::ScreenId::Learn | tui::ScreenId::System),
+        alone,
         speed,
-        export: Some(export_here),
-        baseline: Some(keep_baseline),
+        export: (!alone).then_some(export_here as fn(&State) -> String),
+        baseline: (!alone).then_some(keep_baseline as fn(&State) -> String),
         authorize,
     };
     let (rest, unrecorded) = (feed.events.clone(), feed.unrecorded.clone());

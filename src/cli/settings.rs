@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{Ran, note, print};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, parse_theme, theme_template};
 use crate::core::nearest::hint;
-use crate::trust::{distrust, read_regular};
+use crate::trust::{distrust, foreign_commands, read_regular};
 use crate::tui::Keymap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -32,6 +32,7 @@ pub(super) fn file() -> Option<&'static Path> {
 
 /// Reads the named file, or the file at the default path if it exists. A file at the default path that another user
 /// could have written is not used, because its engines can be commands. sudo and containers can keep HOME of that user.
+/// Root takes no commands from a named file of that kind either.
 ///
 /// # Errors
 /// A sentence with file and line.
@@ -47,6 +48,15 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     }
     let settings = Settings::parse(&path, &text_of(&path, "the settings")?)?;
     let keys = Keymap::with(&settings.keys)?;
+    // A rule of sudo can permit a command with any --config.
+    if let Some(engine) = settings.engines.iter().find(|engine| engine.is_outside())
+        && let Some(why) = foreign_commands(&path)
+    {
+        let path = path.display();
+        return Err(format!(
+            "{path}: root does not run the engine '{engine}' of this file, because {why}; use --engine"
+        ));
+    }
     for (order, place) in &settings.engine_settings {
         order.check().map_err(|sentence| format!("{place}: {sentence}"))?;
     }

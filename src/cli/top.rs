@@ -1,14 +1,15 @@
 //! The command `top`: lists the processes that use cuFile and GPUs, or shows them on the System screen.
 
-use super::args::{RaceArgs, ResultArgs};
+use super::args::ResultArgs;
 use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured};
 use super::race::{ended_by_signals, screens};
+use super::settings;
 use super::terminal::{columns, headless_options};
-use super::{learn, settings};
 use crate::core::SystemSample;
 use crate::present::top;
 use crate::report;
-use crate::session::REAL_TIME;
+use crate::session::live::{self, SessionConfig};
+use crate::session::{Feed, REAL_TIME};
 use crate::telemetry::SystemWatch;
 use crate::tui::ScreenId;
 use clap::Args;
@@ -22,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The options of `top`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TopArgs {
-    /// Print them once, after half a second of counting, and end. Without it, a terminal shows the System screen;
+    /// Print them once, after half a second of counting, and end. Without it, a terminal shows the System screen alone;
     /// elsewhere, and with --plain or --json, they are printed every two seconds until Ctrl-C
     #[arg(long)]
     once: bool,
@@ -37,8 +38,7 @@ pub(super) fn run(args: &TopArgs) -> Ran {
     let output = args.output.output();
     if !(args.once || args.prom || output.json || output.plain) && has_terminal() {
         let look = settings::look(&output)?;
-        let feed = learn::feed(None, &RaceArgs::default())?;
-        return screens(feed, look, ScreenId::System, REAL_TIME, None);
+        return screens(feed()?, look, ScreenId::System, REAL_TIME, None);
     }
     let (sender, samples) = crossbeam_channel::unbounded();
     let watch = SystemWatch::start(move |sample| _ = sender.send(sample));
@@ -67,6 +67,17 @@ pub(super) fn run(args: &TopArgs) -> Ran {
             return Ok(if args.once || args.prom { INTERRUPTED } else { FINE });
         }
     }
+}
+
+/// A session that only looks. It uses no engine and no other setting of a benchmark.
+fn feed() -> Result<Feed, String> {
+    let exe = std::env::current_exe().map_err(|error| format!("the file of this program cannot be found: {error}"))?;
+    let mut config = SessionConfig::new(exe);
+    config.checks = false;
+    config.race = false;
+    config.looks_only = true;
+    config.end_after_race = false;
+    live::start(config).map_err(|error| error.to_string())
 }
 
 fn show(sample: &SystemSample, args: &TopArgs) -> u8 {

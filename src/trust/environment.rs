@@ -335,6 +335,13 @@ pub fn has_foreign_packages() -> bool {
         && home.is_some_and(|home| foreign_packages(&Path::new(&home).join(".local")).is_some())
 }
 
+/// The reason why root must not run the commands that a file names: another user could have written it, or can create
+/// entries of its folder. `None` for other users, who choose their files.
+#[must_use]
+pub fn foreign_commands(file: &Path) -> Option<String> {
+    rustix::process::geteuid().is_root().then(|| foreign_to_write(file)).flatten()
+}
+
 /// Whether this process is root and another user could have written the file, or could create it.
 #[must_use]
 pub fn is_of_others(file: &Path) -> bool {

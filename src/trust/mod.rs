@@ -13,7 +13,7 @@ mod walk;
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use destination::{Destination, Unfinished};
 pub use environment::{
-    examine_named_libraries, foreign_variables, has_foreign_home, has_foreign_packages, is_of_others,
+    examine_named_libraries, foreign_commands, foreign_variables, has_foreign_home, has_foreign_packages, is_of_others,
     leave_out_foreign_paths, own_path, system_command, without_foreign_variables,
 };
 pub use file_id::FileId;

@@ -53,10 +53,15 @@ impl App {
         if ctx.replay {
             ctx.keys = Arc::new(ctx.keys.for_replay());
         }
+        let mut screens = screens::all();
+        if ctx.alone {
+            ctx.keys = Arc::new(ctx.keys.for_one_screen(first));
+            screens.retain(|screen| screen.id() == first);
+        }
         Self {
             ctx,
             current: first,
-            screens: screens::all(),
+            screens,
             help: None,
             commands: None,
             jobs: JobQueue::default(),
@@ -280,8 +285,11 @@ impl App {
         Effect::default()
     }
 
-    /// Switches to a screen.
+    /// Switches to a screen, if there is one with this id.
     fn show(&mut self, id: ScreenId) -> Effect {
+        if !self.screens.iter().any(|screen| screen.id() == id) {
+            return Effect::default();
+        }
         (self.help, self.commands) = (None, None);
         self.ctx.filtering = false;
         let (screen, ctx) = self.screen_mut();

@@ -14,6 +14,8 @@ pub(crate) struct Context {
     pub(crate) replay: bool,
     /// Whether the session runs checks only when the user requests them, and has not run any yet.
     pub(crate) unasked: bool,
+    /// Whether there is only the first screen.
+    pub(crate) alone: bool,
     /// Whether the machine is a capture, on which nothing can run.
     pub(crate) captured: bool,
     pub(crate) paused: bool,

@@ -85,6 +85,8 @@ pub struct Options {
     pub captured: bool,
     /// Live only: whether the session examines this machine only on request.
     pub unasked: bool,
+    /// Whether there is only the first screen, without the keys that run, change or write something.
+    pub alone: bool,
     /// Replay only: the initial speed in sixteenths of real time; 0 means as fast as possible.
     pub speed: u32,
     /// Writes the report files and returns a message with their location. `None`: the screens cannot export.
@@ -125,6 +127,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         replay: feed.replay,
         captured: options.captured,
         unasked: options.unasked,
+        alone: options.alone,
         speed: options.speed,
         can_export: options.export.is_some(),
         keys: options.keys.bindings,

@@ -376,7 +376,8 @@ fn a_home_of_another_user_is_not_used_for_children_of_an_ordinary_user() {
     executable(&python, &format!("#!/bin/sh\necho \"${{HOME-none}} $1\" > {}\n", mark.display()));
     give(&stage.at("work"));
     let own = format!("{} -c", home.display());
-    for (owner, expected) in [(ATTACKER, own.as_str()), (0, &own), (ATTACKER + 1, "none -s")] {
+    let own = own.as_str();
+    for (owner, expected) in [(ATTACKER, own), (0, own), (ATTACKER + 1, "none -s")] {
         chown(&home, Some(owner), Some(owner)).unwrap();
         let mut command = started_by("setpriv");
         command.args(["--reuid", &ATTACKER.to_string(), "--regid", &ATTACKER.to_string(), "--clear-groups", PROGRAM]);
@@ -419,5 +420,43 @@ fn no_variable_of_the_caller_becomes_another_one_of_a_watched_program() {
         let is_set = |line: &str| line.split_once('=').is_some_and(|(set, to)| set == name && to.contains(&*trap));
         assert!(!printed.lines().any(is_set), "{name}: {printed}");
         assert!(!printed.lines().any(|line| line.starts_with("CUFILE_LOGFILE_PATH=")), "{name}: {printed}");
+    }
+}
+
+/// A rule of sudo can permit a command with any --config.
+#[test]
+fn root_runs_no_engine_of_settings_that_another_user_could_have_written() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    let mark = stage.at("mark");
+    let model = stage.at("victim-model").display().to_string();
+    assert!(stage.run(&["make-model", "odd-sizes", &model, "--yes", "--scale", "0.05"]).status.success());
+    fs::create_dir(stage.at("shared")).unwrap();
+    give(&stage.at("work"));
+    let command = format!("command:echo ran >> {}", mark.display());
+    let command = command.as_str();
+    for (folder, mode, owner, engine, runs) in [
+        ("victim", 0o755, 0, command, true),
+        ("victim", 0o755, ATTACKER, command, false),
+        ("work", 0o755, 0, command, false),
+        ("shared", 0o1777, 0, command, false),
+        ("work", 0o755, ATTACKER, "loader:safetensors", false),
+        // Other engines and settings run nothing of that user.
+        ("work", 0o755, ATTACKER, "pread", true),
+    ] {
+        let settings = stage.at(folder).join("c.toml");
+        fs::write(&settings, format!("[race]\nengines = [{engine:?}]\n")).unwrap();
+        chown(&settings, Some(owner), Some(owner)).unwrap();
+        fs::set_permissions(stage.at(folder), Permissions::from_mode(mode)).unwrap();
+        fs::write(&mark, "").unwrap();
+        let settings = settings.display().to_string();
+        let words = ["bench", &model, "--target", "host", "--cache", "as-is", "--repeat", "1", "--config", &settings];
+        let output = stage.run(&words);
+        let case = format!("{folder} {mode:o} {owner} {engine}: {}", said(&output));
+        assert_eq!(output.status.code() == Some(2), !runs, "{case}");
+        assert_eq!(said(&output).contains("root does not run the engine"), !runs, "{case}");
+        assert_eq!(!fs::read(&mark).unwrap().is_empty(), runs && engine == command, "{case}");
     }
 }

@@ -116,7 +116,12 @@ fn top_opens_the_system_screen_on_a_terminal_without_any_check() {
     // A sample has arrived.
     terminal.until("Processes with CUDA or cuFile");
     assert!(terminal.is_alternate());
+    // It has no other screen, and runs and writes nothing.
+    terminal.keys("12P\rRrfuax");
+    terminal.until("x does nothing here");
+    assert!(!terminal.shown().contains("1 Environment"));
     terminal.leave("q", 0, "top");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -93,6 +93,9 @@ pub struct SessionConfig {
     pub checks: bool,
     /// Whether to run the race.
     pub race: bool,
+    /// Whether the session only shows the processes of the machine: it takes no command that runs, writes or changes
+    /// anything.
+    pub looks_only: bool,
     /// Whether to end after the race instead of waiting for commands.
     pub end_after_race: bool,
     /// Engines by name; `None` for all engines that can run here.
@@ -153,6 +156,7 @@ impl SessionConfig {
             together_with: Vec::new(),
             checks: true,
             race: true,
+            looks_only: false,
             end_after_race: true,
             engines: None,
             caches: vec![CacheState::Cold],

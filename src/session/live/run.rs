@@ -239,8 +239,13 @@ impl Session {
         if self.config.end_after_race {
             return After::GoOn;
         }
-        self.offer_plans();
+        if !self.config.looks_only {
+            self.offer_plans();
+        }
         while let Ok(command) = self.commands.recv() {
+            if self.config.looks_only && !matches!(command, Command::Quit | Command::WatchSystem(_)) {
+                continue;
+            }
             match command {
                 Command::Recheck => examiner.check(),
                 Command::ApplyFix(id, consent) => examiner.apply(id, &consent),

@@ -146,6 +146,17 @@ impl Bindings {
         map
     }
 
+    /// The bindings if there is only one screen, without actions that run, change or write something.
+    pub(crate) fn for_one_screen(&self, only: ScreenId) -> Self {
+        const OF_OTHERS: [Action; 3] = [Action::Fix, Action::CancelRace, Action::Export];
+        let is_kept = |row: &Binding| match (row.place, row.action) {
+            (Place::Screen(screen, _), _) => screen == only,
+            (_, Action::Screen(_)) => false,
+            (_, action) => !OF_OTHERS.contains(&action),
+        };
+        Self { all: self.all.iter().filter(|row| is_kept(row)).cloned().collect() }
+    }
+
     /// Updates the labels of changed actions, and of actions that share a place with them.
     fn relabel(&mut self, touched: &[Action]) {
         let first: Vec<(Action, Option<Key>)> =

@@ -3,9 +3,11 @@
 use super::{app, environment, frame, race, tensors};
 use crate::config::{Taste, ThemeName};
 use crate::core::CheckId;
-use crate::session::State;
+use crate::session::{Command, State};
 use crate::tui::app::App;
+use crate::tui::context::Context;
 use crate::tui::effect::Effect;
+use crate::tui::keymap::Keymap;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::screens::environment::RowKey;
 use crate::tui::testdata::{self, Scene};
@@ -59,4 +61,29 @@ fn the_palette_takes_letters_that_are_keys_elsewhere_and_ctrl_c_still_ends_the_p
     assert!(!typed(&mut ui, &state, "qqq", KeyCode::Char('q')).quit);
     assert_eq!(ui.commands.as_ref().map(|palette| palette.query.as_str()), Some("qqqq"));
     assert!(ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)), &state).interrupt);
+}
+
+#[test]
+fn one_screen_has_no_key_that_leads_elsewhere_or_changes_something() {
+    let mut state = testdata::state(Scene::Failed);
+    state.race_plans = testdata::offers();
+    let keys = Keymap::default().bindings;
+    let mut ui = App::new(ScreenId::System, Context { alone: true, can_export: true, keys, ..Context::default() });
+    let is_harmless = |ui: &App, effect: Effect| {
+        let only_looks = effect.commands.iter().all(|command| matches!(command, Command::WatchSystem(_)));
+        ui.current == ScreenId::System && only_looks && effect.lend.is_empty() && !effect.export && !effect.baseline
+    };
+    assert!(ui.start().commands.contains(&Command::WatchSystem(true)));
+    let others = [KeyCode::Enter, KeyCode::Tab, KeyCode::Up, KeyCode::Down, KeyCode::Left, KeyCode::Right];
+    for code in ('!'..='~').filter(|key| *key != 'q').map(KeyCode::Char).chain(others) {
+        let effect = ui.input(&Input::Key(KeyEvent::new(code, KeyModifiers::NONE)), &state);
+        assert!(is_harmless(&ui, effect), "{code:?}");
+        (ui.help, ui.commands, ui.ctx.filtering) = (None, None, false);
+    }
+    let title = state.race_plans[1].title.clone();
+    for query in ["environment", "memlock", "layers.7.mlp.down", "export", "undo", &title] {
+        let effect = typed(&mut ui, &state, query, KeyCode::Enter);
+        assert!(is_harmless(&ui, effect), "{query}");
+    }
+    frame(&state, &mut ui, &Theme::new(Taste::default()), 120, 36);
 }
