@@ -487,7 +487,7 @@ mod tests {
         let fifo = folder.path().join("fifo");
         let (kind, mode) = (rustix::fs::FileType::Fifo, Mode::RUSR | Mode::WUSR);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, mode, 0).unwrap();
-        // A writer waits in `open` until somebody opens the FIFO for reading.
+        // A writer waits in `open` until the FIFO is opened for reading.
         let path = fifo.clone();
         let writer = std::thread::spawn(move || std::fs::OpenOptions::new().write(true).open(path).map(drop));
         std::thread::sleep(Duration::from_millis(50));
