@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes that are kept of each output stream.
-const MAX_OUTPUT_BYTES: usize = 8 << 20;
+/// Maximum number of bytes that are kept of each output stream. The end is kept: the last messages of a log count.
+pub(super) const MAX_OUTPUT_BYTES: usize = 8 << 20;
 /// Maximum number of 64 KiB blocks that are read from a pipe in one pass.
 const MOST_BLOCKS: usize = 64;
 
@@ -79,9 +79,9 @@ pub struct Ran {
     pub exit_code: Option<i32>,
     /// The signal that ended the process, if any.
     pub signal: Option<i32>,
-    /// Standard output, cut at the limit.
+    /// Standard output. Of more than the limit, only the last complete lines.
     pub stdout: String,
-    /// Standard error, cut at the limit.
+    /// Standard error, with the same limit.
     pub stderr: String,
     /// Whether the process was killed at the time limit.
     pub timed_out: bool,
@@ -124,8 +124,8 @@ impl<P: Read + AsFd> Stream<P> {
         Ok(Self { pipe, bytes: Vec::new(), block: vec![0; 1 << 16] })
     }
 
-    /// Reads the available data and returns whether there was any. Data beyond the limit is discarded, so that the
-    /// child never blocks on a full pipe.
+    /// Reads the available data and returns whether there was any. All data is read, so that the child never blocks on
+    /// a full pipe.
     fn take(&mut self) -> bool {
         let mut any = false;
         // 64 blocks are more than a full pipe, and a limit if the output never ends.
@@ -133,8 +133,11 @@ impl<P: Read + AsFd> Stream<P> {
             let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut self.block) {
                 Ok(read @ 1..) => {
-                    let room = MAX_OUTPUT_BYTES.saturating_sub(self.bytes.len());
-                    self.bytes.extend_from_slice(&self.block[..read.min(room)]);
+                    self.bytes.extend_from_slice(&self.block[..read]);
+                    // Removing the beginning moves all bytes, so it is done rarely.
+                    if self.bytes.len() > 2 * MAX_OUTPUT_BYTES {
+                        keep_end(&mut self.bytes, MAX_OUTPUT_BYTES);
+                    }
                     any = true;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -150,9 +153,19 @@ impl<P: Read + AsFd> Stream<P> {
         self.pipe.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN))
     }
 
-    fn text(self) -> String {
+    fn text(mut self) -> String {
+        keep_end(&mut self.bytes, MAX_OUTPUT_BYTES);
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
+}
+
+/// Removes the beginning of an output that is longer than the limit, and the rest of its first line: a part of a line
+/// could look like another line.
+pub(super) fn keep_end(bytes: &mut Vec<u8>, limit: usize) {
+    let Some(excess) = bytes.len().checked_sub(limit).filter(|excess| *excess > 0) else { return };
+    // The byte before the end that is kept can be a line end.
+    let rest = bytes[excess - 1..].iter().position(|byte| *byte == b'\n').map(|at| excess + at);
+    bytes.drain(..rest.unwrap_or(excess));
 }
 
 /// Waits for the end of a child and reads its output. Kills the child's process group at the time `end`.
@@ -214,6 +227,24 @@ mod tests {
         assert!(is_allowed(&words("uname -r")));
         assert!(!is_allowed(&words("uname")));
         assert!(!is_allowed(&words("rm -r /")));
+    }
+
+    #[test]
+    fn the_last_complete_lines_of_a_long_output_are_kept() {
+        for (text, limit, kept) in [
+            ("one\ntwo\nthree\n", 100, "one\ntwo\nthree\n"),
+            ("one\ntwo\nthree\n", 14, "one\ntwo\nthree\n"),
+            ("one\ntwo\nthree\n", 10, "two\nthree\n"),
+            ("one\ntwo\nthree\n", 9, "three\n"),
+            ("a line without an end", 3, "end"),
+        ] {
+            let mut bytes = text.as_bytes().to_vec();
+            keep_end(&mut bytes, limit);
+            assert_eq!(String::from_utf8(bytes).unwrap(), kept, "{limit}");
+        }
+        let script = "head -c 9000000 /dev/zero | tr '\\0' '\\n'; echo last";
+        let ran = run_limited(Command::new("sh").args(["-c", script]), Duration::from_secs(180)).unwrap();
+        assert!(ran.stdout.len() <= MAX_OUTPUT_BYTES && ran.stdout.ends_with("\nlast\n"), "{}", ran.stdout.len());
     }
 
     #[test]

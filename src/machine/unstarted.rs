@@ -2,14 +2,12 @@
 //! kernel log is read from /dev/kmsg, and the list of libraries from the loader's cache. If the file cannot provide
 //! the output, the result is `None` and the command is run.
 
-use super::command::{CommandOutput, KERNEL_MESSAGES};
+use super::command::{CommandOutput, KERNEL_MESSAGES, MAX_OUTPUT_BYTES, keep_end};
 use crate::trust::cached_libraries;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Maximum size of the kernel log in bytes. The output of commands has the same limit.
-const MAX_LOG_BYTES: usize = 8 << 20;
 /// Maximum length of a record of /dev/kmsg. The kernel returns an error for a smaller buffer.
 const RECORD_BYTES: usize = 8 << 10;
 
@@ -64,7 +62,7 @@ fn read_record(log: &mut File) -> Result<Option<String>, ErrorKind> {
 /// The texts of the kernel's records (`6,0,12345,-;text`, Documentation/ABI/testing/dev-kmsg). Records that programs
 /// wrote have another facility and are skipped, as in `journalctl -k`.
 fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Option<String> {
-    let mut out = String::new();
+    let mut out = Vec::new();
     let mut is_first = true;
     while let Some(record) = next().ok()? {
         let (head, text) = record.split_once(';')?;
@@ -75,15 +73,19 @@ fn messages(mut next: impl FnMut() -> Result<Option<String>, ErrorKind>) -> Opti
             return None;
         }
         is_first = false;
-        if priority >> 3 != 0 || out.len() >= MAX_LOG_BYTES {
+        if priority >> 3 != 0 {
             continue;
         }
         // The lines after the first one begin with a space and contain the device of the message. Control characters
         // stay escaped (`\x0a`): a user can choose the name of a program, which the kernel prints when it crashes.
-        out.push_str(text.lines().next().unwrap_or_default());
-        out.push('\n');
+        out.extend_from_slice(text.lines().next().unwrap_or_default().as_bytes());
+        out.push(b'\n');
+        if out.len() > 2 * MAX_OUTPUT_BYTES {
+            keep_end(&mut out, MAX_OUTPUT_BYTES);
+        }
     }
-    (!is_first).then_some(out)
+    keep_end(&mut out, MAX_OUTPUT_BYTES);
+    (!is_first).then(|| String::from_utf8_lossy(&out).into_owned())
 }
 
 /// The libraries in the loader's cache. `None` if the loader has no cache.
@@ -126,6 +128,20 @@ mod tests {
             "3,2,200,-;NVRM: rejected\\x0atwice\n SUBSYSTEM=pci\n DEVICE=+pci:0000:01:00.0\n",
         ]);
         assert_eq!(log.unwrap(), "Linux version 6.14.0\nNVRM: rejected\\x0atwice\n");
+    }
+
+    #[test]
+    fn the_end_of_a_long_log_is_kept() {
+        let text = "x".repeat(1000);
+        let mut number = 0;
+        let log = messages(|| {
+            number += 1;
+            Ok((number <= 20_000).then(|| format!("6,{},100,-;{number} {text}\n", number - 1)))
+        });
+        let log = log.unwrap();
+        assert!(log.len() <= MAX_OUTPUT_BYTES && log.len() > MAX_OUTPUT_BYTES - 2000, "{}", log.len());
+        assert!(log.lines().next_back().unwrap().starts_with("20000 x"));
+        assert!(log.lines().all(|line| line.ends_with(&text)), "all lines are complete");
     }
 
     #[test]
