@@ -2,7 +2,7 @@
 
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::matrix::{GpuClass, Storage};
-use crate::machine::{self, Architecture, BlockKind, PathFacts, Root};
+use crate::machine::{self, Architecture, BlockKind, Message, PathFacts, Root, Source};
 
 /// The GPUs that NVIDIA lists for P2PDMA. L40 is only in the list of gds-diag.
 const LISTED: &[&str] = &["A100", "A40", "L4", "L40", "L40S", "H100", "H200", "B100", "B200", "B300"];
@@ -129,9 +129,10 @@ pub(crate) fn of_path(root: &Root, facts: &PathFacts) -> Option<Storage> {
 pub(crate) fn is_lustre_over_tcp(root: &Root, facts: &PathFacts) -> bool {
     let modules = root.read_text("/proc/modules").unwrap_or_default();
     let efa = modules.lines().find_map(|line| line.strip_prefix("kefalnd ")?.split(' ').nth(1));
-    let is_added = |line: &str| line.contains("LNet: Added LNI ") && line.contains("@efa");
-    let has_efa =
-        efa.is_some_and(|uses| uses != "0" || machine::kernel_log(root).is_some_and(|log| log.lines().any(is_added)));
+    // `LNet: Added LNI 10.0.3.41@efa [32/2048/0/0]`
+    let is_added = |message: &Message| message.text.split(' ').nth(3).is_some_and(|address| address.ends_with("@efa"));
+    let is_logged = || machine::kernel_log(root).is_some_and(|log| log.of(Source::Lnet).any(is_added));
+    let has_efa = efa.is_some_and(|uses| uses != "0" || is_logged());
     lustre_network(facts).is_some_and(|network| network.starts_with("tcp")) && !has_efa
 }
 

@@ -1,6 +1,6 @@
 //! Detects confidential virtual machines: AMD SEV and Intel TDX.
 
-use super::kernel_log::{KERNEL_LOG, kernel_log};
+use super::kernel_log::{KERNEL_LOG, Source, kernel_log};
 use super::root::Root;
 
 /// Evidence for a virtual machine with encrypted memory: the source and its text.
@@ -15,13 +15,6 @@ pub fn confidential_guest(root: &Root) -> Option<(String, String)> {
         return Some(("/proc/cpuinfo".to_owned(), "tdx_guest".to_owned()));
     }
     let log = kernel_log(root)?;
-    let line = log.lines().find(|line| {
-        let line = line.to_ascii_lowercase();
-        // "SME" is reported by hosts. It encrypts memory but does not block device access.
-        (line.contains("memory encryption features active") && (line.contains("sev") || line.contains("tdx")))
-            || line.contains("tdx: guest detected")
-            || line.contains("sev: snp guest platform device initialized")
-            || line.contains("sev-guest: initialized")
-    })?;
-    Some((KERNEL_LOG.to_owned(), line.trim().to_owned()))
+    let message = log.of(Source::Confidential).next()?;
+    Some((KERNEL_LOG.to_owned(), message.line.clone()))
 }

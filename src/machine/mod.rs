@@ -82,7 +82,7 @@ pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kept::{Kept, kept};
-pub use kernel_log::{KERNEL_LOG, kernel_log};
+pub use kernel_log::{KERNEL_LOG, KernelLog, Message, Source, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;
@@ -104,8 +104,7 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{
-    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, is_signature_rejection, secure_boot,
-    signature,
+    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, secure_boot, signature,
 };
 pub use starter::{Starter, starter};
 pub use summary::{

@@ -1,7 +1,7 @@
 //! Detects whether Secure Boot is enabled in the firmware, and how a kernel module is signed.
 
 use super::driver::module_info;
-use super::kernel_log::kernel_log;
+use super::kernel_log::{Source, kernel_log};
 use super::root::Root;
 
 /// The state of Secure Boot and its evidence.
@@ -59,7 +59,7 @@ pub enum Enforcer {
 pub fn enforcer(root: &Root) -> Enforcer {
     const LOCKED: &str = "Kernel is locked down from ";
     let log = kernel_log(root).unwrap_or_default();
-    let source = log.lines().find_map(|line| line.split_once(LOCKED)?.1.split(';').next());
+    let source = log.of(Source::Lockdown).find_map(|message| message.text.strip_prefix(LOCKED)?.split(';').next());
     let line = root.read_text("/proc/cmdline").unwrap_or_default();
     let has = |name: &str| line.split_whitespace().any(|word| word.split('=').next() == Some(name));
     let is_off = secure_boot(root).is_some_and(|state| !state.is_on);
@@ -93,7 +93,9 @@ pub fn signature(root: &Root, module: &str) -> Option<Signature> {
         ["DKMS module signing key", "Secure Boot Module Signature key"].iter().any(|key| signer.contains(key))
     };
     // The kernel writes this line only about a module with a signature.
-    let is_signed = || kernel_log(root).is_some_and(|log| log.to_ascii_lowercase().contains(UNKNOWN_KEY));
+    let is_signed = || {
+        kernel_log(root).is_some_and(|log| log.of(Source::Signature).any(|message| message.has(&["unavailable key"])))
+    };
     Some(match module_info(root, module)?.signer {
         None if is_signed() && is_of_akmods(root, module) => Signature::Akmods,
         None if is_signed() => Signature::Dkms,
@@ -126,23 +128,4 @@ pub fn is_of_akmods(root: &Root, module: &str) -> bool {
         && !file.contains("/drivers/video/")
         && has_akmods()
         && !super::dkms::dkms_rows(root).iter().any(super::dkms::DkmsRow::is_driver)
-}
-
-/// Part of the line about a module with a signature of an unknown key.
-const UNKNOWN_KEY: &str = "unavailable key is rejected";
-
-/// Parts of the lines, in lower case, by which the kernel rejects a module because of its signature.
-const REJECTIONS: &[&str] = &[
-    UNKNOWN_KEY,
-    "unsigned module is rejected",
-    "unsigned module loading is restricted",
-    "key was rejected by service",
-];
-
-/// Whether a line of the kernel log is about a module that was rejected because of its signature. The line does not
-/// name the module.
-#[must_use]
-pub fn is_signature_rejection(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    REJECTIONS.iter().any(|part| line.contains(part))
 }

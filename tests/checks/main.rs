@@ -15,6 +15,7 @@ mod faults;
 mod field;
 mod fixtures;
 mod folder;
+mod forged;
 mod gds_diag;
 mod healthy;
 mod incomplete;

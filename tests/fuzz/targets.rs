@@ -7,7 +7,7 @@ use gds_top::core::{Event, Serving};
 use gds_top::engines::protocol::{Frame, LaneMessage};
 use gds_top::explain;
 use gds_top::fleet::{self, Fleet};
-use gds_top::machine::Root;
+use gds_top::machine::{KernelLog, Root};
 use gds_top::models::{self, header};
 use gds_top::report;
 use gds_top::session::{State, live, recording};
@@ -300,6 +300,7 @@ pub(crate) fn logs(bytes: &[u8]) {
     let _ = explain::explain_log(&text);
     let _ = checks::log_signatures::explain_cufile(&text);
     let _ = checks::log_signatures::explain_kernel(&text);
+    let _ = checks::log_signatures::explain_messages(&KernelLog::parse(&text));
 }
 
 /// The configuration of a serving system: YAML, JSON or a command line.

@@ -9,7 +9,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::storage::virtual_disk::cloud;
 use crate::core::CheckId;
 use crate::core::units;
-use crate::machine::{self, Denial, PathFacts, Root, Unread};
+use crate::machine::{self, Denial, Message, PathFacts, Root, Source, Unread};
 use std::path::Path;
 
 const ENFORCE: &str = "/sys/fs/selinux/enforce";
@@ -193,8 +193,12 @@ fn huge_pages(ctx: &Context<'_>) -> Option<Judged> {
 /// The last line of the kernel log by which SELinux denied an access to nvidia-fs.
 pub(crate) fn selinux_denial(ctx: &Context<'_>) -> Option<String> {
     let log = machine::kernel_log(ctx.root)?;
-    let denies = |line: &&str| line.contains("avc:") && line.contains("denied") && line.contains("nvidia-fs");
-    log.lines().rev().find(denies).map(|line| line.trim().to_owned())
+    // The kernel encodes names with spaces or quotes, and users cannot create devices.
+    let is_device = |message: &&Message| {
+        let has = |part: &str| message.text.contains(part);
+        has(" tclass=chr_file") && (has(" name=\"nvidia-fs") || has(" path=\"/dev/nvidia-fs"))
+    };
+    log.of(Source::Denial).rev().find(is_device).map(|message| message.line.clone())
 }
 
 /// How to allow an access that SELinux denies, without disabling SELinux.

@@ -8,7 +8,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
 use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
 use crate::core::{CheckId, FixId};
-use crate::machine::{self, Architecture};
+use crate::machine::{self, Architecture, Message, Source};
 use crate::text::{capitalised, contains_in_order};
 
 const ID: CheckId = CheckId::GpuPresent;
@@ -21,21 +21,23 @@ pub(super) fn on_nouveau(ctx: &Context<'_>) -> bool {
 /// The reason in the kernel log, and its line. Reasons for a module that is not loaded are used only then.
 fn reason(ctx: &Context<'_>) -> Option<(Reason, String)> {
     let log = machine::kernel_log(ctx.root)?;
-    let lower = log.to_ascii_lowercase();
+    let is_of_driver = |message: &&Message| matches!(message.source, Source::Nvidia | Source::Xid);
+    let messages: Vec<(&Message, String)> =
+        log.messages().filter(is_of_driver).map(|message| (message, message.text.to_ascii_lowercase())).collect();
     let is_loaded = machine::Driver::of(ctx.root).is_loaded();
     let is_of_loading = |reason: Reason| matches!(reason, Reason::Key | Reason::OtherKernel | Reason::Excluded);
-    let at = |fits: &dyn Fn(&str) -> bool| {
-        let at = lower.lines().position(fits)?;
-        Some(log.lines().nth(at)?.trim().to_owned())
+    let find = |pieces: &[&str]| {
+        let (message, _) = messages.iter().find(|(_, text)| contains_in_order(text, pieces))?;
+        Some(message.line.clone())
     };
     let known = LINES
         .iter()
         .filter(|known| !(is_loaded && is_of_loading(known.reason)))
-        .find_map(|known| Some((known.reason, at(&|line| contains_in_order(line, known.pieces))?)));
+        .find_map(|known| Some((known.reason, find(known.pieces)?)));
     // A line about a signature does not contain the name of a module.
     known.or_else(|| {
-        let line = at(&machine::is_signature_rejection).filter(|_| !is_loaded && is_installed(ctx))?;
-        Some((Reason::Key, line))
+        let message = log.of(Source::Signature).next().filter(|_| !is_loaded && is_installed(ctx))?;
+        Some((Reason::Key, message.line.clone()))
     })
 }
 

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::{CheckId, FixId};
-use crate::machine::{self, Unread, nvidia_driver};
+use crate::machine::{self, Message, Source, Unread, nvidia_driver};
 
 const ID: CheckId = CheckId::GpuFabric;
 
@@ -170,9 +170,12 @@ fn version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
 /// mismatch, kernel version 580.95.05 user version 570.86.15`.
 fn logged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     let log = machine::kernel_log(ctx.root)?;
-    let line = log.lines().rev().find(|line| line.contains("nvswitch") && line.contains("ersion mismatch"))?;
-    let version = line.split_once("user version ")?.1.split_whitespace().next()?;
-    Some((machine::KERNEL_LOG, version.to_owned()))
+    let is_meant = |message: &&Message| message.has(&["nvidia-nvswitch", ": version mismatch, "]);
+    let message = log.of(Source::Nvidia).rev().find(is_meant)?;
+    let version = message.text.split_once("user version ")?.1.split_whitespace().next()?;
+    // The program that the driver rejected reported it.
+    let is_version = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_version.then(|| (machine::KERNEL_LOG, version.to_owned()))
 }
 
 /// The branch in the name of the package, if it is not that of the driver: `nvidia-fabricmanager-570`.

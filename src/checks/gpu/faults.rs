@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::logs::xid::{self, Cure};
 use crate::core::CheckId;
-use crate::machine::{self, NvmlGpu};
+use crate::machine::{self, Message, NvmlGpu, Source};
 
 /// The start of a line about a fault, before the address of its GPU.
 const XID: &str = "NVRM: Xid (PCI:";
@@ -20,9 +20,7 @@ fn is_at(line: &str, address: &str) -> bool {
 
 /// Whether a line of the kernel log reports a fault (Xid) of this GPU, or of a GPU that no longer exists.
 pub(super) fn is_fault_of(ctx: &Context<'_>, nvml: &NvmlGpu, line: &str) -> bool {
-    !line.contains(XID)
-        || is_at(line, &nvml.pci_bus_id)
-        || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(line, &gpu.pci_bus_id))
+    is_at(line, &nvml.pci_bus_id) || !ctx.root.nvml().gpus.iter().any(|gpu| is_at(line, &gpu.pci_bus_id))
 }
 
 /// Whether programs cause this Xid, not the GPU: exceptions and page faults of GPU kernels, ended channels, and the
@@ -62,25 +60,24 @@ pub(super) fn of_unlisted(ctx: &Context<'_>) -> Option<Judged> {
     };
     let mut unlisted = ctx.pci()?.iter().filter(|gpu| !gpu.is_lent() && !is_listed(&gpu.address));
     unlisted.find_map(|gpu| {
-        let line = log.lines().rev().find(|line| is_at(line, &gpu.address) && !is_of_a_program(line))?;
-        let number = xid::number(line)?;
+        let is_meant = |message: &&Message| is_at(&message.text, &gpu.address) && !is_of_a_program(&message.text);
+        let last = log.of(Source::Xid).rev().find(is_meant)?;
+        let number = xid::number(&last.text)?;
         let known = xid::of(number)?;
-        let advice: Advice = match recovery(line, &gpu.address) {
+        let advice: Advice = match recovery(&last.text, &gpu.address) {
             // The driver recovered the GPU.
             None if known.cure == Cure::Named => return None,
             None => known.todo.into(),
             Some(advice) => advice,
         };
         // The action follows the fault that it is about.
-        let fault = log.lines().rev().find(|line| {
-            is_at(line, &gpu.address) && !is_of_a_program(line) && xid::number(line).is_some_and(|other| other != 154)
-        });
-        let fault = fault.unwrap_or(line);
-        let meaning = xid::number(fault).map_or(known.meaning, |number| xid::meaning(number).0);
+        let is_cause = |message: &&Message| xid::number(&message.text).is_some_and(|other| other != 154);
+        let fault = log.of(Source::Xid).rev().filter(is_meant).find(is_cause).unwrap_or(last);
+        let meaning = xid::number(&fault.text).map_or(known.meaning, |number| xid::meaning(number).0);
         let judged = Judged::lack(CheckId::GpuPresent, format!("the GPU at {} failed (Xid): {meaning}", gpu.address))
             .missing(Cost::Root, EVERY)
             .advice(advice)
-            .found(machine::KERNEL_LOG, fault.trim());
-        Some(if fault == line { judged } else { judged.found(machine::KERNEL_LOG, line.trim()) })
+            .found(machine::KERNEL_LOG, &fault.line);
+        Some(if fault == last { judged } else { judged.found(machine::KERNEL_LOG, &last.line) })
     })
 }

@@ -10,7 +10,7 @@ use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid;
 use crate::checks::matrix::GpuClass;
 use crate::core::{CheckId, FixId, Route, units};
-use crate::machine::{self, GpuAttributes, NvmlGpu, Visible};
+use crate::machine::{self, GpuAttributes, Message, NvmlGpu, Source, Visible};
 use crate::text::capitalised;
 
 /// The default of `max_device_cache_size_kb`: the size of libcufile's own buffers on the GPU.
@@ -89,7 +89,8 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
     };
     // The driver reports a mapping that does not fit, whatever is free at the moment.
     let failed = machine::kernel_log(ctx.root).filter(|_| is_small).and_then(|log| {
-        log.lines().rev().find(|line| line.contains("no space for BAR1 mappings")).map(|line| line.trim().to_owned())
+        let is_meant = |message: &&Message| message.text.contains("no space for BAR1 mappings");
+        log.of(Source::Nvidia).rev().find(is_meant).map(|message| message.line.clone())
     });
     let judged = if is_static {
         Judged::info(ID, "BAR1 is mapped completely, so its use is not relevant")
@@ -197,11 +198,10 @@ pub(crate) fn must_recover(ctx: &Context<'_>) -> bool {
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
     cuda_fails(ctx)
         && ctx.root.nvml().gpus.iter().any(|gpu| {
-            let lines = log.lines().filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, gpu, line));
-            lines
+            log.of(Source::Xid)
                 .rev()
-                .find(|line| !is_of_a_program(line))
-                .is_some_and(|line| recovery(line, &gpu.pci_bus_id).is_some())
+                .find(|fault| is_fault_of(ctx, gpu, &fault.text) && !is_of_a_program(&fault.text))
+                .is_some_and(|fault| recovery(&fault.text, &gpu.pci_bus_id).is_some())
         })
 }
 
@@ -209,37 +209,37 @@ pub(crate) fn must_recover(ctx: &Context<'_>) -> bool {
 fn ecc(ctx: &Context<'_>, nvml: &NvmlGpu, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuEcc;
     let log = machine::kernel_log(ctx.root);
-    let lines: Vec<&str> = log
+    let faults: Vec<&Message> = log
         .iter()
-        .flat_map(|log| log.lines().rev())
-        .filter(|line| line.contains("NVRM: Xid") && is_fault_of(ctx, nvml, line))
+        .flat_map(|log| log.of(Source::Xid).rev())
+        .filter(|fault| is_fault_of(ctx, nvml, &fault.text))
         .collect();
-    let xid = lines.iter().find(|line| !is_of_a_program(line)).copied();
+    let xid = faults.iter().find(|fault| !is_of_a_program(&fault.text)).copied();
     let judged = match (xid, nvml.ecc.as_deref()) {
-        (None, Some(_)) if !lines.is_empty() => {
+        (None, Some(_)) if !faults.is_empty() => {
             Judged::info(ID, "the kernel log reports a fault of a program on the GPU (Xid)")
-                .found(machine::KERNEL_LOG, lines[0].trim())
+                .found(machine::KERNEL_LOG, &faults[0].line)
         }
-        (Some(line), _) => match recovery(line, &nvml.pci_bus_id) {
+        (Some(fault), _) => match recovery(&fault.text, &nvml.pci_bus_id) {
             Some(todo) if cuda_fails(ctx) => {
                 Judged::lack(ID, "the GPU failed (Xid), and CUDA does not start until it is recovered")
-                    .found(machine::KERNEL_LOG, line.trim())
+                    .found(machine::KERNEL_LOG, &fault.line)
                     .missing(Cost::Root, EVERY)
                     .advice(todo)
             }
             // Without an attempt to start CUDA, the last report of the driver is the best evidence.
             Some(todo) if !cuda_was_tried(ctx) => {
                 Judged::lack(ID, "the GPU failed (Xid) and must be recovered before the next read")
-                    .found(machine::KERNEL_LOG, line.trim())
+                    .found(machine::KERNEL_LOG, &fault.line)
                     .missing(Cost::Root, EVERY)
                     .advice(todo)
             }
             Some(todo) => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
-                .found(machine::KERNEL_LOG, line.trim())
+                .found(machine::KERNEL_LOG, &fault.line)
                 .advice(todo),
             None => Judged::warn(ID, "the kernel log reports a fault of a GPU (Xid)")
-                .found(machine::KERNEL_LOG, line.trim())
-                .advice(xid::number(line).map_or(xid::meaning(0).1, |number| xid::meaning(number).1)),
+                .found(machine::KERNEL_LOG, &fault.line)
+                .advice(xid::number(&fault.text).map_or(xid::meaning(0).1, |number| xid::meaning(number).1)),
         },
         (None, Some("enabled")) => Judged::pass(ID, "ECC is on"),
         (None, Some(_)) => Judged::info(ID, "ECC is off, so memory errors are not noticed"),

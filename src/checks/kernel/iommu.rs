@@ -8,7 +8,7 @@ use crate::checks::kernel::arguments::change_argument;
 use crate::checks::kernel::iommu_fault::{is_fault, is_of_route};
 use crate::checks::kernel::reboot_pending;
 use crate::core::{CheckId, FixId, NVFS_STATS, Route};
-use crate::machine;
+use crate::machine::{self, Message, Source};
 
 const MEANWHILE: &str = "Until then set CUFILE_FORCE_COMPAT_MODE=true: reads then work through host memory.";
 
@@ -80,7 +80,8 @@ fn boot_with(ctx: &Context<'_>, word: &str) -> Advice {
 /// The last line of the kernel log about a transfer of a disk or a GPU that the IOMMU stopped.
 fn fault(ctx: &Context<'_>) -> Option<String> {
     let log = machine::kernel_log(ctx.root)?;
-    log.lines().rev().find(|line| is_fault(line) && is_of_route(ctx, line)).map(|line| line.trim().to_owned())
+    let is_meant = |message: &&Message| is_fault(&message.text) && is_of_route(ctx, &message.text);
+    log.of(Source::Iommu).rev().find(is_meant).map(|message| message.line.clone())
 }
 
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {

@@ -1,7 +1,7 @@
 //! Finds in the kernel log why nvidia-fs was not loaded.
 
 use crate::checks::context::Context;
-use crate::machine;
+use crate::machine::{self, KernelLog, Message, Source};
 
 /// Why the kernel did not load nvidia-fs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub(crate) enum Refusal {
     OtherKernel,
 }
 
-/// Parts of log lines. Causes are before their consequences. The lines about signatures are those of
-/// `machine::is_signature_rejection`.
+/// Parts of messages about nvidia-fs. Causes are before their consequences. Messages about signatures have a separate
+/// source.
 const REFUSALS: &[(Refusal, &[&str])] = &[
     // Kernels before 6.2 and those of RHEL 9 do not name the symbol in this line.
     (Refusal::Proprietary, &["nvidia_fs", "from proprietary module"]),
@@ -35,12 +35,9 @@ const REFUSALS: &[(Refusal, &[&str])] = &[
     (Refusal::TooEarly, &["unknown symbol nvidia_p2p_"]),
 ];
 
-/// The last line of the log that contains all parts, ignoring case.
-pub(crate) fn last<'a>(log: &'a str, parts: &[&str]) -> Option<&'a str> {
-    log.lines().rev().find(|line| {
-        let line = line.to_ascii_lowercase();
-        parts.iter().all(|part| line.contains(part))
-    })
+/// The last message about nvidia-fs that has all parts, which are in lower case.
+pub(crate) fn last<'a>(log: &'a KernelLog, parts: &[&str]) -> Option<&'a Message> {
+    log.of(Source::NvidiaFs).rev().find(|message| message.has(parts))
 }
 
 /// Why nvidia-fs was not loaded, and the log line. `None` if it is loaded.
@@ -54,17 +51,16 @@ pub(crate) fn refusal(ctx: &Context<'_>) -> Option<(Refusal, String)> {
     let is_driver = !machine::Driver::of(ctx.root).is_loaded();
     let signs = REFUSALS.iter().filter(|(kind, _)| !(is_driver && *kind == Refusal::Key));
     let find = |kind: Refusal, parts: &[&str]| match kind {
-        Refusal::Key => log.lines().rev().find(|line| machine::is_signature_rejection(line)),
+        Refusal::Key => log.of(Source::Signature).next_back(),
         _ => last(&log, parts),
     };
-    let (kind, line) =
-        signs.into_iter().find_map(|(kind, parts)| Some((*kind, find(*kind, parts)?.trim().to_owned())))?;
+    let (kind, line) = signs.into_iter().find_map(|(kind, parts)| Some((*kind, find(*kind, parts)?.line.clone())))?;
     let kind = if kind == Refusal::TooEarly && lacks_symbol(ctx, &log, &line) { Refusal::LacksSymbol } else { kind };
     Some((kind, line))
 }
 
 /// Whether the loaded driver does not export the symbol in the line. Otherwise the driver was loaded too late.
-fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
+fn lacks_symbol(ctx: &Context<'_>, log: &KernelLog, line: &str) -> bool {
     /// The oldest driver that supports GPUDirect Storage (README of nvidia-fs).
     const OLDEST: u32 = 418;
     let driver = machine::Driver::of(ctx.root);
@@ -81,8 +77,8 @@ fn lacks_symbol(ctx: &Context<'_>, log: &str, line: &str) -> bool {
         }
     }
     // The log shows whether the driver was loaded before the module failed.
-    let at = |part: &str| log.lines().position(|line| line.to_ascii_lowercase().contains(part));
-    match (at("nvrm: loading nvidia unix"), log.lines().position(|l| l.trim() == line)) {
+    let at = |is: &dyn Fn(&Message) -> bool| log.messages().position(is);
+    match (at(&|message| message.has(&["nvrm: loading nvidia unix"])), at(&|message| message.line == line)) {
         (Some(driver), Some(refused)) => driver < refused,
         _ => {
             driver.version.as_deref().and_then(|v| v.split('.').next()?.parse::<u32>().ok()).is_some_and(|v| v < OLDEST)

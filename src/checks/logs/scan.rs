@@ -3,20 +3,21 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
-use crate::checks::logs::signatures::{Explained, explain_cufile, explain_kernel};
+use crate::checks::logs::signatures::{Explained, explain_cufile, explain_messages};
 use crate::core::{CheckId, Route, Status};
 use crate::machine;
 
 /// The maximum number of causes per log. The most severe ones are shown.
 const MOST: usize = 6;
 
-/// The checks whose lines `nvfs-load-errors` already examines.
+/// The checks whose lines `nvfs-load-errors` and `nvme-state` already examine, together with the state in sysfs.
 const ELSEWHERE: &[CheckId] = &[
     CheckId::DriverFlavour,
     CheckId::NvfsBuildInputs,
     CheckId::NvfsDkms,
     CheckId::NvfsAutoload,
     CheckId::NvfsSecureboot,
+    CheckId::NvmeState,
 ];
 
 /// `known` contains the findings so far. A log can be old, so a cause whose check passes now is not a warning.
@@ -50,7 +51,7 @@ fn cufile_log(ctx: &Context<'_>, does_open: bool, passes: &dyn Fn(CheckId) -> bo
 
 fn kernel_log(ctx: &Context<'_>, known: &[Judged], passes: &dyn Fn(CheckId) -> bool) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root).filter(|_| ctx.gpu_on_bus() || ctx.root.exists("/sys/module/nvidia_fs"))?;
-    let mut causes = explain_kernel(&log);
+    let mut causes = explain_messages(&log);
     // A line that is evidence of another finding is not reported again.
     let is_told = |line: &str| known.iter().any(|judged| judged.finding.evidence.iter().any(|e| e.text.trim() == line));
     // Such a check has examined all lines about its subject.

@@ -2,6 +2,7 @@
 
 use crate::checks::logs::driver_lines;
 use crate::core::{CheckId, FixId, Status};
+use crate::machine::KernelLog;
 use crate::text::contains_in_order;
 use serde::Serialize;
 
@@ -239,19 +240,27 @@ pub fn lines_of(check: CheckId) -> impl Iterator<Item = (String, &'static str)> 
 /// The causes in cufile.log or in the output of libcufile. Each cause is listed once, the most severe first.
 #[must_use]
 pub fn explain_cufile(text: &str) -> Vec<Explained> {
-    explain(text, CUFILE)
+    explain(text.lines().map(|line| (line, line)), CUFILE)
 }
 
-/// The causes in the kernel log about GPU, disks and nvidia-fs. Each cause is listed once, the most severe first.
+/// The causes about GPU, disks and nvidia-fs in lines that a user copied from a kernel log. The lines can begin with
+/// times and names. Each cause is listed once, the most severe first.
 #[must_use]
 pub fn explain_kernel(text: &str) -> Vec<Explained> {
-    explain(text, KERNEL)
+    explain(text.lines().map(|line| (line, line)), KERNEL)
 }
 
-fn explain(text: &str, table: &[Signature]) -> Vec<Explained> {
+/// The same for the kernel log of this machine, of which only messages of known parts of the kernel count.
+#[must_use]
+pub fn explain_messages(log: &KernelLog) -> Vec<Explained> {
+    explain(log.messages().map(|message| (message.line.as_str(), message.text.as_str())), KERNEL)
+}
+
+/// The causes in lines, each with the text for the search.
+fn explain<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>, table: &[Signature]) -> Vec<Explained> {
     let mut out: Vec<Explained> = Vec::new();
-    for line in text.lines() {
-        let lower = line.to_ascii_lowercase();
+    for (line, text) in lines {
+        let lower = text.to_ascii_lowercase();
         let Some(signature) = table.iter().find(|signature| contains_in_order(&lower, signature.pieces)) else {
             continue;
         };
@@ -294,7 +303,8 @@ mod tests {
             for signature in table {
                 let line = signature.pieces.join(" something ");
                 assert_eq!(line, line.to_ascii_lowercase());
-                let found = explain(&line.to_ascii_uppercase(), table);
+                let upper = line.to_ascii_uppercase();
+                let found = explain(std::iter::once((upper.as_str(), upper.as_str())), table);
                 assert_eq!(found.len(), 1, "{line}");
                 assert_eq!(found[0].meaning, signature.meaning, "{line} matches another row");
             }

@@ -6,7 +6,7 @@ use crate::checks::context::Context;
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, Message, PathFacts, Source};
 use crate::text::quoted;
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -322,8 +322,11 @@ fn peermem_refused(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
     const SYMBOL: &str = "ib_register_peer_memory_client";
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
-    let is_meant = |line: &&str| line.contains("peer_mem") || line.contains("peermem");
-    let line = log.lines().find(|line| line.contains(SYMBOL) && is_meant(line)).map(|line| line.trim().to_owned());
+    let is_meant = |message: &&Message| {
+        let has = |part: &str| message.text.contains(part);
+        has(SYMBOL) && (has("peer_mem") || has("peermem"))
+    };
+    let line = log.of(Source::Nvidia).find(is_meant).map(|message| message.line.clone());
     // ib_core of the kernel has no such symbol, so the module fails with EINVAL and the log says nothing about it.
     let symbols = ctx.root.symbols().unwrap_or_default();
     let has_no_interface = symbols.contains("ib_register_client") && !symbols.contains(SYMBOL);

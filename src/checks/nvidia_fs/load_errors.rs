@@ -7,7 +7,7 @@ use crate::checks::kernel::refusal::{Refusal, last, refusal, symbol};
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
 use crate::checks::nvidia_fs::dkms::{dkms, rebuilt};
 use crate::core::{CheckId, FixId, Route};
-use crate::machine;
+use crate::machine::{self, KernelLog, Message, Source};
 
 /// The check that explains this reason. `None` if there is none.
 pub(crate) fn behind(ctx: &Context<'_>, kind: Refusal) -> Option<CheckId> {
@@ -40,10 +40,10 @@ const NVFS: &[Route] = &[Route::Nvfs];
 
 /// The line about missing symbol versions of the loaded module. The kernel prints it once per boot, so after a second
 /// load it can be about an earlier build.
-fn without_versions(log: &str) -> Option<&str> {
-    let line = last(log, &["nvidia_fs", "no symbol version for nvidia_p2p_"])?;
-    let after = log.lines().skip_while(|other| *other != line);
-    (after.filter(|other| other.contains("Initializing nvfs driver")).count() < 2).then_some(line)
+fn without_versions(log: &KernelLog) -> Option<&Message> {
+    let message = last(log, &["nvidia_fs", "no symbol version for nvidia_p2p_"])?;
+    let after = log.of(Source::NvidiaFs).skip_while(|other| *other != message);
+    (after.filter(|other| other.text.contains("Initializing nvfs driver")).count() < 2).then_some(message)
 }
 
 /// Messages of the kernel about loading the module.
@@ -59,13 +59,13 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
         });
     };
     if loaded == Some(true) {
-        let judged = if let Some(line) = last(&log, &["nvfs modules probe failed"]) {
+        let judged = if let Some(message) = last(&log, &["nvfs modules probe failed"]) {
             Judged::warn(ID, "nvidia-fs could not register with the storage drivers")
-                .found(machine::KERNEL_LOG, line.trim())
-        } else if let Some(line) = without_versions(&log) {
+                .found(machine::KERNEL_LOG, &message.line)
+        } else if let Some(message) = without_versions(&log) {
             // The kernel loads such a module. Whether it fits the driver is unknown (gds-nvidia-fs#72).
             Judged::warn(ID, "nvidia-fs was built without the driver's symbol versions, so a mismatch is not detected")
-                .found(machine::KERNEL_LOG, line.trim())
+                .found(machine::KERNEL_LOG, &message.line)
                 .unknown(NVFS)
                 .fix(FixId::NvfsInstall)
                 .advice(
@@ -74,8 +74,8 @@ pub(crate) fn load_errors(ctx: &Context<'_>) -> Option<Judged> {
                         .text(" after the storage drivers are installed. If the message stays, install nvidia-fs 2.29 or later, which reads the driver's Module.symvers."),
                 )
         } else {
-            let line = last(&log, &["nvidia_fs", "registered correctly"])?;
-            Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, line.trim())
+            let message = last(&log, &["nvidia_fs", "registered correctly"])?;
+            Judged::pass(ID, "the kernel registered nvidia-fs").found(machine::KERNEL_LOG, &message.line)
         };
         return Some(judged);
     }

@@ -13,7 +13,7 @@ use crate::checks::nvidia_fs::dkms::rebuilt;
 use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FindingFact, FixId, Route};
-use crate::machine::{self, NvmeMultipath, PathFacts};
+use crate::machine::{self, NvmeMultipath, PathFacts, Source};
 use crate::text::capitalised;
 
 const ID: CheckId = CheckId::NvfsNvmeSymbol;
@@ -134,9 +134,8 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     };
     let kernel = row.kernel.as_deref().map_or_else(String::new, |kernel| format!(", {kernel}"));
     let state = format!("{}/{}{kernel}: {}", row.name, row.version, row.state);
-    let rejected = machine::kernel_log(ctx.root).and_then(|log| {
-        log.lines().rev().find(|line| machine::is_signature_rejection(line)).map(|line| line.trim().to_owned())
-    });
+    let rejected = machine::kernel_log(ctx.root)
+        .and_then(|log| log.of(Source::Signature).next_back().map(|message| message.line.clone()));
     let judged = if !row.is_installed_for(&release) {
         let commands: Vec<String> = machine::ofed_module_to_build(ctx.root, "mlnx-nvme", &release)
             .into_iter()

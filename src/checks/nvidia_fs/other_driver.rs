@@ -7,7 +7,7 @@ use crate::checks::kernel::crash::last_crash;
 use crate::checks::kernel::refusal::last;
 use crate::checks::nvidia_fs::dkms::rebuilt;
 use crate::core::{CheckId, FindingFact, FixId, Route};
-use crate::machine;
+use crate::machine::{self, KernelLog, Message, Source};
 
 const ID: CheckId = CheckId::NvfsDkms;
 
@@ -38,16 +38,17 @@ fn built_against(ctx: &Context<'_>) -> Option<Built> {
 /// name of the function in front of it, others `nvidia-fs:`.
 fn met_other_tables(ctx: &Context<'_>) -> Option<(String, bool)> {
     let log = machine::kernel_log(ctx.root)?;
-    let line = last(&log, &["incompatible page table version"])?;
-    Some((line.trim().to_owned(), last_crash(&log, MODULE).is_some() || log.lines().any(is_bug)))
+    let message = last(&log, &["incompatible page table version"])?;
+    Some((message.line.clone(), last_crash(&log, MODULE).is_some() || bug(&log).is_some()))
 }
 
 /// The module in the report of a crash.
 const MODULE: &[&str] = &["nvidia_fs"];
 
-/// Whether the line reports a failed assertion in the source of nvidia-fs.
-fn is_bug(line: &str) -> bool {
-    line.contains("kernel BUG at") && line.contains("nvfs-")
+/// The last report of a failed assertion in the source of nvidia-fs.
+fn bug(log: &KernelLog) -> Option<&Message> {
+    let is_of_nvfs = |message: &&Message| message.text.starts_with("kernel BUG at ") && message.text.contains("nvfs-");
+    log.of(Source::Crash).rev().find(is_of_nvfs)
 }
 
 /// The routes that the crash blocks. Compat mode also registers buffers, so it crashes too.
@@ -123,7 +124,7 @@ fn other_crash(ctx: &Context<'_>) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root)?;
     let lines = match last_crash(&log, MODULE) {
         Some(crash) => vec![crash.start, crash.place],
-        None => vec![log.lines().rev().find(|line| is_bug(line))?.trim().to_owned()],
+        None => vec![bug(&log)?.line.clone()],
     };
     let judged = Judged::lack(CheckId::NvfsErrors, "the kernel crashed in nvidia-fs, which is unusable until a reboot")
         .missing(Cost::Reboot, stopped(true))

@@ -2,11 +2,10 @@
 
 use crate::checks::context::Context;
 use crate::checks::judged::Judged;
-use crate::checks::kernel::iommu_fault::{is_fault, is_of_route};
-use crate::checks::kernel::refusal::last;
+use crate::checks::kernel::iommu_fault::is_of_route;
 use crate::checks::nvidia_fs::{loaded, other_driver};
 use crate::core::CheckId;
-use crate::machine;
+use crate::machine::{self, Message, Source};
 
 /// Reports the first known failure in the log.
 pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
@@ -64,15 +63,16 @@ pub(crate) fn trouble(ctx: &Context<'_>) -> Option<Judged> {
     }
     let log = machine::kernel_log(ctx.root)?;
     // Faults of other devices are ignored.
-    let log = if log.lines().any(is_fault) {
-        let is_relevant = |line: &&str| !is_fault(line) || is_of_route(ctx, line);
-        log.lines().filter(is_relevant).map(|line| format!("{line}\n")).collect()
-    } else {
-        log
+    let is_relevant = |message: &&Message| match message.source {
+        Source::NvidiaFs => true,
+        Source::Iommu => is_of_route(ctx, &message.text),
+        _ => false,
     };
-    let (line, summary, advice) =
-        SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(&log, parts)?, *summary, *advice)))?;
-    let judged = Judged::warn(ID, format!("the kernel log: {summary}")).found(machine::KERNEL_LOG, line.trim());
-    let is_of_version = line.contains("rw_verify_area") && loaded::version(ctx).fails_reads;
+    let messages: Vec<&Message> = log.messages().rev().filter(is_relevant).collect();
+    let last = |parts: &[&str]| messages.iter().find(|message| message.has(parts));
+    let (message, summary, advice) =
+        SIGNS.iter().find_map(|(parts, summary, advice)| Some((last(parts)?, *summary, *advice)))?;
+    let judged = Judged::warn(ID, format!("the kernel log: {summary}")).found(machine::KERNEL_LOG, &message.line);
+    let is_of_version = message.text.contains("rw_verify_area") && loaded::version(ctx).fails_reads;
     Some(if is_of_version { judged.cause(CheckId::NvfsVersion) } else { judged.advice(advice) })
 }

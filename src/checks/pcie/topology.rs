@@ -4,7 +4,7 @@ use crate::checks::advice::{Advice, sudo_program};
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, Route};
-use crate::machine::{self, PathFacts, Root};
+use crate::machine::{self, PathFacts, Root, Source};
 use std::collections::BTreeSet;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -227,16 +227,18 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
 fn refused(ctx: &Context<'_>, disk: &str, gpu: &str) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root)?;
     let provider = format!("({gpu})");
-    let line = log.lines().rev().find(|line| {
-        line.split_once(": cannot be used for peer-to-peer DMA")
-            .is_some_and(|(device, rest)| device.ends_with(disk) && rest.contains(&provider))
+    let message = log.of(Source::Device).rev().find(|message| {
+        let split = message.text.split_once(": cannot be used for peer-to-peer DMA");
+        split.is_some_and(|(device, rest)| {
+            device.split_once(' ').is_some_and(|(_, address)| address == disk) && rest.contains(&provider)
+        })
     })?;
     Some(
         Judged::lack(
             CheckId::KernelP2pRootports,
             format!("the kernel refused a transfer between {disk} and {gpu}, which share no bridge"),
         )
-        .found(machine::KERNEL_LOG, line.trim())
+        .found(machine::KERNEL_LOG, &message.line)
         .missing(Cost::Hardware, &[Route::P2pdma])
 .explaining()
         .advice("Put GPU and disk below one PCIe switch, or choose another disk. Or use nvidia-fs, which needs no such bridge."),

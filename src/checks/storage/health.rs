@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::storage::namespaces;
 use crate::core::CheckId;
-use crate::machine::{self, DirectRead, PathFacts};
+use crate::machine::{self, DirectRead, KernelLog, PathFacts, Source};
 use crate::text::quoted;
 use std::collections::BTreeSet;
 
@@ -13,27 +13,30 @@ const ID: CheckId = CheckId::NvmeState;
 const ADVICE: &str =
     "Power the machine off and on, and undo recent changes to ACS. If it fails again, replace the disk.";
 
-/// Whether a line of the kernel log reports a failed controller.
-fn is_failure(line: &str) -> bool {
-    [
-        "controller is down; will reset",
-        "Removing after probe failure",
-        "Disabling device after reset failure",
-        "Device not ready; aborting",
-    ]
-    .iter()
-    .any(|part| line.contains(part))
-}
-
 /// Whether the kernel removed the disk: it was not reset successfully.
-fn is_removed(line: &str) -> bool {
-    ["Removing after probe failure", "Disabling device after reset failure"].iter().any(|part| line.contains(part))
+fn is_removed(text: &str) -> bool {
+    ["Removing after probe failure", "Disabling device after reset failure"].iter().any(|start| text.starts_with(start))
 }
 
-/// The last line of the log that reports a failure of this controller.
-fn failure<'a>(log: &'a str, controller: &str) -> Option<&'a str> {
-    let name = format!("{controller}:");
-    log.lines().rev().find(|line| line.split_whitespace().any(|word| word == name) && is_failure(line)).map(str::trim)
+/// Whether a text is about a failed controller.
+fn is_failure(text: &str) -> bool {
+    const STARTS: [&str; 2] = ["controller is down; will reset", "Device not ready; aborting"];
+    is_removed(text) || STARTS.iter().any(|start| text.starts_with(start))
+}
+
+/// The messages about failed controllers, last first: the controller, the text and the line.
+fn failures(log: &KernelLog) -> impl Iterator<Item = (&str, &str, &str)> {
+    log.of(Source::Nvme).rev().filter_map(|message| {
+        let (controller, text) = message.nvme_controller()?;
+        is_failure(text).then_some((controller, text, message.line.as_str()))
+    })
+}
+
+/// The state of a controller in sysfs, and its file.
+fn state(ctx: &Context<'_>, controller: &str) -> Option<(String, String)> {
+    let path = format!("/sys/class/nvme/{controller}/state");
+    let text = ctx.root.read_text(&path).ok()?;
+    Some((path, text.trim().to_owned()))
 }
 
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
@@ -50,7 +53,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         out.extend(errors(&log, facts).map(|judged| judged.of(Scope::Path(number))));
         seen.extend(controllers);
     }
-    out.extend(elsewhere(&log, &seen));
+    out.extend(elsewhere(ctx, &log, &seen));
     out.extend(namespaces::run(ctx));
     out
 }
@@ -67,23 +70,41 @@ enum Trouble {
     XfsShutdown,
 }
 
-/// The trouble with a block device that a line reports. Discarded blocks are not data, so their errors do not count.
+/// The trouble with a block device that a message reports. Discarded blocks are not data, so their errors do not count.
 fn trouble(line: &str, device: &str) -> Option<Trouble> {
-    let has = |parts: &[&str]| parts.iter().any(|part| line.contains(part));
-    let names = |before: &str, after: &str| line.contains(&format!("{before}{device}{after}"));
-    if names(" dev ", ",") && has(&["I/O error", "critical medium error"]) && has(&["(READ)", "(WRITE)"]) {
-        Some(Trouble::Disk)
-    } else if names("EXT4-fs error (device ", ")") {
-        Some(Trouble::Ext4)
-    } else if names("XFS (", ")")
-        && has(&["shut down", "log I/O error", "Log I/O Error", "Please unmount the filesystem"])
-    {
-        Some(Trouble::XfsShutdown)
-    } else if names("XFS (", ")") && has(&["Corruption", "corruption", "metadata I/O error"]) {
-        Some(Trouble::Xfs)
-    } else {
-        None
+    let after = |start: &str, end: &str| line.strip_prefix(start)?.strip_prefix(device)?.strip_prefix(end);
+    let fails = |start: &str| {
+        after(start, ",").is_some_and(|rest: &str| ["(READ)", "(WRITE)"].iter().any(|part| rest.contains(part)))
+    };
+    const DISK: [&str; 6] = [
+        "I/O error, dev ",
+        "critical medium error, dev ",
+        "blk_update_request: I/O error, dev ",
+        "blk_update_request: critical medium error, dev ",
+        "print_req_error: I/O error, dev ",
+        "print_req_error: critical medium error, dev ",
+    ];
+    const STOPPED: [&str; 4] =
+        ["Filesystem has been shut down", "log I/O error", "Log I/O Error", "Please unmount the filesystem"];
+    const DAMAGED: [&str; 5] = [
+        "Corruption of ",
+        "Corruption detected",
+        "Metadata corruption detected",
+        "Metadata CRC error detected",
+        "metadata I/O error",
+    ];
+    if DISK.iter().any(|start| fails(start)) {
+        return Some(Trouble::Disk);
     }
+    if after("EXT4-fs error (device ", ")").is_some() {
+        return Some(Trouble::Ext4);
+    }
+    // This message begins with the name of a program.
+    let text = after("XFS (", "): ").filter(|text: &&str| !text.contains(" possible memory allocation deadlock"))?;
+    if STOPPED.iter().any(|start| text.starts_with(start)) {
+        return Some(Trouble::XfsShutdown);
+    }
+    DAMAGED.iter().any(|start| text.starts_with(start)).then_some(Trouble::Xfs)
 }
 
 /// How to use an XFS that stopped. Mounting it writes its log into the file system, and xfs_repair refuses it before.
@@ -105,9 +126,10 @@ pub(crate) fn fails_reads(facts: &PathFacts) -> bool {
 }
 
 /// The last error that the kernel reports of the disk or the file system of a path. Reads may work elsewhere on it.
-pub(crate) fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
-    let (line, device, trouble) = log.lines().rev().find_map(|line| {
-        facts.block_device.iter().find_map(|device| Some((line, &device.name, trouble(line, &device.name)?)))
+pub(crate) fn errors(log: &KernelLog, facts: &PathFacts) -> Option<Judged> {
+    let (line, device, trouble) = log.of(Source::Disk).rev().find_map(|message| {
+        let of = |device: &str| trouble(&message.text, device);
+        facts.block_device.iter().find_map(|device| Some((&message.line, &device.name, of(&device.name)?)))
     })?;
     let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
     let repair = |tool: &str| {
@@ -131,21 +153,24 @@ pub(crate) fn errors(log: &str, facts: &PathFacts) -> Option<Judged> {
             Trouble::Xfs => judged.advice(repair("xfs_repair")),
             Trouble::XfsShutdown => judged.advice(replay(&mount, device)),
         }
-        .found(machine::KERNEL_LOG, line.trim()),
+        .found(machine::KERNEL_LOG, line),
     )
 }
 
-fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
-    let path = format!("/sys/class/nvme/{controller}/state");
-    let state = ctx.root.read_text(&path).ok().map(|text| text.trim().to_owned());
-    let line = failure(log, controller);
-    let judged = match (state.as_deref(), line) {
+fn of_path(ctx: &Context<'_>, log: &KernelLog, controller: &str) -> Option<Judged> {
+    let state = state(ctx, controller);
+    let failure = failures(log).find(|(name, ..)| *name == controller);
+    let judged = match (state.as_ref().map(|(_, state)| state.as_str()), failure) {
         (Some("dead" | "deleting" | "deleting (no IO)"), _) => {
             Judged::lack(ID, format!("{controller}, the disk of this path, is dead"))
                 .missing(Cost::System, EVERY)
                 .advice(ADVICE)
         }
-        (_, Some(line)) if is_removed(line) => {
+        // The state is newer than the log.
+        (Some("live"), Some(_)) => {
+            Judged::info(ID, format!("{controller}, the disk of this path, is live after a failure")).advice(ADVICE)
+        }
+        (_, Some((_, text, _))) if is_removed(text) => {
             Judged::lack(ID, format!("the kernel disabled {controller}, the disk of this path, after a failed reset"))
                 .missing(Cost::System, EVERY)
                 .advice(ADVICE)
@@ -159,23 +184,22 @@ fn of_path(ctx: &Context<'_>, log: &str, controller: &str) -> Option<Judged> {
         (None, None) => return None,
     };
     let judged = match state {
-        Some(state) => judged.found(path, state),
+        Some((path, state)) => judged.found(path, state),
         None => judged,
     };
-    Some(match line {
-        Some(line) => judged.found(machine::KERNEL_LOG, line),
+    Some(match failure {
+        Some((_, _, line)) => judged.found(machine::KERNEL_LOG, line),
         None => judged,
     })
 }
 
 /// Reports a failed controller outside of the examined paths. It may belong to a missing disk.
-fn elsewhere(log: &str, seen: &BTreeSet<String>) -> Option<Judged> {
-    let line = log.lines().rev().find(|line| is_failure(line))?.trim();
-    let name =
-        line.split_whitespace().find_map(|word| word.strip_suffix(':').filter(|name| name.starts_with("nvme")))?;
-    (!seen.contains(name)).then(|| {
+fn elsewhere(ctx: &Context<'_>, log: &KernelLog, seen: &BTreeSet<String>) -> Option<Judged> {
+    let is_live = |name: &str| state(ctx, name).is_some_and(|(_, state)| state == "live");
+    let (name, _, line) = failures(log).find(|(name, ..)| !seen.contains(*name) && !is_live(name))?;
+    Some(
         Judged::warn(ID, format!("{name}, a disk outside the examined paths, fell off the bus"))
             .found(machine::KERNEL_LOG, line)
-            .advice(ADVICE)
-    })
+            .advice(ADVICE),
+    )
 }

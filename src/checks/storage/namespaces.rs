@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::judged::Judged;
 use crate::checks::kernel::p2pdma;
 use crate::core::CheckId;
-use crate::machine;
+use crate::machine::{self, Source};
 
 /// The first kernel that accepts equal identifiers of disks with a single port (commit ac522fc6c316).
 const ACCEPTS_DUPLICATES: (u32, u32) = (6, 5);
@@ -23,22 +23,26 @@ impl Rejected {
     }
 }
 
-/// Whether a line of the kernel log reports that a namespace was rejected (drivers/nvme/host/core.c).
-fn is_rejection(line: &str) -> bool {
-    ["duplicate IDs for nsid", "duplicate IDs in subsystem for nsid", "identifiers changed for nsid"]
-        .iter()
-        .any(|part| line.contains(part))
+/// Whether a text of a controller reports that a namespace was rejected (drivers/nvme/host/core.c).
+fn is_rejection(text: &str) -> bool {
+    const STARTS: [&str; 4] = [
+        "globally duplicate IDs for nsid",
+        "duplicate IDs for nsid",
+        "duplicate IDs in subsystem for nsid",
+        "identifiers changed for nsid",
+    ];
+    STARTS.iter().any(|start| text.starts_with(start))
 }
 
 /// The controllers that are live and have no namespace, because the kernel rejected it.
 pub(crate) fn rejected(ctx: &Context<'_>) -> Vec<Rejected> {
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let mut found: Vec<Rejected> = Vec::new();
-    for line in log.lines().filter(|line| is_rejection(line)) {
-        let name = line.split_whitespace().find_map(|word| word.strip_suffix(':').filter(|n| n.starts_with("nvme")));
-        let Some(controller) = name.filter(|name| lacks_namespace(ctx, name)) else { continue };
-        if !found.iter().any(|known| known.controller == controller) {
-            found.push(Rejected { controller: controller.to_owned(), line: line.trim().to_owned() });
+    for message in log.of(Source::Nvme) {
+        let Some((controller, text)) = message.nvme_controller() else { continue };
+        let is_known = found.iter().any(|known| known.controller == controller);
+        if is_rejection(text) && !is_known && lacks_namespace(ctx, controller) {
+            found.push(Rejected { controller: controller.to_owned(), line: message.line.clone() });
         }
     }
     found
@@ -104,14 +108,13 @@ mod tests {
     #[test]
     fn lines_about_a_rejected_namespace_are_known() {
         for line in [
-            "nvme nvme2: globally duplicate IDs for nsid 1",
-            "nvme nvme0: duplicate IDs in subsystem for nsid 1",
-            "nvme nvme1: identifiers changed for nsid 1",
+            "globally duplicate IDs for nsid 1",
+            "duplicate IDs in subsystem for nsid 1",
+            "identifiers changed for nsid 1",
         ] {
             assert!(is_rejection(line), "{line}");
         }
-        for line in ["nvme nvme2: Ignoring bogus Namespace Identifiers", "nvme nvme1: 44/0/0 default/read/poll queues"]
-        {
+        for line in ["Ignoring bogus Namespace Identifiers", "44/0/0 default/read/poll queues"] {
             assert!(!is_rejection(line), "{line}");
         }
     }

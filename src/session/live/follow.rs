@@ -1,7 +1,7 @@
 //! Reports causes of problems during a run. It reads new lines of the run's cufile.log and of the kernel log.
 
 use super::bus::Bus;
-use crate::checks::log_signatures::{Explained, explain_cufile, explain_kernel};
+use crate::checks::log_signatures::{Explained, explain_cufile, explain_messages};
 use crate::core::{Engine, LaneId, LogLevel, Status, Target, units};
 use crate::trust::open_regular;
 use crossbeam_channel::{Sender, bounded};
@@ -101,7 +101,8 @@ impl Watch {
         let appended = self.log.read();
         self.take("cufile.log", explain_cufile(&appended), Status::Fail, &mut out);
         let appended = self.kernel.as_mut().map(KernelLog::read).unwrap_or_default();
-        self.take("the kernel log", explain_kernel(&appended), Status::Warn, &mut out);
+        let messages = crate::machine::KernelLog::parse(&appended);
+        self.take("the kernel log", explain_messages(&messages), Status::Warn, &mut out);
         out
     }
 
