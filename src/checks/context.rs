@@ -153,11 +153,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether CUDA waits for Fabric Manager: the machine has NVSwitches, or a GPU of an HGX board without visible
-    /// NVSwitches.
+    /// Whether CUDA waits for Fabric Manager of this machine. See [`machine::runs_fabric`].
     pub(crate) fn has_fabric(&self) -> bool {
-        let is_guest = || self.root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"));
-        !self.nvswitches().is_empty() || (self.hgx_blackwell().is_some() && !is_guest())
+        !self.nvswitches().is_empty() || (self.hgx_blackwell().is_some() && machine::runs_fabric(self.root))
     }
 
     /// A B200 or B300 of an HGX board.

@@ -53,6 +53,11 @@ const DISK: &[Cause] = &[own(
     "sudo smartctl -a /dev/nvme0; sudo nvme error-log /dev/nvme0",
     "Back up the data and replace the disk.",
 )];
+const TWO_CORES: &[Cause] = &[own(
+    "Both the kernel and DOCA (or MLNX_OFED) have these modules, and the ib_core of the other one was loaded first.",
+    "modinfo -F filename ib_core mlx5_ib ib_umad; lsmod | grep -e ib_core -e mlx_compat",
+    "Run sudo depmod -a, rebuild the initramfs and reboot, so that all of them are of DOCA or MLNX_OFED.",
+)];
 const NO_SPACE: &[Cause] = &[own(
     "Above-4G decoding or Resizable BAR is off in the firmware, or a bridge has a window that is too small.",
     "sudo lspci -vv | grep -e Region -e Bridge",
@@ -91,6 +96,7 @@ pub(super) const LINES: &[Row] = &[
     (&["nvidia_fs", "registered correctly with major number"], "nvidia-fs was loaded; this is not an error", &[]),
     (&["initializing nvfs driver module"], "nvidia-fs is being loaded; this is not an error", &[]),
     (&["module verification failed", "tainting kernel"], "the module is not signed with an enrolled key; without Secure Boot it is loaded anyway", &[]),
+    (&["disagrees about version of symbol ib_"], "an InfiniBand module is of another package than the loaded ib_core", TWO_CORES),
     (&["unsigned module loading is restricted"], "kernel lockdown rejects unsigned modules", SIGNATURE),
     (&["required key not available"], "the kernel rejected a module whose signing key is not enrolled", SIGNATURE),
     (&["exec format error"], "the kernel rejected a module that was built for another kernel", NOT_FITTING),

@@ -16,6 +16,7 @@ mod dkms;
 mod driver;
 mod driver_origin;
 mod excluded;
+mod fabric;
 mod folder;
 mod fstab;
 mod grub;
@@ -32,6 +33,7 @@ mod live_options;
 
 /// Parses modprobe.d.
 pub mod modprobe;
+mod module_list;
 mod mounts;
 mod nvidia_fs;
 mod nvme;
@@ -76,6 +78,7 @@ pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build}
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
 pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
 pub use excluded::{Excluded, excluded};
+pub use fabric::runs_fabric;
 pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
 pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
@@ -86,6 +89,7 @@ pub use kernel_log::{KERNEL_LOG, KernelLog, Message, Source, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;
+pub use module_list::has_module;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{
     modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded, refused_mappings,

@@ -158,9 +158,7 @@ fn not_ready(root: &Root) -> Advice {
         // NVIDIA, NMX-Controller (NMX-C) documentation, Management and Configuration.
         return "CUDA error 802: the NVLink fabric of the rack is not configured. Its NVSwitches are in the switch trays: install and restart nothing on this compute tray. `nvidia-smi -q | grep -A 4 Fabric` shows the state of each tray. On a switch tray, `nv show cluster apps` must list nmx-controller as ok. Otherwise its administrator runs `nv action start cluster app nmx-controller`.".into();
     }
-    let has_switches = seen.as_ref().is_none_or(|seen| !seen.nvswitches.is_empty())
-        || machine::gpu_kinds(root).iter().any(|gpu| gpu.is_hgx_blackwell);
-    if has_switches {
+    if seen.is_none() || machine::runs_fabric(root) {
         return Advice::from("CUDA error 802, the system is not ready: run ")
             .command("sudo systemctl restart nvidia-fabricmanager");
     }

@@ -25,6 +25,9 @@ const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
 /// devices (gpu-operator#2781).
 const INFINIBAND: &str = "/sys/class/infiniband";
 
+/// The modules of these devices.
+const MODULES: [&str; 2] = ["mlx5_ib", "ib_umad"];
+
 pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     check(ctx).into_iter().collect()
 }
@@ -91,6 +94,10 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         return Some(Judged::pass(ID, "CUDA starts, so the NVSwitch fabric is configured"));
     }
     if !is_installed {
+        // In a virtual machine with a complete board, the host can run Fabric Manager.
+        if !not_ready && ctx.nvswitches().is_empty() && is_guest(ctx) {
+            return None;
+        }
         let summary = "Fabric Manager is not installed: CUDA fails with error 802 on machines with NVSwitches";
         return Some(
             lacking(summary.to_owned(), Cost::Install)
@@ -128,14 +135,7 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
         );
     }
     if needs_subnet_manager && not_ready && root.entries(INFINIBAND).unwrap_or_default().is_empty() {
-        return Some(
-            lacking("the NVSwitches of this board are InfiniBand devices, and none is visible".to_owned(), Cost::Root)
-                .found(INFINIBAND, "empty or absent")
-                .advice(
-                    Advice::run("sudo modprobe -a mlx5_ib ib_umad && sudo systemctl restart nvidia-fabricmanager")
-                        .text(". On Ubuntu the modules are in linux-modules-extra of the kernel."),
-                ),
-        );
+        return Some(without_infiniband(ctx));
     }
     let start = Advice::run("sudo systemctl enable --now nvidia-fabricmanager")
         .text(". If it fails, read /var/log/fabricmanager.log.");
@@ -155,6 +155,83 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
             .found(PID_FILE, "the process does not run")
             .advice(start),
         (_, false) => Judged::pass(ID, format!("Fabric Manager is installed for driver {driver}")),
+    })
+}
+
+/// Whether the GPUs of this machine are passed through to it.
+fn is_guest(ctx: &Context<'_>) -> bool {
+    ctx.root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"))
+}
+
+/// No InfiniBand device is visible: the modules are not loaded, not installed, or do not fit the loaded ib_core.
+fn without_infiniband(ctx: &Context<'_>) -> Judged {
+    const RESTART: &str = "sudo systemctl restart nvidia-fabricmanager";
+    let root = ctx.root;
+    if let Some((module, line)) = rejected(ctx) {
+        // Both the kernel and DOCA have these modules, and the kernel's ib_core was loaded first (CUDA 13.2 release notes,
+        // known issue of SLES 16).
+        return lacking(
+            format!("{module} does not fit the loaded ib_core, so Fabric Manager finds no NVSwitch"),
+            Cost::Reboot,
+        )
+        .found(machine::KERNEL_LOG, line)
+        .found(INFINIBAND, "empty or absent")
+        .advice(
+            Advice::run("sudo depmod -a")
+                .and(rebuilt(root))
+                .text(" and reboot, so that all InfiniBand modules are of DOCA or MLNX_OFED. Then `modinfo -F filename ib_core mlx5_ib ib_umad` must show one folder. Fabric Manager starts at boot."),
+        );
+    }
+    let absent = MODULES.into_iter().filter(|name| machine::has_module(root, name) == Some(false));
+    let absent = absent.collect::<Vec<_>>().join(" and ");
+    let load = format!("sudo modprobe -a {} && {RESTART}", MODULES.join(" "));
+    if absent.is_empty() {
+        return lacking(
+            "the NVSwitches of this board are InfiniBand devices, and none is visible".to_owned(),
+            Cost::Root,
+        )
+        .found(INFINIBAND, "empty or absent")
+        .advice(Advice::run(load));
+    }
+    let release = machine::kernel_release(root).unwrap_or_default();
+    let judged = lacking(format!("{absent} is not installed, so Fabric Manager finds no NVSwitch"), Cost::Install)
+        .found(format!("/lib/modules/{release}/modules.dep"), format!("no {absent}"))
+        .found(INFINIBAND, "empty or absent");
+    if machine::packages::id(root) != "ubuntu" {
+        return judged.advice(
+            Advice::from(format!("Install the package of kernel {release} that has {absent}. Then run ")).command(load),
+        );
+    }
+    // The packages for clouds leave the additional modules out (NVIDIA/gpu-operator#2781).
+    let advice =
+        Advice::run(format!("sudo apt-get update && sudo apt-get install linux-modules-extra-{release} && {load}"));
+    judged.advice(match release.rsplit('-').next() {
+        Some(cloud @ ("aws" | "azure" | "gcp")) => {
+            advice.text(format!(". The package linux-modules-extra-{cloud} has them for later kernels."))
+        }
+        _ => advice,
+    })
+}
+
+/// The next part of a list of steps: the new initramfs.
+fn rebuilt(root: &machine::Root) -> Advice {
+    match machine::packages::initramfs_command(root) {
+        Some(command) => Advice::default().text(", then ").command(command),
+        None => Advice::default().text(", rebuild the initramfs"),
+    }
+}
+
+/// The module that the kernel rejected because the loaded ib_core has other symbols, and the line of the kernel log.
+fn rejected(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    let log = machine::kernel_log(ctx.root)?;
+    let is_rejected = |line: &str, name: &str| {
+        ["disagrees about version of symbol ib_", "Unknown symbol ib_"]
+            .iter()
+            .any(|words| line.contains(&format!("{name}: {words}")))
+    };
+    log.lines().find_map(|line| {
+        let name = MODULES.into_iter().find(|name| is_rejected(line, name))?;
+        Some((name, line.trim().to_owned()))
     })
 }
 

@@ -1,0 +1,32 @@
+//! Whether this machine configures the NVSwitches of its GPUs.
+
+use super::pci::pci_nvidia;
+use super::root::Root;
+
+/// The GPUs of an HGX board.
+const BOARD: usize = 8;
+
+/// The vendor of the network cards through which Fabric Manager reaches the NVSwitches of an HGX B200 or B300.
+const MELLANOX: &str = "0x15b3";
+
+/// Whether this machine configures the NVSwitches of its GPUs. A virtual machine does so only if it has them: all GPUs of
+/// an HGX B200 or B300 and the network cards to its NVSwitches, which are not PCI devices (`NVIDIA/gpu-operator#2781`).
+#[must_use]
+pub fn runs_fabric(root: &Root) -> bool {
+    let Some(seen) = pci_nvidia(root) else { return false };
+    let is_guest = || root.nvml().gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough"));
+    let of_board = seen.gpus.iter().filter(|gpu| gpu.is_hgx_blackwell() && !gpu.is_lent()).count();
+    !seen.nvswitches.is_empty()
+        || (of_board > 0 && !is_guest())
+        || (of_board >= BOARD
+            && root.entries("/sys/bus/pci/devices").is_ok_and(|all| all.iter().any(|at| is_card(root, at))))
+}
+
+/// Whether a PCI device is a network card of Mellanox.
+fn is_card(root: &Root, address: &str) -> bool {
+    let is = |part: &str, wanted: &str| {
+        root.read_text(format!("/sys/bus/pci/devices/{address}/{part}"))
+            .is_ok_and(|text| text.trim().starts_with(wanted))
+    };
+    is("vendor", MELLANOX) && is("class", "0x02")
+}
