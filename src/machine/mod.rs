@@ -102,7 +102,7 @@ pub use nvme::{
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use ofed::{MlnxOfed, mlnx_ofed};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
-pub use pci::{Architecture, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
+pub use pci::{Architecture, BRANCH_OF_BLACKWELL, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use pod::{assigned_gpus, pod_namespace};
 pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};

@@ -2,6 +2,9 @@
 
 use super::root::Root;
 
+/// The first driver branch for Blackwell.
+pub const BRANCH_OF_BLACKWELL: u32 = 570;
+
 /// One GPU from sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciGpu {
@@ -108,6 +111,14 @@ impl PciGpu {
     pub fn is_ampere_or_ada(&self) -> bool {
         let id = self.device.as_deref().and_then(number);
         id.is_some_and(|id| matches!(id, 0x2080..=0x20ff | 0x2200..=0x22ff | 0x2400..=0x28ff))
+    }
+
+    /// Whether the GPU is older than a driver branch, so that each of its drivers supports it. Sources: see
+    /// [`Self::is_ampere_or_ada`]; all GPUs from Turing to Hopper were released before the first branch for Blackwell.
+    #[must_use]
+    pub fn is_before_branch(&self, branch: u32) -> bool {
+        let id = self.device.as_deref().and_then(number);
+        branch >= BRANCH_OF_BLACKWELL && id.is_some_and(|id| (0x1e02..0x2900).contains(&id))
     }
 
     /// Whether the GPU is a B200 or B300 of an HGX board. The NVSwitches of these boards are not PCI devices of the
@@ -298,6 +309,22 @@ mod tests {
         // T4, A100, A40, L4, L40S, H100, B200, RTX A6000, RTX 6000 Ada, RTX PRO 6000.
         for id in ["0x1eb8", "0x20b2", "0x2235", "0x27b8", "0x26b9", "0x2330", "0x2901", "0x2230", "0x26b1", "0x2bb1"] {
             assert!(!is_geforce(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn gpus_from_turing_to_hopper_are_older_than_branch_570() {
+        for (id, branch, wanted) in [
+            ("0x26b9", 580, true),
+            ("0x1eb8", 570, true),
+            ("0x2330", 580, true),
+            ("0x26b9", 550, false),
+            ("0x2901", 580, false),
+            ("0x2bb5", 570, false),
+        ] {
+            let device = Some(id.to_owned());
+            let gpu = PciGpu { address: String::new(), class: String::new(), device, driver: None };
+            assert_eq!(gpu.is_before_branch(branch), wanted, "{id} {branch}");
         }
     }
 

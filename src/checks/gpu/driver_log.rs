@@ -2,7 +2,7 @@
 
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::{Context, LAST_PROPRIETARY};
-use crate::checks::gpu::flavours;
+use crate::checks::gpu::{flavours, guest_driver};
 use crate::checks::guest;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
@@ -91,10 +91,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
             with_driver(ctx, judged.missing(Cost::Install, EVERY))
         }
         Reason::Legacy => Judged::lack(ID, "this GPU needs a legacy driver without GPUDirect Storage").never(EVERY),
-        Reason::Unsupported => Judged::lack(ID, format!("driver{version} does not support this GPU"))
-            .missing(Cost::Install, EVERY)
-            .fixes(ctx.driver_fix())
-            .advice("Install a driver release that lists this GPU. The GPU is newer than the installed driver."),
+        Reason::Unsupported => unsupported(ctx, &version),
         Reason::Taken => taken(ctx),
         Reason::Excluded => {
             let judged = Judged::lack(ID, "the kernel command line excludes the installed NVIDIA driver")
@@ -138,6 +135,33 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
         Some((source, text)) => judged.found(source, text),
         None => judged,
     })
+}
+
+/// The driver refuses a GPU that it does not list. Reasons: the GPU is newer than the driver, is a vGPU
+/// (flatcar/Flatcar#1283), or is in another state (NVIDIA/nvtrust#55).
+fn unsupported(ctx: &Context<'_>, version: &str) -> Judged {
+    let branch = machine::version_numbers(version.trim()).first().copied().unwrap_or(0);
+    let mut used = ctx.pci().into_iter().flatten().filter(|gpu| !gpu.is_lent());
+    if !used.all(|gpu| gpu.is_before_branch(branch)) {
+        let judged =
+            Judged::lack(ID, format!("driver{version} does not support this GPU")).missing(Cost::Install, EVERY);
+        // The fix does not replace a driver of a recent branch.
+        return if branch < machine::BRANCH_OF_BLACKWELL {
+            judged.fixes(ctx.driver_fix()).advice("Install a driver release that lists this GPU.")
+        } else {
+            judged.by_hand().advice("Install a later driver branch than the present one, with the open kernel modules. The README of its release lists this GPU.")
+        };
+    }
+    if guest::is_virtual(ctx) {
+        return Judged::lack(ID, format!("driver{version} knows this GPU but refuses it: it is probably a vGPU"))
+            .missing(Cost::Install, EVERY)
+            .by_hand()
+            .advice(guest_driver::instead(ctx));
+    }
+    Judged::lack(ID, format!("driver{version} supports this GPU model, but refuses this GPU"))
+        .missing(Cost::System, EVERY)
+        .by_hand()
+        .advice("Power the machine off and on. If it happens again, disable confidential computing mode of the GPU, or send the output of `sudo nvidia-bug-report.sh` to its vendor.")
 }
 
 /// How to keep the GPU out of D3cold, with the command for the kernel argument if it is known.

@@ -17,6 +17,26 @@ pub(crate) fn install(ctx: &Context<'_>) -> Advice {
         .text(", then build nvidia-fs again and reboot. Packages of the distribution or of NVIDIA's public repository do not fit a vGPU.")
 }
 
+/// How to replace the driver of a public repository, which refuses a vGPU.
+pub(crate) fn instead(ctx: &Context<'_>) -> Advice {
+    const KINDS: [&str; 6] =
+        ["nvidia-open", "nvidia-driver", "nvidia-dkms", "nvidia-headless", "nvidia-kernel", "cuda-drivers"];
+    let is_of_driver = |name: &String| KINDS.iter().any(|kind| name.starts_with(kind));
+    let names: Vec<String> =
+        machine::deb_packages(ctx.root).into_iter().map(|package| package.name).filter(is_of_driver).collect();
+    let advice = Advice::from(
+        "Ask the administrator of the host whether this is a vGPU. No public repository has its guest driver: get it and the license token of the host's vGPU release there. ",
+    );
+    let advice = if names.is_empty() {
+        advice.text("Remove the packages of the present driver. Then run ")
+    } else {
+        advice.text("Then run ").command(format!("sudo apt-get purge {}", names.join(" "))).text(" and ")
+    };
+    advice
+        .command("sudo sh NVIDIA-Linux-x86_64-VERSION-grid.run --kernel-module-type=open --dkms")
+        .text(" with the version of that release. Put the token into /etc/nvidia/ClientConfigToken, then reboot.")
+}
+
 /// Replaces the advice of findings whose fix installs a driver from packages.
 pub(crate) fn adapt(ctx: &Context<'_>, judged: Vec<Judged>) -> Vec<Judged> {
     let installs = |judged: &Judged| {

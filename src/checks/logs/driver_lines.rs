@@ -78,7 +78,7 @@ pub(crate) const LINES: &[DriverLine] = &[
     line(Reason::NoGsp, &["does not include the required gpu"], "the open kernel modules do not support this GPU", DEVICE, OLD_GPU),
     line(Reason::NeedsOpen, &["nvrm", "use of the nvidia open"], "the GPU needs the open kernel modules", DEVICE, "Install the open kernel modules of the same driver version, then reboot."),
     line(Reason::Legacy, &["nvrm", "legacy driver"], "this driver no longer supports the GPU", DEVICE, OLD_GPU),
-    line(Reason::Unsupported, &["nvrm", "is not supported by the"], "the driver does not support this GPU", DEVICE, "Install a driver release that lists this GPU."),
+    line(Reason::Unsupported, &["nvrm", "is not supported by the"], "the driver does not support this GPU", DEVICE, "In a virtual machine, a known model is a vGPU: install the guest driver of the host's vGPU release. Otherwise install a driver release that lists this GPU."),
     line(Reason::Taken, &["nvrm", "probe routine was not called"], "another driver uses the GPU", DEVICE, "Exclude that driver (nouveau, nova_core or vfio-pci) in /etc/modprobe.d, rebuild the initramfs, then reboot."),
     line(Reason::PowerState, &["nvidia", "from d3cold to d0"], "the GPU does not leave the power state D3cold", "cat /sys/bus/pci/devices/*/power_state", POWER_STATE),
     line(Reason::NoBar, &["pci i/o region assigned to your nvidia device"], "the machine's firmware assigned no address space to the GPU", "sudo lspci -vv -d 10de: | grep Region", WINDOW),
