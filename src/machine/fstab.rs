@@ -39,9 +39,23 @@ impl PlannedMount {
             path: path.to_owned(),
             filesystem: is_known.then(|| self.filesystem.clone()),
             source: Some(self.device.clone()),
-            mount_options: Some(self.options.clone()),
+            mount_point: Some(self.point.clone()),
+            mount_options: Some(self.all_options()),
             error: Some(format!("{} is not mounted", self.point.display())),
             ..PathFacts::default()
+        }
+    }
+}
+
+impl PlannedMount {
+    /// The options with the protocol of NFS, which a mount always lists (nfs(5)).
+    fn all_options(&self) -> String {
+        let has = |wanted: &str| self.options.split(',').any(|option| option.split('=').next() == Some(wanted));
+        match self.filesystem.as_str() {
+            "nfs" | "nfs4" if !has("proto") && !has("udp") => {
+                format!("{},proto={}", self.options, if has("rdma") { "rdma" } else { "tcp" })
+            }
+            _ => self.options.clone(),
         }
     }
 }
@@ -116,6 +130,26 @@ pub fn unmounted(root: &Root, facts: &PathFacts) -> Option<PlannedMount> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_planned_nfs_mount_has_its_protocol() {
+        for (filesystem, options, proto) in [
+            ("nfs", "vers=3,_netdev", Some("tcp")),
+            ("nfs4", "proto=rdma,port=20049", Some("rdma")),
+            ("nfs", "rdma,port=20049", Some("rdma")),
+            ("lustre", "flock,_netdev", None),
+        ] {
+            let planned = PlannedMount {
+                filesystem: filesystem.to_owned(),
+                options: options.to_owned(),
+                point: PathBuf::from("/data"),
+                ..PlannedMount::default()
+            };
+            let facts = planned.facts(Path::new("/data/models"));
+            assert_eq!(facts.option_value("proto"), proto, "{options}");
+            assert_eq!(facts.mount_point.as_deref(), Some(Path::new("/data")));
+        }
+    }
 
     #[test]
     fn a_mount_point_above_the_path_that_is_not_mounted_is_found() {

@@ -97,6 +97,13 @@ fn lustre_over_tcp(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
                 .text(". If EFA is enabled, unmount it, run setup.sh --optimized-for-gds of AWS's configure-efa-fsx-lustre-client, and mount it again. Otherwise create a file system with EFA, which cannot be added later."),
         );
     }
+    // Azure Managed Lustre has a TCP network only, also for virtual machines with InfiniBand.
+    let package = |package: &machine::DebPackage| package.name.starts_with("amlfs-lustre-client");
+    if let Some(client) = machine::deb_packages(ctx.root).into_iter().find(package) {
+        return judged.never(&[Route::Nvfs]).found("/var/lib/dpkg/status", client.name).advice(
+            "Stay with compat mode, or copy the model to a local NVMe disk: Azure Managed Lustre has no RDMA network.",
+        );
+    }
     if network::has_rdma(ctx) == Some(false) {
         let (source, text) = network::absent(ctx);
         return judged.never(&[Route::Nvfs]).found(source, text).advice(

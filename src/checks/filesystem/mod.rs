@@ -5,3 +5,4 @@ pub(crate) mod kind;
 pub(crate) mod layers;
 pub(crate) mod mount;
 pub(crate) mod network;
+mod unmounted;

@@ -7,11 +7,11 @@ use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
-use crate::checks::filesystem::network;
+use crate::checks::filesystem::{network, unmounted};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
-use crate::checks::storage::{health, namespaces};
+use crate::checks::storage::health;
 use crate::core::{CheckId, FixId, Route};
-use crate::machine::{self, DirectRead, PathFacts, PlannedMount};
+use crate::machine::{self, DirectRead, PathFacts};
 use crate::text::{quoted, quoted_line};
 use std::path::Path;
 
@@ -33,7 +33,13 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         ];
     };
     if let Some((planned, present)) = &subject.unmounted {
-        return vec![unmounted(ctx, &subject.path, planned, present)];
+        let mut out = vec![unmounted::unmounted(ctx, &subject.path, planned, present)];
+        // The type and the network decide the routes of a file system also before it is mounted.
+        if facts.filesystem.is_some() {
+            let known = [Some(file_system(ctx, facts)), nfs(ctx, facts)];
+            out.extend(known.into_iter().flatten().map(|judged| unmounted::of_plan(judged, planned)));
+        }
+        return out;
     }
     if let Some(error) = &facts.error {
         return vec![
@@ -69,32 +75,6 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(device_mapper(ctx, facts));
     out.extend(nfs(ctx, facts));
     out
-}
-
-/// A path on the file system below its mount point, because the file system that is meant is not mounted.
-fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, present: &PathFacts) -> Judged {
-    let point = planned.point.to_string_lossy();
-    let name = path.display();
-    let (summary, advice) = match present.source.as_deref().filter(|_| present.error.is_none()) {
-        Some(now) => (
-            format!("{point} is not mounted, so {name} is on {now}"),
-            Advice::default().text(format!(". The files that {point} has now stay on {now}, hidden below the mount.")),
-        ),
-        None => (format!("{point} is not mounted, so {name} cannot be examined"), Advice::from(".")),
-    };
-    let mount = format!("sudo mount {}", quoted(&point));
-    let reason = format!("systemctl status {}", quoted(&point));
-    let rejected = namespaces::rejected(ctx);
-    let advice = match rejected.first() {
-        Some(one) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
-        None => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
-    };
-    let judged = Judged::lack(CheckId::FsResolve, summary)
-        .found(planned.file.clone(), planned.line.clone())
-        .found("/proc/self/mountinfo", format!("no mount on {point}"))
-        .missing(Cost::Root, EVERY)
-        .advice(advice);
-    rejected.into_iter().fold(judged, |judged, one| judged.found(machine::KERNEL_LOG, one.line))
 }
 
 fn resolve(facts: &PathFacts) -> Judged {

@@ -258,6 +258,12 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
                     Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
                         .found("/proc/kallsyms", symbol)
                 }
+                Ok(_) if subject.unmounted.is_some() => Judged::na(
+                    ID,
+                    format!("the client of {filesystem} is not loaded, so its build for GDS is not known"),
+                )
+                .found("/proc/kallsyms", format!("no {symbol}"))
+                .unknown(NVFS),
                 Ok(_) if name == "nvme_rdma" => nvme_rdma_without_hook(ctx, symbol),
                 // A mount over TCP does not load the module. VAST's client names itself in the version of sunrpc.
                 Ok(_) if name == "rpcrdma" && is_vast(ctx) => continue,
