@@ -73,6 +73,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         && report
             .finding(CheckId::NvfsNvmeSymbol)
             .is_some_and(|found| found.facts.contains(&FindingFact::OutdatedDoca));
+    let found = if transport == Transport::Nvme { CheckId::NvfsNvmeSymbol } else { CheckId::NvfsRegistered };
+    let failed = report
+        .finding(found)
+        .and_then(|found| found.evidence.iter().find(|evidence| evidence.source.ends_with("/make.log")))
+        .map(|evidence| format!("{} ({})", evidence.text, evidence.source));
     let ofed = mlnx_ofed(root);
     let (mut changes, source) = match &ofed {
         // DKMS has the driver: a new kernel needs only its build.
@@ -80,6 +85,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             Ok((changes, source)) => (changes, Ok(source)),
             Err(why) => (Vec::new(), Err(why)),
         },
+        // Another build of the same version for this kernel fails again.
+        _ if !missing.is_empty() && failed.is_some() => {
+            (Vec::new(), Err(format!("DKMS cannot build the driver for this kernel: {}", failed.unwrap_or_default())))
+        }
         _ if !missing.is_empty() => {
             let headers = run(&install(root, family, &distribution::headers(root, family, &kernel)));
             let build = |(name, version): &(String, String)| {

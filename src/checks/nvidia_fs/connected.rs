@@ -188,6 +188,9 @@ fn of_installed_client(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
 fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
     let release = machine::kernel_release(ctx.root)?;
     let modules = machine::ofed_module_to_build(ctx.root, "mlnx-nfsrdma", &release);
+    if let Some(judged) = super::failed_build::failed(ctx, CheckId::NvfsRegistered, &modules, "") {
+        return Some(judged);
+    }
     let others: Vec<String> = machine::dkms_rows(ctx.root)
         .into_iter()
         .filter(|row| row.name == "mlnx-nfsrdma")

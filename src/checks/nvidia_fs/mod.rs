@@ -3,6 +3,7 @@
 pub(crate) mod build_inputs;
 pub(crate) mod connected;
 pub(crate) mod dkms;
+mod failed_build;
 pub(crate) mod load_errors;
 pub(crate) mod loaded;
 pub(crate) mod nvme_hook;

@@ -10,6 +10,7 @@ use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
 use crate::checks::nvidia_fs::dkms::rebuilt;
+use crate::checks::nvidia_fs::failed_build;
 use crate::checks::pcie::topology;
 use crate::checks::storage::virtual_disk;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -137,7 +138,13 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
     let rejected = machine::kernel_log(ctx.root)
         .and_then(|log| log.of(Source::Signature).next_back().map(|message| message.line.clone()));
     let judged = if !row.is_installed_for(&release) {
-        let commands: Vec<String> = machine::ofed_module_to_build(ctx.root, "mlnx-nvme", &release)
+        let modules = machine::ofed_module_to_build(ctx.root, "mlnx-nvme", &release);
+        let has_other_route = is_for_p2pdma(ctx) && has_p2pdma(ctx) && driver_has_p2pdma(ctx);
+        let instead = if has_other_route { "Use P2PDMA, which needs no patched driver. " } else { "" };
+        if let Some(judged) = failed_build::failed(ctx, ID, &modules, instead) {
+            return judged.found("dkms status", state).explaining();
+        }
+        let commands: Vec<String> = modules
             .into_iter()
             .map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"))
             .collect();
