@@ -108,6 +108,9 @@ fn gds_of_operator(host: ImageHost) -> Advice {
         .text(". If the image lacks the module of this system (exit 127), choose another gds.version.")
 }
 
+/// How the DOCA-OFED driver container of NVIDIA's Network Operator loads the NFS client for GDS.
+const NFS_OF_OPERATOR: &str = "Add `{name: ENABLE_NFSRDMA, value: \"true\"}` to spec.ofedDriver.env of NVIDIA's Network Operator: `kubectl edit nicclusterpolicies.mellanox.com nic-cluster-policy`. If the node loaded rpcrdma of its kernel, add UNLOAD_STORAGE_MODULES in the same way. Its driver container starts again, so pods with RDMA must end before. Then delete the pod nvidia-driver-daemonset of this node, which loads nvidia-fs again.";
+
 /// The ways that NVIDIA's GPU Operator does what a fix does. `None` if it does not.
 pub(crate) fn by_operator(ctx: &Context<'_>, fix: FixId) -> Option<Advice> {
     match way(ImageHost::DriverContainer, fix, &registry::list(&registry::p2pdma_keys(ctx.root)))? {
@@ -226,6 +229,7 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
             )
         }
         (OpenShift | DriverContainer, Part::NvidiaFs) => advice(gds_of_operator(host)),
+        (OpenShift | DriverContainer, Part::NvmeDriver) if fix == FixId::NfsRdmaClient => advice(NFS_OF_OPERATOR),
         // The DOCA-OFED container supports GDS only for NFS over RDMA.
         (OpenShift, Part::NvmeDriver) => Some(Way::Never(
             "Use P2PDMA for local NVMe disks: NVIDIA's Network Operator has no NVMe driver for GDS.".into(),

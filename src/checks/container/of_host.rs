@@ -5,6 +5,7 @@ use super::lxc::given;
 use crate::checks::advice::{Advice, Command, Examined};
 use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, file_to_mount, named_file};
+use crate::checks::filesystem::network;
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
 use crate::checks::storage::virtual_disk::cloud;
@@ -141,6 +142,11 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
             let fix = judged.finding.fix;
             let judged = judged.by_hand();
             match (fix.filter(|_| has_operator).and_then(|fix| of_operator(ctx, container, fix)), advice) {
+                // Other packages of DOCA on the node would be a second driver next to that of its container.
+                (Some(operator), Some(_)) if fix == Some(FixId::NfsRdmaClient) && network::has_ofed(ctx) => judged
+                    .advice(operator.text(
+                        " If the node has DOCA as packages, install its package mlnx-nfsrdma-dkms there instead.",
+                    )),
                 (Some(operator), Some(advice)) => {
                     let node = on_host(container, &advice);
                     judged.advice(operator.text(" Without the operator: ").text(lowered(&node)))

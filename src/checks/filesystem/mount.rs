@@ -328,7 +328,7 @@ fn nfs(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])
-            .advice(network::mount_over_rdma(facts))
+            .advice(network::mount_over_rdma(ctx, facts))
     };
     Some(judged.found("/proc/self/mountinfo", facts.mount_options.clone().unwrap_or_default()))
 }

@@ -55,22 +55,33 @@ pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
     }
 }
 
+/// Whether the loaded InfiniBand modules are those of DOCA or MLNX_OFED. The modules of the kernel do not fit them.
+pub(crate) fn has_ofed(ctx: &Context<'_>) -> bool {
+    let modules = ctx.root.read_text("/proc/modules").unwrap_or_default();
+    modules.lines().any(|line| line.starts_with("mlx_compat "))
+}
+
 /// How to mount NFS over RDMA. The new mount is tested at another place before the present one is removed.
-pub(crate) fn mount_over_rdma(facts: &PathFacts) -> Advice {
+pub(crate) fn mount_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const TEST: &str = "/mnt/nfs-rdma-test";
     const FIRST: &str = "The server must export NFS over RDMA. ";
+    if machine::container(ctx.root).is_some_and(|container| container.runtime == "kubernetes") {
+        return Advice::from(FIRST).text(
+            "Set `mountOptions: [proto=rdma, port=20049]` in the PersistentVolume, and in its StorageClass if it has one. Then create the pod again, because a mounted volume keeps its options.",
+        );
+    }
     let Some(mut mount) = facts.mount_command(&[("proto", "rdma"), ("port", "20049")]) else {
         return Advice::from(FIRST).text("Then mount it with proto=rdma,port=20049.");
     };
     let point = mount.pop().unwrap_or_default();
     mount.push(TEST.to_owned());
-    Advice::from(FIRST)
-        .text("Test it at another place: ")
-        .command(format!("sudo modprobe rpcrdma && sudo mkdir -p {TEST} && {}", quoted_line(&mount)))
-        .text(format!(
-            ". Only if `ls {TEST}` shows the files, go on. With a client that is built for GDS, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
-            quoted(&point)
-        ))
+    let test = format!("sudo mkdir -p {TEST} && {}", quoted_line(&mount));
+    // The client of the kernel cannot be loaded next to the modules of DOCA, so its client comes first.
+    let test = if has_ofed(ctx) { test } else { format!("sudo modprobe rpcrdma && {test}") };
+    Advice::from(FIRST).text("Test it at another place: ").command(test).text(format!(
+        ". Only if `ls {TEST}` shows the files, go on. With a client that is built for GDS, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
+        quoted(&point)
+    ))
 }
 
 /// The version of the Lustre client, and its file. `None` if it could not be read.
