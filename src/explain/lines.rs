@@ -53,6 +53,11 @@ const DISK: &[Cause] = &[own(
     "sudo smartctl -a /dev/nvme0; sudo nvme error-log /dev/nvme0",
     "Back up the data and replace the disk.",
 )];
+const HMM: &[Cause] = &[own(
+    "KASLR of this kernel takes the addresses (known issue in the release notes of CUDA).",
+    "sudo journalctl -k -b -o cat | grep nvidia-uvm",
+    "Write 'options nvidia_uvm uvm_disable_hmm=1' into /etc/modprobe.d/nvidia-uvm-hmm.conf, rebuild the initramfs and reboot. Or boot with nokaslr.",
+)];
 const TWO_CORES: &[Cause] = &[own(
     "Both the kernel and DOCA (or MLNX_OFED) have these modules, and the ib_core of the other one was loaded first.",
     "modinfo -F filename ib_core mlx5_ib ib_umad; lsmod | grep -e ib_core -e mlx_compat",
@@ -96,6 +101,7 @@ pub(super) const LINES: &[Row] = &[
     (&["nvidia_fs", "registered correctly with major number"], "nvidia-fs was loaded; this is not an error", &[]),
     (&["initializing nvfs driver module"], "nvidia-fs is being loaded; this is not an error", &[]),
     (&["module verification failed", "tainting kernel"], "the module is not signed with an enrolled key; without Secure Boot it is loaded anyway", &[]),
+    (&["request_free_mem_region", "err -34"], "nvidia_uvm found no range of addresses for HMM, so CUDA does not start", HMM),
     (&["disagrees about version of symbol ib_"], "an InfiniBand module is of another package than the loaded ib_core", TWO_CORES),
     (&["unsigned module loading is restricted"], "kernel lockdown rejects unsigned modules", SIGNATURE),
     (&["required key not available"], "the kernel rejected a module whose signing key is not enrolled", SIGNATURE),

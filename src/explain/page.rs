@@ -269,3 +269,12 @@ pub(super) fn xid(line: &str, number: u32) -> Answer {
     answer.advice = some(todo);
     answer
 }
+
+/// The answer for an error of an NVSwitch (SXid).
+pub(super) fn switch_error(line: &str, error: xid::SwitchError) -> Answer {
+    let (meaning, todo) = error.meaning();
+    let mut answer = Answer::new(Kind::Line, line, format!("SXid {}: {meaning}", error.number));
+    answer.how_to_check = some("sudo journalctl -k -b -o cat | grep SXid; nvidia-smi -q | grep -A 4 Fabric");
+    answer.advice = some(todo);
+    answer
+}

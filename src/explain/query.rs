@@ -172,6 +172,9 @@ fn line(text: &str) -> Vec<Answer> {
     if let Some(number) = xid::number(text) {
         out = vec![page::xid(text, number)];
     }
+    if let Some(error) = xid::switch_error(text) {
+        out = vec![page::switch_error(text, error)];
+    }
     if out.is_empty() {
         out.extend(super::lines::of(text).map(|row| page::other_line(text, row)));
     }

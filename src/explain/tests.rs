@@ -228,6 +228,20 @@ fn each_cause_of_a_code_has_an_action() {
 }
 
 #[test]
+fn errors_of_an_nvswitch_and_of_two_infiniband_packages_are_explained() {
+    let switch = "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 24007, Fatal, Link 42 sourcetrack timeout error (First)";
+    let answer = &explain(switch).unwrap()[0];
+    assert!(answer.meaning.starts_with("SXid 24007") && answer.advice.is_some(), "{answer:?}");
+    let core = &explain("mlx5_ib: disagrees about version of symbol ib_register_device").unwrap()[0];
+    assert!(core.meaning.contains("ib_core"), "{core:?}");
+    let hmm =
+        explain("nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:92821] request_free_mem_region() err -34");
+    let hmm = hmm.unwrap();
+    assert!(hmm[0].causes[0].advice.as_deref().is_some_and(|advice| advice.contains("uvm_disable_hmm=1")), "{hmm:?}");
+    assert_eq!(hmm.len(), 1, "{hmm:?}");
+}
+
+#[test]
 fn a_driver_that_cuda_cannot_open_has_the_causes_of_the_checks() {
     for code in ["304", "999"] {
         let causes = &explain(code).unwrap()[0].causes;

@@ -35,6 +35,9 @@ pub(crate) fn bring_libcuda(root: &Root) -> String {
 /// The remedy for a CUDA error code. `None` if the code has no specific remedy. `is_newer` is whether libcufile is also too
 /// new for the driver.
 pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
+    if let Some(advice) = without_hmm(root, code) {
+        return Some(advice);
+    }
     Some(match code {
         35 => {
             "CUDA error 35: install the libcufile of the CUDA release that the driver supports, or update the driver."
@@ -80,6 +83,32 @@ pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
         804 => without_compat(root, "CUDA error 804, cuda-compat does not support this GPU: ", is_newer),
         805..=810 => without_mps(root, code),
         _ => return None,
+    })
+}
+
+/// The last error of the driver in the kernel log.
+pub(crate) fn logged(root: &Root) -> Option<String> {
+    let log = machine::kernel_log(root)?;
+    let is_error = |line: &&str| {
+        let lower = line.to_ascii_lowercase();
+        ["nvrm:", "nvidia-uvm:"].iter().any(|start| lower.contains(start))
+            && ["error", "err ", "failed"].iter().any(|word| lower.contains(word))
+    };
+    log.lines().rev().find(is_error).map(|line| line.trim().to_owned())
+}
+
+/// The remedy if nvidia_uvm found no range of addresses for HMM, which KASLR takes on some kernels (CUDA 13.2 release
+/// notes, known issues).
+fn without_hmm(root: &Root, code: i32) -> Option<Advice> {
+    const OPTION: &str = "echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf";
+    let is_it = |line: &str| line.contains("request_free_mem_region") && line.contains("err -34");
+    if !matches!(code, 3 | 304 | 999) || !machine::kernel_log(root)?.lines().any(is_it) {
+        return None;
+    }
+    let text = format!("CUDA error {code}: KASLR of this kernel leaves nvidia_uvm no addresses for HMM. ");
+    Some(match machine::container(root) {
+        Some(_) => format!("{text}On the host, run `{OPTION}`, then reboot it.").into(),
+        None => Advice::from(format!("{text}Run ")).command_and_initramfs(root, OPTION).text(", then reboot."),
     })
 }
 

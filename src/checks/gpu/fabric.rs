@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::logs::xid;
 use crate::core::{CheckId, FixId};
 use crate::machine::{self, Message, Source, Unread, nvidia_driver};
 
@@ -64,7 +65,10 @@ fn check(ctx: &Context<'_>) -> Option<Judged> {
     let (source, text) = switches(ctx)?;
     let driver = nvidia_driver(ctx.root)?;
     let not_ready = cuda_code(ctx) == Some(SYSTEM_NOT_READY);
-    let judged = if machine::container(ctx.root).is_some() {
+    let broken = if not_ready { broken_switch(ctx) } else { None };
+    let judged = if let Some(judged) = broken {
+        judged
+    } else if machine::container(ctx.root).is_some() {
         // Fabric Manager runs on the host, so its files are not in the container.
         if !not_ready {
             return None;
@@ -156,6 +160,27 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
             .advice(start),
         (_, false) => Judged::pass(ID, format!("Fabric Manager is installed for driver {driver}")),
     })
+}
+
+/// A fatal error of an NVSwitch, after which Fabric Manager ends (Fabric Manager User Guide, NVSwitch SXid errors).
+fn broken_switch(ctx: &Context<'_>) -> Option<Judged> {
+    let log = machine::kernel_log(ctx.root)?;
+    let is_fatal = |line: &&str| xid::switch_error(line).is_some_and(|error| error.is_fatal);
+    let line = log.lines().find(is_fatal)?.trim();
+    let number = xid::switch_error(line)?.number;
+    let address = line.split_once("(PCI:").and_then(|(_, rest)| rest.split(')').next()).unwrap_or_default();
+    let reset =
+        "sudo systemctl stop nvidia-fabricmanager && sudo nvidia-smi -r && sudo systemctl start nvidia-fabricmanager";
+    Some(
+        lacking(format!("NVSwitch {address} reported a fatal error (SXid {number})"), Cost::Reboot)
+            .by_hand()
+            .found(machine::KERNEL_LOG, line)
+            .advice(
+                Advice::from("Run `sudo nvidia-bug-report.sh` first. Stop all programs on GPUs, then run ")
+                    .command(reset)
+                    .text(". If that fails, reboot. If the error comes back, send the report to the vendor of the baseboard."),
+            ),
+    )
 }
 
 /// Whether the GPUs of this machine are passed through to it.

@@ -85,10 +85,50 @@ pub fn numbers() -> impl Iterator<Item = u32> {
 #[must_use]
 pub fn number(line: &str) -> Option<u32> {
     let lower = line.to_lowercase();
-    let rest = &lower[lower.find("xid")? + 3..];
+    let at = lower.find("xid")?;
+    // An SXid is an error of an NVSwitch.
+    if lower[..at].ends_with('s') {
+        return None;
+    }
+    let rest = &lower[at + 3..];
     let rest = rest.split_once("):").map_or(rest, |(_, after)| after);
     let digits: String = rest.trim_start_matches([' ', ':', '=']).chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
+}
+
+/// An error that the driver of the NVSwitches reports (Fabric Manager User Guide, SXid errors).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchError {
+    /// The number.
+    pub number: u32,
+    /// Whether the switches and GPUs must be reset.
+    pub is_fatal: bool,
+}
+
+/// The remedy for a fatal error of an NVSwitch.
+pub(crate) const SWITCH_RESET: &str = "Run `sudo nvidia-bug-report.sh` first. Stop all programs on GPUs, then reset all GPUs and NVSwitches, or reboot. If the error comes back, send the report to the vendor of the baseboard.";
+
+/// The error in a line of this driver: `nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 24007, Fatal, Link 42 …`.
+#[must_use]
+pub fn switch_error(line: &str) -> Option<SwitchError> {
+    let rest = line.split_once("SXid (")?.1.split_once("): ")?.1;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(SwitchError { number: digits.parse().ok()?, is_fatal: rest.contains(", Fatal") })
+}
+
+impl SwitchError {
+    /// The meaning and the remedy.
+    #[must_use]
+    pub const fn meaning(self) -> (&'static str, &'static str) {
+        if self.is_fatal {
+            ("an NVSwitch reported a fatal error, after which CUDA can fail with 802", SWITCH_RESET)
+        } else {
+            (
+                "an NVSwitch reported an error",
+                "A line with ', Fatal' requires a reset. For others, watch whether they come back, and run `nvidia-smi nvlink -e`.",
+            )
+        }
+    }
 }
 
 /// The meaning and the remedy of a number. Numbers that are not in the table have general ones.
@@ -106,4 +146,21 @@ pub(crate) fn must_recover(line: &str) -> bool {
 #[must_use]
 pub fn is_lost(number: u32) -> bool {
     of(number).is_some_and(|xid| xid.cure == Cure::ColdBoot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_nvswitches_are_not_errors_of_gpus() {
+        let fatal =
+            "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 24007, Fatal, Link 42 sourcetrack timeout error (First)";
+        let other = "nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 11012, Non-fatal, Link 42 egress non-posted error";
+        let gpu = "NVRM: Xid (PCI:0000:be:00): 79, pid=1, GPU has fallen off the bus.";
+        let of = |line: &str| (switch_error(line).map(|error| (error.number, error.is_fatal)), number(line));
+        assert_eq!(of(fatal), (Some((24007, true)), None));
+        assert_eq!(of(other), (Some((11012, false)), None));
+        assert_eq!(of(gpu), (None, Some(79)));
+    }
 }
