@@ -8,8 +8,9 @@ use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    LibraryOwner, Root, container, cufile_wheel, dkms_rows, library_owner, library_pip, library_update,
-    modules_disabled, nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu, precompiled_driver,
+    LibraryOwner, Root, container, cufile_wheel, dkms_rows, following_kernel, kernel_release, library_owner,
+    library_pip, library_update, modules_disabled, nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu,
+    precompiled_driver,
 };
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
@@ -25,6 +26,12 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     // DKMS has no source of a driver that Ubuntu built.
     let of_ubuntu = nvidia_fs_of_ubuntu(root).filter(|_| family == Family::Debian && !nvidia_fs_known(root));
     let is_of_ubuntu = of_ubuntu.is_some();
+    // The package that follows the kernel brings the module with each of its updates.
+    let following = || following_kernel(root, &kernel_release(root)?);
+    let of_ubuntu = of_ubuntu.map(|module| match following() {
+        Some(kernel) => format!("{module} linux-modules-nvidia-fs-{kernel}"),
+        None => module,
+    });
     let package = if let Some(module) = of_ubuntu {
         if has_library { module } else { format!("{module} libcufile-{}", cuda.suffix) }
     } else if cuda.is_nvidia_fs_only || is_update {
@@ -37,7 +44,8 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         .clone()
         .filter(|_| cuda.is_nvidia_fs_only)
         .map_or_else(String::new, |why| format!(" Only the module is installed: {why}."));
-    let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs);
+    // Ubuntu signs its modules with a key that Secure Boot accepts.
+    let signing = secure_boot::signing(root, report, family, secure_boot::Module::NvidiaFs).filter(|_| !is_of_ubuntu);
     let mut changes: Vec<_> = signing.iter().flat_map(|signing| signing.before.clone()).collect();
     let precompiled = driver::without_precompiled(root, family);
     let is_precompiled = !precompiled.is_empty();
@@ -50,7 +58,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     }
     changes.push(run(&install(root, family, &package)));
     changes.extend(distribution::unsupported_modules(root));
-    let kernel = crate::machine::kernel_release(root);
+    let kernel = kernel_release(root);
     // DKMS builds an nvidia-fs that was installed before the source of the driver only on request.
     match kernel.as_deref().filter(|_| is_precompiled && is_update) {
         Some(kernel) => changes.push(by_dkms(kernel, &format!("dkms autoinstall -k {kernel}"))),
@@ -221,7 +229,7 @@ fn lacks_p2pdma(report: &Report) -> bool {
 
 /// Builds nvidia-fs for the running kernel.
 pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
-    let kernel = crate::machine::kernel_release(root);
+    let kernel = kernel_release(root);
     let module = dkms_version(root, "nvidia-fs");
     let (k, v) = (kernel.as_deref().unwrap_or("KERNEL"), module.as_deref().unwrap_or("VERSION"));
     // Sources before 2.29 can read .ko and .ko.xz only. If the driver's module is a .ko.zst, they build nvidia-fs
