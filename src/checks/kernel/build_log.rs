@@ -177,6 +177,19 @@ fn default_compiler(ctx: &Context<'_>) -> Advice {
     })
 }
 
+/// The package with the source of a driver that Ubuntu built, in the version of the loaded driver. It replaces no module,
+/// and a package of another repository has another version.
+fn source_of_ubuntu(ctx: &Context<'_>) -> Option<String> {
+    let version = machine::Driver::of(ctx.root).version?;
+    let branch = version.split('.').next()?;
+    machine::deb_packages(ctx.root).into_iter().find_map(|package| {
+        let rest = package.name.strip_prefix("linux-modules-nvidia-")?.strip_prefix(branch)?;
+        let server = if rest.starts_with("-server") { "-server" } else { "" };
+        let open = if rest[server.len()..].starts_with("-open") { "-open" } else { "" };
+        Some(format!("nvidia-kernel-source-{branch}{server}{open}={version}*"))
+    })
+}
+
 /// Adds the command for a package that its failed build left half-configured.
 fn finished(ctx: &Context<'_>, advice: Advice) -> Advice {
     let status = ctx.root.read_text("/var/lib/dpkg/status").unwrap_or_default();
@@ -273,6 +286,9 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
                     "Use P2PDMA if kernel and GPU support it, because it builds no module. For nvfs, switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms); under Secure Boot, enrol the key of DKMS before. Then run ",
                 )
                 .command(build)
+            } else if let Some(package) = source_of_ubuntu(ctx) {
+                let install = format!("sudo apt-get update && sudo apt-get install '{package}'");
+                finished(ctx, Advice::run(format!("{install} && {build}")))
             } else {
                 Advice::from("Install the driver's DKMS package, which has its source in /usr/src, then run ")
                     .command(build)
