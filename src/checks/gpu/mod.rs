@@ -13,3 +13,4 @@ pub(crate) mod providers;
 pub(crate) mod reserved;
 pub(crate) mod state;
 pub(crate) mod static_bar1;
+mod weak_links;

@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::{driver_log, faults, flavours, reserved};
+use crate::checks::gpu::{driver_log, faults, flavours, reserved, weak_links};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
@@ -324,7 +324,7 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
             )
     } else if let Some(judged) = modules_are_gone(ctx, &release) {
         judged
-    } else if let Some(judged) = weakly_linked(ctx, &release) {
+    } else if let Some(judged) = weak_links::dangling(ctx, &release) {
         judged
     } else if let Some(kernel) =
         packaged_elsewhere(ctx, &release).filter(|_| !rows.iter().any(machine::DkmsRow::is_driver))
@@ -414,42 +414,6 @@ fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
             .found("/lib/modules", kernels.join(" "))
             .missing(Cost::Reboot, EVERY)
             .advice(Advice::run("sudo reboot").text(", so that the installed kernel and its modules are used.")),
-    )
-}
-
-/// A driver package for a kernel that is no longer installed: its links in weak-updates point to nothing
-/// (almalinux-deploy#271). The driver of another repository must not be installed on top of it.
-fn weakly_linked(ctx: &Context<'_>, release: &str) -> Option<Judged> {
-    let folder = format!("/lib/modules/{release}/weak-updates");
-    let names = ctx.root.entries(&folder).ok()?;
-    let (link, target, name) = names.into_iter().filter(|name| name.starts_with("nvidia")).find_map(|name| {
-        let files = ctx.root.entries(format!("{folder}/{name}")).ok()?;
-        let file = files.into_iter().find(|file| file.starts_with("nvidia.ko"))?;
-        let link = format!("{folder}/{name}/{file}");
-        Some((link.clone(), ctx.root.link(&link)?, name))
-    })?;
-    let target = target.to_string_lossy().into_owned();
-    let kernel = target.split_once("/lib/modules/")?.1.split('/').next()?.to_owned();
-    let judged =
-        Judged::lack(ID, format!("the packaged NVIDIA driver is built for {kernel}, but {release} is running"))
-            .found(link, format!("link to {target}"))
-            .missing(Cost::Install, EVERY)
-            .by_hand();
-    let package = format!("kmod-{name}");
-    Some(
-        judged.advice(match machine::packages::family(ctx.root) {
-            machine::packages::Family::Suse => Advice::run("sudo zypper refresh && sudo zypper update")
-                .text(format!(" for a driver package that is built for {release}, then reboot. Or boot {kernel}.")),
-            _ => {
-                let version = kernel.trim_end_matches(".x86_64").trim_end_matches(".aarch64");
-                Advice::run(format!("sudo {} upgrade --refresh {package}", machine::packages::dnf(ctx.root)))
-                    .text(", then reboot. If there is none for this kernel, boot the other one: ")
-                    .command(format!(
-                        "sudo dnf install kernel-{version} && sudo grubby --set-default /boot/vmlinuz-{kernel}"
-                    ))
-                    .text(".")
-            }
-        }),
     )
 }
 
