@@ -1,6 +1,6 @@
 //! CUDA errors that make opening cuFile fail, and their remedies.
 
-use crate::checks::advice::Advice;
+use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::container::bring::{Lack, RUNTIME_CLASS, enroot_variables, has_compute};
 use crate::checks::container::lxc::given;
 use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM};
@@ -191,7 +191,22 @@ fn not_ready(root: &Root) -> Advice {
         return Advice::from("CUDA error 802, the system is not ready: run ")
             .command("sudo systemctl restart nvidia-fabricmanager");
     }
-    "CUDA error 802: the GPU waits for the NVLink fabric, and this machine has no NVSwitch. In a virtual machine, ask the administrator of the host to start Fabric Manager there. `nvidia-smi -q | grep -A 4 Fabric` must show Completed.".into()
+    // Fabric Manager User Guide, Shared NVSwitch Virtualization Model and Virtual Machine with One GPU.
+    let advice = Advice::from(
+        "CUDA error 802: the GPU waits for the NVLink fabric, and this machine has no NVSwitch. In a virtual machine, ask the administrator of the host to run Fabric Manager with FABRIC_MODE=1 there. The partition with these GPUs must be active before the driver of the virtual machine loads, so restart it after that. `nvidia-smi -q | grep -A 4 Fabric` must show Completed.",
+    );
+    if !gpus.iter().any(|gpu| gpu.virtualization.as_deref() == Some("passthrough")) {
+        return advice;
+    }
+    let advice = if root.exists("/usr/bin/nv-fabricmanager") {
+        advice.text(" Fabric Manager has no effect in this virtual machine: `sudo systemctl disable --now nvidia-fabricmanager`.")
+    } else {
+        advice
+    };
+    advice.text(format!(
+        " Without the host's help, the GPUs work without NVLink: `echo 'options nvidia NVreg_NvLinkDisable=1' | sudo tee /etc/modprobe.d/nvidia-nvlink.conf`, {}, then reboot.",
+        rebuild_initramfs(root)
+    ))
 }
 
 /// CUDA opens nvidia-uvm after the driver. If only that fails, CUDA reports 304 or 999.
