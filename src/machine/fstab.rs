@@ -45,9 +45,7 @@ impl PlannedMount {
             ..PathFacts::default()
         }
     }
-}
 
-impl PlannedMount {
     /// The options with the protocol of NFS, which a mount always lists (nfs(5)).
     fn all_options(&self) -> String {
         let has = |wanted: &str| self.options.split(',').any(|option| option.split('=').next() == Some(wanted));

@@ -202,8 +202,8 @@ fn without_infiniband(ctx: &Context<'_>) -> Judged {
         .found(machine::KERNEL_LOG, line)
         .found(INFINIBAND, "empty or absent")
         .advice(
-            Advice::run("sudo depmod -a")
-                .and(rebuilt(root))
+            Advice::from("Run ")
+                .command_and_initramfs(root, "sudo depmod -a")
                 .text(" and reboot, so that all InfiniBand modules are of DOCA or MLNX_OFED. Then `modinfo -F filename ib_core mlx5_ib ib_umad` must show one folder. Fabric Manager starts at boot."),
         );
     }
@@ -236,14 +236,6 @@ fn without_infiniband(ctx: &Context<'_>) -> Judged {
         }
         _ => advice,
     })
-}
-
-/// The next part of a list of steps: the new initramfs.
-fn rebuilt(root: &machine::Root) -> Advice {
-    match machine::packages::initramfs_command(root) {
-        Some(command) => Advice::default().text(", then ").command(command),
-        None => Advice::default().text(", rebuild the initramfs"),
-    }
 }
 
 /// The module that the kernel rejected because the loaded ib_core has other symbols, and the line of the kernel log.

@@ -106,7 +106,7 @@ pub struct SwitchError {
 }
 
 /// The remedy for a fatal error of an NVSwitch.
-pub(crate) const SWITCH_RESET: &str = "Run `sudo nvidia-bug-report.sh` first. Stop all programs on GPUs, then reset all GPUs and NVSwitches, or reboot. If the error comes back, send the report to the vendor of the baseboard.";
+const SWITCH_RESET: &str = "Run `sudo nvidia-bug-report.sh` first. Stop all programs on GPUs, then reset all GPUs and NVSwitches, or reboot. If the error comes back, send the report to the vendor of the baseboard.";
 
 /// The error in a line of this driver: `nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 24007, Fatal, Link 42 …`.
 #[must_use]
