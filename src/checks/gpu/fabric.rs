@@ -207,8 +207,9 @@ fn without_infiniband(ctx: &Context<'_>) -> Judged {
                 .text(" and reboot, so that all InfiniBand modules are of DOCA or MLNX_OFED. Then `modinfo -F filename ib_core mlx5_ib ib_umad` must show one folder. Fabric Manager starts at boot."),
         );
     }
-    let absent = MODULES.into_iter().filter(|name| machine::has_module(root, name) == Some(false));
-    let absent = absent.collect::<Vec<_>>().join(" and ");
+    let absent: Vec<&str> = MODULES.into_iter().filter(|name| machine::has_module(root, name) == Some(false)).collect();
+    let is = if absent.len() == 1 { "is" } else { "are" };
+    let absent = absent.join(" and ");
     let load = format!("sudo modprobe -a {} && {RESTART}", MODULES.join(" "));
     if absent.is_empty() {
         return lacking(
@@ -219,12 +220,12 @@ fn without_infiniband(ctx: &Context<'_>) -> Judged {
         .advice(Advice::run(load));
     }
     let release = machine::kernel_release(root).unwrap_or_default();
-    let judged = lacking(format!("{absent} is not installed, so Fabric Manager finds no NVSwitch"), Cost::Install)
+    let judged = lacking(format!("{absent} {is} not installed, so Fabric Manager finds no NVSwitch"), Cost::Install)
         .found(format!("/lib/modules/{release}/modules.dep"), format!("no {absent}"))
         .found(INFINIBAND, "empty or absent");
     if machine::packages::id(root) != "ubuntu" {
         return judged.advice(
-            Advice::from(format!("Install the package of kernel {release} that has {absent}. Then run ")).command(load),
+            Advice::from(format!("Install the package of kernel {release} with {absent}. Then run ")).command(load),
         );
     }
     // The packages for clouds leave the additional modules out (NVIDIA/gpu-operator#2781).
