@@ -3,6 +3,7 @@
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::kernel::build_log;
 use crate::checks::storage::namespaces;
 use crate::core::CheckId;
 use crate::machine::{self, PathFacts, PlannedMount};
@@ -72,6 +73,8 @@ struct Lacking {
     /// The installed kernels that have it.
     others: Vec<String>,
     evidence: (String, String),
+    /// DKMS has its source, and has not built it for this kernel.
+    source: Option<machine::DkmsRow>,
 }
 
 /// The module with which the kernel mounts this file system, if it is not there for the running kernel.
@@ -90,15 +93,25 @@ fn lacking_module(ctx: &Context<'_>, planned: &PlannedMount) -> Option<Lacking> 
     let others: Vec<String> =
         packages.iter().map(|(kernel, _)| kernel.clone()).filter(|kernel| *kernel != running).collect();
     let is_packaged = packages.len() > others.len();
-    let evidence = match machine::has_module(ctx.root, module) {
-        Some(false) => (format!("/lib/modules/{running}/modules.dep"), format!("no {module}")),
-        None if !others.is_empty() && !is_packaged => {
+    // DKMS names it lustre-client-modules.
+    let rows: Vec<machine::DkmsRow> = machine::dkms_rows(ctx.root)
+        .into_iter()
+        .filter(|row| module == "lustre" && row.name.starts_with(module))
+        .collect();
+    let is_built = rows.iter().any(|row| row.is_installed_for(&running));
+    let source = rows.into_iter().next().filter(|_| !is_built);
+    let evidence = match (machine::has_module(ctx.root, module), &source) {
+        (Some(false) | None, Some(row)) if !is_packaged => {
+            ("dkms status".to_owned(), format!("{}/{} is not installed for {running}", row.name, row.version))
+        }
+        (Some(false), None) => (format!("/lib/modules/{running}/modules.dep"), format!("no {module}")),
+        (None, None) if !others.is_empty() && !is_packaged => {
             let names: Vec<&str> = packages.iter().map(|(_, name)| name.as_str()).collect();
             ("/var/lib/dpkg/status".to_owned(), names.join(" "))
         }
         _ => return None,
     };
-    Some(Lacking { module, running, others, evidence })
+    Some(Lacking { module, running, others, evidence, source })
 }
 
 /// The kernels for which a package has the Lustre client, and the package. Its name contains that of the kernel.
@@ -117,6 +130,17 @@ impl Lacking {
     /// How to get the module, and the mount at the end.
     fn advice(&self, ctx: &Context<'_>, mount: &str) -> Advice {
         let (module, running) = (self.module, &self.running);
+        if let Some(row) = &self.source {
+            let (name, version) = (&row.name, &row.version);
+            return match build_log::failed(ctx, name, version) {
+                // Another build of the same version fails again.
+                Some(failed) => Advice::from(format!("DKMS cannot build {name}: {}. ", failed.why))
+                    .and(failed.advice)
+                    .text(if failed.needs_update { " Then run " } else { ". Then run " })
+                    .command(mount.to_owned()),
+                None => Advice::run(format!("sudo dkms install {name}/{version} -k {running} && {mount}")),
+            };
+        }
         // The version of this package is that of the kernel (packages.microsoft.com, amlfs).
         let amlfs = machine::deb_packages(ctx.root)
             .into_iter()
