@@ -14,32 +14,29 @@ pub(crate) fn is_listed(gpu: &GpuSeen) -> bool {
     gpu.name.split([' ', '-']).any(|word| LISTED.contains(&word))
 }
 
-/// Whether P2PDMA may work on the GPU, but NVIDIA does not list it.
-pub(crate) fn is_unlisted(gpu: &GpuSeen) -> bool {
-    gpu.nvml.is_some() && !gpu.is_grace() && !is_listed(gpu)
+/// That NVIDIA does not list the GPU for P2PDMA, on which it may work. This changes no route: it works on many of them.
+/// `None` if NVIDIA lists it, or if the model is unknown.
+pub(crate) fn unlisted(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<String> {
+    // Without a driver, only the PCI bus shows the model.
+    let on_bus = || ctx.pci()?.iter().find(|pci| pci.address == gpu.address).map(|pci| !pci.is_listed_for_p2pdma());
+    let is_known = gpu.nvml.is_some();
+    let is_unlisted = if is_known { !gpu.is_grace() && !is_listed(gpu) } else { on_bus() == Some(true) };
+    is_unlisted.then(|| {
+        let name = if is_known { gpu.name.trim_start_matches("NVIDIA ").trim() } else { "this GPU" };
+        format!("NVIDIA does not list {name} for P2PDMA.")
+    })
 }
 
-/// Why the route is not known to work for a GPU on this machine: nvfs on Arm, otherwise P2PDMA. `None` if NVIDIA lists it,
-/// or if the model is unknown.
-pub(crate) fn doubt(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<String> {
+/// Why the route is not known to work on this machine: nvfs on Arm, P2PDMA in some clouds.
+pub(crate) fn doubt(ctx: &Context<'_>) -> Option<String> {
     if is_arm_without_c2c(ctx) {
         return Some(
             "NVIDIA documents direct routes of Arm servers only for Grace (C2C), so nvfs is not known to work; compat mode is."
                 .to_owned(),
         );
     }
-    if let Some(name) = undocumented(ctx) {
-        return Some(format!(
-            "P2PDMA in virtual machines of {name} is not documented, so it is not known to work; compat mode is."
-        ));
-    }
-    // Without a driver, only the PCI bus shows the model.
-    let on_bus = || ctx.pci()?.iter().find(|pci| pci.address == gpu.address).map(|pci| !pci.is_listed_for_p2pdma());
-    let is_doubtful = if gpu.nvml.is_some() { is_unlisted(gpu) } else { on_bus() == Some(true) };
-    is_doubtful.then(|| {
-        let name = gpu.name.trim_start_matches("NVIDIA ").trim();
-        let name = if gpu.nvml.is_some() { name } else { "this GPU" };
-        format!("NVIDIA does not list {name} for P2PDMA, so it is not known to work.")
+    undocumented(ctx).map(|name| {
+        format!("P2PDMA in virtual machines of {name} is not documented, so it is not known to work; compat mode is.")
     })
 }
 

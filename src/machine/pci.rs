@@ -121,6 +121,13 @@ impl PciGpu {
         branch >= BRANCH_OF_BLACKWELL && id.is_some_and(|id| (0x1e02..0x2900).contains(&id))
     }
 
+    /// Whether the GPU is a Turing GPU (see [`Self::is_ampere_or_ada`]): 1e00 to 1fff and 2180 to 21ff.
+    #[must_use]
+    pub fn is_turing(&self) -> bool {
+        let id = self.device.as_deref().and_then(number);
+        id.is_some_and(|id| matches!(id, 0x1e00..=0x1fff | 0x2180..=0x21ff))
+    }
+
     /// Whether the GPU is a B200 or B300 of an HGX board. The NVSwitches of these boards are not PCI devices of the
     /// host. Fabric Manager reaches them through `ConnectX-7` bridges and needs nvlsm (Fabric Manager User Guide,
     /// fourth-generation `NVSwitches`).

@@ -1,6 +1,7 @@
 //! Machines rebuilt from reports: the steps, their order and the commands of the advice.
 
 use crate::fixtures::check;
+use crate::machine;
 use gds_top::core::{Finding, FixId, Route, Status};
 
 /// Machine, current route, best possible route, and the steps in order.
@@ -8,7 +9,7 @@ type Row = (&'static str, Route, Route, &'static [&'static str]);
 
 const TABLE: &[Row] = &[
     ("nvfs-page-tables", Route::None, Route::Nvfs, &["nvfs-errors"]),
-    ("h20-stock-nvme", Route::Compat, Route::Nvfs, &["nvfs-nvme-symbol"]),
+    ("h20-stock-nvme", Route::Compat, Route::P2pdma, &["gpu-static-bar1", "cfg-p2p-both"]),
     ("unlisted-host-bridges", Route::None, Route::Nvfs, &["nvfs-nvme-symbol", "iommu-state"]),
     ("azure-remote-disk", Route::Compat, Route::Compat, &[]),
     ("google-local-ssd", Route::Compat, Route::Compat, &[]),
@@ -68,10 +69,33 @@ fn a_crash_of_nvidia_fs_blocks_reads_and_names_the_build_for_the_driver() {
 
 #[test]
 fn a_gpu_that_nvidia_does_not_list_has_a_caveat_only_for_p2pdma() {
-    let nvfs = check("h20-stock-nvme");
-    assert_eq!(nvfs.verdicts[0].caveat, None, "nvidia-fs is set up, so it is the goal");
-    let listed = check("p2pdma-two-steps");
-    assert_eq!(listed.verdicts[0].caveat, None);
+    let caveat = |name: &str| check(name).verdicts[0].caveat.clone();
+    assert!(caveat("h20-stock-nvme").is_some_and(|text| text.contains("H20")));
+    assert_eq!(caveat("workstation-bar1"), None, "it reads by nvfs");
+    assert_eq!(caveat("p2pdma-two-steps"), None, "NVIDIA lists it");
+}
+
+/// The list of NVIDIA changes the words of the verdict, but no route and no step.
+#[test]
+fn each_machine_has_the_same_steps_with_a_gpu_that_nvidia_does_not_list() {
+    for name in [
+        "p2pdma-healthy",
+        "p2pdma-two-steps",
+        "multipath-on",
+        "nvme-stock",
+        "keys-wait-incomplete",
+        "openeuler-p2pdma",
+        "nixos-two-steps",
+        "iommu-on",
+        "nvfs-healthy",
+    ] {
+        let answer = |model: &str| {
+            let folder = machine::build(name, &machine::gpu(model, "8.9"));
+            let verdict = machine::check(folder.path()).verdicts[0].clone();
+            (verdict.route, verdict.possible, verdict.steps)
+        };
+        assert_eq!(answer("NVIDIA L40S"), answer("NVIDIA RTX 6000 Ada Generation"), "{name}");
+    }
 }
 
 #[test]

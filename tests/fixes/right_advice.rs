@@ -56,9 +56,9 @@ fn advice_fits_the_machine() {
         ("driver-key-rejected", Route::P2pdma, &["--import /var/lib/shim-signed/mok/MOK.der"], &["akmods"]),
         (
             "unlisted-gpu-no-driver",
-            Route::Compat,
-            &["public_key.der", "NVIDIA does not list this GPU for P2PDMA, so it is not known to work."],
-            &["multipath=N"],
+            Route::P2pdma,
+            &["public_key.der", "multipath=N"],
+            &["MOK.der", "not known to work"],
         ),
         (
             "vgpu-ada-proprietary",

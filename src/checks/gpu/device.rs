@@ -242,6 +242,9 @@ fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>
                 .cause(CheckId::GpuOpenCapable)
         }
         _ if listed => Judged::pass(ID, "on NVIDIA's list for P2PDMA"),
+        None if on_bus.is_some_and(machine::PciGpu::is_turing) => {
+            Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA").never(&[Route::P2pdma])
+        }
         Some(capability) if capability < (8, 0) => {
             let judged =
                 Judged::lack(ID, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma]);

@@ -227,7 +227,7 @@ fn is_for_p2pdma(ctx: &Context<'_>) -> bool {
         let is_refused = subject.facts.as_ref().zip(gpu).is_some_and(|(facts, gpu)| {
             topology::between(ctx, facts, gpu).is_some_and(|judged| judged.stops(Route::P2pdma))
         });
-        let is_doubtful = gpu.is_some_and(|gpu| classes::doubt(ctx, gpu).is_some());
+        let is_doubtful = gpu.is_some() && classes::doubt(ctx).is_some();
         !is_too_old && !is_doubtful && !is_closed && !is_refused && !has_several_paths(ctx, subject)
     };
     let gpus = ctx.gpus();

@@ -57,7 +57,7 @@ pub(crate) fn pairs(ctx: &Context<'_>, judged: &[Judged]) -> Vec<Pair> {
             } else if in_mig {
                 Some(UNPROVEN_MIG.to_owned())
             } else {
-                seen.and_then(|gpu| classes::doubt(ctx, gpu))
+                seen.and_then(|_| classes::doubt(ctx))
             };
             // NVIDIA offers no patched NVMe driver for the kernels of these clouds, and documents none for other virtual
             // machines. If P2PDMA only lacks a change of the topology, it is the better aim.

@@ -1,7 +1,7 @@
 //! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
 use crate::checks::advice::{Advice, Command};
-use crate::checks::classes::is_unlisted;
+use crate::checks::classes::unlisted;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
 use crate::checks::judged::{Judged, Weight};
@@ -235,8 +235,8 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
             advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
         },
         caveat: gpu
-            .filter(|gpu| possible == Route::P2pdma && is_unlisted(gpu))
-            .map(|gpu| format!("NVIDIA does not list {} for P2PDMA.", gpu.name.trim_start_matches("NVIDIA ").trim()))
+            .filter(|_| possible == Route::P2pdma)
+            .and_then(|gpu| unlisted(ctx, gpu))
             .or_else(|| pair.doubt.clone()),
         gpu_name: gpu.map(GpuSeen::label),
         steps: ids_of(&steps),

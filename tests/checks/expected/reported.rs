@@ -100,9 +100,9 @@ pub(crate) fn reports() -> Vec<Variant> {
             "an H20 with a tainted nvidia-fs and the stock NVMe driver",
             "nvme-stock",
             Route::Compat,
-            Route::Nvfs,
-            &["nvfs-nvme-symbol"],
-            &["nvfs-nvme-symbol", "nvfs-registered", "nvfs-load-errors"],
+            Route::P2pdma,
+            &["nvfs-nvme-symbol", "gpu-static-bar1", "cfg-p2p-both"],
+            &["nvfs-nvme-symbol", "nvfs-load-errors", "gpu-static-bar1", "cfg-p2p-both"],
             all([
                 gpu("NVIDIA H20", "9.0"),
                 vec![kernel_log(
