@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::checks::filesystem::network;
+use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
@@ -197,7 +197,9 @@ fn client_version(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             Some(judged.found(path, version))
         }
         "wekafs" => Some(ask("weka version current", "3.8.0")),
-        "gpfs" | "mmfs" => Some(ask("mmdiag --version", "5.1.1")),
+        "gpfs" | "mmfs" => {
+            Some(clients::scale(ctx).unwrap_or_else(|| ask("/usr/lpp/mmfs/bin/mmdiag --version", clients::SCALE_SINCE)))
+        }
         _ => None,
     }
 }

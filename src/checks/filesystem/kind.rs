@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::classes::is_lustre_over_tcp;
 use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
-use crate::checks::filesystem::network;
+use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, DIRECT, Judged};
 use crate::checks::kernel::p2pdma::is_gvisor;
 use crate::checks::matrix::Storage;
@@ -24,7 +24,11 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         "ext4" | "xfs" => Judged::pass(ID, format!("{kind} has direct routes")),
         "lustre" if is_lustre_over_tcp(ctx.root, facts) => lustre_over_tcp(ctx, facts),
         "nfs" | "nfs4" | "lustre" | "beegfs" | "fhgfs" | "scatefs" | "panfs" => {
-            Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))
+            let over_tcp = if matches!(kind, "beegfs" | "fhgfs") { clients::beegfs_over_tcp(ctx, facts) } else { None };
+            over_tcp
+                .unwrap_or_else(|| {
+                    Judged::pass(ID, format!("{kind} has the route nvfs if its client was built for it"))
+                })
                 .never(&closed(Storage::KernelClient))
         }
         "gpfs" | "mmfs" | "wekafs" => {

@@ -1,5 +1,6 @@
 //! Checks of file system, mount and file.
 
+pub(crate) mod clients;
 pub(crate) mod file;
 pub(crate) mod kind;
 pub(crate) mod layers;

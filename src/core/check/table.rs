@@ -161,7 +161,7 @@ checks! {
         why "NFS has a direct route only over RDMA with a client that registered with nvidia-fs."
         look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049."
         causes ["The share is mounted over TCP."];
-    DfsClientVersion = "dfs-client-version", Files, Path, Client, &[Route::Nvfs], []
+    DfsClientVersion = "dfs-client-version", Files, Path, Client, &[Route::Nvfs, Route::Rdma], []
         examines "the version of a network file system's client"
         why "Older clients have no support for GPUDirect Storage."
         look "lctl get_param version; weka version current" todo "Update the client.";
