@@ -3,7 +3,7 @@
 //! Numbers and names are from `cuda.h` and `driver_types.h` of CUDA 13.
 
 use super::causes::*;
-use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM};
+use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM, RESUMED};
 use crate::core::CheckId;
 
 /// The number, the name in the driver, the name in the runtime (can be empty), the meaning, and the causes.
@@ -131,7 +131,7 @@ const UVM: &[Cause] = &[
         "Start child processes before the first CUDA call, or use the start method spawn.",
     ),
 ];
-const UNKNOWN: &[Cause] = &[shared(FAULTY), shared(NO_UVM), shared(HIDDEN_PROC), shared(NO_DEVICES)];
+const UNKNOWN: &[Cause] = &[shared(FAULTY), shared(RESUMED), shared(NO_UVM), shared(HIDDEN_PROC), shared(NO_DEVICES)];
 
 /// All codes.
 #[rustfmt::skip]

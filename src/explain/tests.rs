@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM};
+use crate::checks::cuda_causes::{FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM, RESUMED};
 use crate::checks::{cufile_json, xid};
 use std::collections::BTreeSet;
 
@@ -245,7 +245,8 @@ fn errors_of_an_nvswitch_and_of_two_infiniband_packages_are_explained() {
 fn a_driver_that_cuda_cannot_open_has_the_causes_of_the_checks() {
     for code in ["304", "999"] {
         let causes = &explain(code).unwrap()[0].causes;
-        for shared in [FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM] {
+        let others = if code == "999" { &[RESUMED][..] } else { &[] };
+        for shared in [FAULTY, HIDDEN_PROC, NO_DEVICES, NO_UVM].iter().chain(others) {
             assert!(causes.iter().any(|cause| cause.cause == shared.text), "{code}: {}", shared.text);
         }
     }

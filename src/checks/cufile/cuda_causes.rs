@@ -39,6 +39,14 @@ pub const NO_DEVICES: CudaCause = CudaCause {
     todo: "",
 };
 
+/// A module that fails after the machine woke from suspend (pytorch#49081, pop-os/default-settings#64).
+pub const RESUMED: CudaCause = CudaCause {
+    text: "The module nvidia_uvm does not work since the machine woke from suspend.",
+    check: None,
+    look: "sudo journalctl -k -b -o cat | grep -e 'suspend exit' -e 'hibernation exit'",
+    todo: "End all programs and containers that use the GPU. Then run sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm. If it fails, reboot.",
+};
+
 /// A driver that does not work.
 pub const FAULTY: CudaCause = CudaCause {
     text: "The GPU or its driver is in a faulty state.",

@@ -3,7 +3,8 @@
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::container::bring::{Lack, RUNTIME_CLASS, enroot_variables, has_compute};
 use crate::checks::container::lxc::given;
-use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM};
+use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM, RESUMED};
+use crate::checks::logs::xid::{self, Cure};
 use crate::machine::{self, Root};
 
 /// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
@@ -37,6 +38,13 @@ pub(crate) fn bring_libcuda(root: &Root) -> String {
 pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
     if let Some(advice) = without_hmm(root, code) {
         return Some(advice);
+    }
+    if resumed(root, code).is_some() {
+        return Some(
+            reload_uvm(&format!("CUDA error {code}: {}", RESUMED.text))
+                .text(" To prevent suspend: ")
+                .command("sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target"),
+        );
     }
     Some(match code {
         35 => {
@@ -244,5 +252,44 @@ fn uvm(root: &Root, code: i32) -> Advice {
         return text("CUDA cannot open its devices from this service. Run gds-top check in a login. If CUDA works there, a setting of the unit denies them:")
             .command(format!("systemctl cat {unit} | grep -e Private -e Protect -e Proc -e Device"));
     }
+    if only_uvm_may_fail(root) && machine::kernel_log(root).is_some_and(|log| !log.lines().any(is_fault)) {
+        return reload_uvm(&format!("CUDA error {code}: the driver answers, and the kernel log has no error of it."));
+    }
     text(FAULTY.text).text("The kernel log has the reason: ").command(FAULTY.look)
+}
+
+/// Whether the driver answers and nvidia_uvm is loaded, outside of containers.
+fn only_uvm_may_fail(root: &Root) -> bool {
+    let modules = root.read_text("/proc/modules").unwrap_or_default();
+    machine::container(root).is_none()
+        && modules.lines().any(|line| line.starts_with("nvidia_uvm "))
+        && !root.nvml().gpus.is_empty()
+}
+
+/// Whether a line of the kernel log reports a fault of the GPU or its driver that no program caused.
+fn is_fault(line: &str) -> bool {
+    let is_of_program = || xid::number(line).and_then(xid::of).is_some_and(|xid| xid.cure == Cure::Program);
+    line.contains("NVRM: ")
+        && (line.contains("Xid (") || line.to_ascii_lowercase().contains("fail"))
+        && !is_of_program()
+}
+
+/// The line of the kernel log about the end of a suspend, if that explains the error: the driver was loaded before it,
+/// answers, and reports no fault.
+pub(crate) fn resumed(root: &Root, code: i32) -> Option<String> {
+    let is_hidden = code == 100 && root.variable("CUDA_VISIBLE_DEVICES").is_some();
+    if !matches!(code, 3 | 100 | 304 | 999) || is_hidden || !only_uvm_may_fail(root) {
+        return None;
+    }
+    let log = machine::kernel_log(root)?;
+    let is_end = |line: &&str| ["PM: suspend exit", "hibernation exit"].iter().any(|words| line.contains(words));
+    let line = log.lines().rev().take_while(|line| !line.contains("NVRM: loading")).find(is_end)?.trim().to_owned();
+    (!log.lines().any(is_fault)).then_some(line)
+}
+
+/// How to load nvidia_uvm again. Its programs must end before.
+fn reload_uvm(cause: &str) -> Advice {
+    Advice::from(format!("{cause} End all programs and containers that use the GPU, then run "))
+        .command("sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm")
+        .text(". If that fails or the error remains, reboot.")
 }

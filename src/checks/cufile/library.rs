@@ -241,6 +241,10 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::NvfsLoaded)
             } else {
                 let remedy = open.cuda_code.and_then(|code| cuda_errors::remedy(ctx.root, code, library_is_newer(ctx)));
+                let judged = match open.cuda_code.and_then(|code| cuda_errors::resumed(ctx.root, code)) {
+                    Some(line) => judged.found(machine::KERNEL_LOG, line),
+                    None => judged,
+                };
                 let named = open.cuda_code.filter(|code| *code != 0).unwrap_or(code);
                 let is_of_driver = remedy.is_none() || matches!(open.cuda_code, Some(3 | 304 | 999));
                 let judged = match cuda_errors::logged(ctx.root).filter(|_| is_of_driver) {
