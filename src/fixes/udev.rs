@@ -3,7 +3,7 @@
 use super::parts::{empty, line_in, run, words};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{BlockDevice, BlockKind, PathFacts, Root, Unread, udev_record_path};
+use crate::machine::{BlockDevice, BlockKind, PathFacts, Root, Unread, gone_device, udev_record_path};
 use std::path::PathBuf;
 
 /// The plan that adds missing udev records for the devices of the examined paths.
@@ -14,6 +14,10 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     for verdict in &report.verdicts {
         let Some(facts) = root.path_facts(&verdict.path) else { continue };
         let (Some(device), Some((major, _))) = (facts.device.as_deref(), facts.device_numbers()) else { continue };
+        // The next disk with this number would get the record.
+        if gone_device(root, &facts).is_some() {
+            continue;
+        }
         let path = PathBuf::from(udev_record_path(device));
         let known = |change: &Change| matches!(change, Change::WriteFile { path: other, .. } if *other == path);
         if major == 0 || changes.iter().any(known) {

@@ -19,6 +19,7 @@ mod excluded;
 mod fabric;
 mod folder;
 mod fstab;
+mod gone;
 mod grub;
 mod hardware;
 mod image;
@@ -80,6 +81,7 @@ pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_ker
 pub use excluded::{Excluded, excluded};
 pub use fabric::runs_fabric;
 pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
+pub use gone::{device_of_uuid, gone_device};
 pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};

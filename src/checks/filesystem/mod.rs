@@ -2,6 +2,7 @@
 
 pub(crate) mod clients;
 pub(crate) mod file;
+pub(crate) mod gone;
 pub(crate) mod kind;
 pub(crate) mod layers;
 pub(crate) mod mount;

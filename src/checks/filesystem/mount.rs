@@ -5,6 +5,7 @@ use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::{Context, Subject};
 use crate::checks::filesystem::file::is_meant;
+use crate::checks::filesystem::gone::gone;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
 use crate::checks::filesystem::{network, unmounted};
@@ -61,6 +62,9 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
                         .text(" for the reason: a wrong name, or a server that does not answer."),
                 ),
         ];
+    }
+    if let Some(judged) = gone(ctx, facts) {
+        return vec![judged];
     }
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
