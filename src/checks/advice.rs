@@ -217,9 +217,12 @@ pub(crate) fn rebuild_initramfs(root: &Root) -> String {
     }
 }
 
-/// The condition for disabling NVMe multipath, unless each disk is known to have one path.
+/// The condition for disabling NVMe multipath.
+pub(crate) const SINGLE_PATHS: &str = " `sudo nvme list-subsys` must show one path per subsystem.";
+
+/// [`SINGLE_PATHS`], unless each disk is known to have one path.
 pub(crate) fn for_single_paths(root: &Root) -> &'static str {
-    if nvme_has_single_paths(root) { "" } else { " `sudo nvme list-subsys` must show one path per subsystem." }
+    if nvme_has_single_paths(root) { "" } else { SINGLE_PATHS }
 }
 
 impl From<&'static str> for Advice {

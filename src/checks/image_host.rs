@@ -125,7 +125,15 @@ fn on_nixos(fix: FixId, part: Part, keys: &str) -> Option<Way> {
         Way::Advice(
             Advice::from(format!("Set {option} in configuration.nix, then run "))
                 .command("sudo nixos-rebuild boot")
-                .text(" and reboot."),
+                .text(", then reboot."),
+        )
+    };
+    // A second line with the same option is an error.
+    let argument = |word: &str| {
+        Way::Advice(
+            Advice::from(format!("Add \"{word}\" to the list boot.kernelParams in configuration.nix, then run "))
+                .command("sudo nixos-rebuild boot")
+                .text(", then reboot."),
         )
     };
     Some(match part {
@@ -138,15 +146,13 @@ fn on_nixos(fix: FixId, part: Part, keys: &str) -> Option<Way> {
                 .into(),
         ),
         Part::Kernel => set("boot.kernelPackages = pkgs.linuxPackages_latest"),
-        Part::ModuleOption if matches!(fix, FixId::NvmeMultipathOff) => {
-            set("boot.kernelParams = [ \"nvme_core.multipath=N\" ]")
-        }
+        Part::ModuleOption if matches!(fix, FixId::NvmeMultipathOff) => argument("nvme_core.multipath=N"),
         Part::ModuleOption => {
             set(&format!("boot.extraModprobeConfig = \"options nvidia NVreg_RegistryDwords={keys}\""))
         }
         Part::Library => Way::Advice("Add cudaPackages.libcufile to the packages of the program's environment.".into()),
         Part::FabricManager => set("hardware.nvidia.datacenter.enable = true"),
-        Part::Argument if matches!(fix, FixId::IommuOff) => set("boot.kernelParams = [ \"iommu=pt\" ]"),
+        Part::Argument if matches!(fix, FixId::IommuOff) => argument("iommu=pt"),
         Part::Argument => set("pci=disable_acs_redir= for the named bridges in boot.kernelParams"),
         Part::Mount => set("\"data=ordered\" in the options of this file system (fileSystems)"),
         Part::Loading => set("boot.kernelModules = [ \"nvidia_fs\" ]"),

@@ -32,6 +32,7 @@ mod library_owner;
 mod live;
 mod live_options;
 
+mod mkinitcpio;
 /// Parses modprobe.d.
 pub mod modprobe;
 mod module_list;
@@ -91,6 +92,7 @@ pub use kernel_log::{KERNEL_LOG, KernelLog, Message, Source, kernel_log};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;
+pub use mkinitcpio::without_modconf;
 pub use module_list::has_module;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
 pub use nvidia_fs::{

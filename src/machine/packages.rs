@@ -1,6 +1,7 @@
 //! The distribution family, which determines the package manager and the names of packages.
 
 use super::image::{ImageHost, image_host};
+use super::mkinitcpio;
 use super::root::Root;
 use super::summary::{container, os_release};
 
@@ -153,7 +154,8 @@ pub fn initramfs_command(root: &Root) -> Option<&'static str> {
         return None;
     }
     if is_arch(root) {
-        return root.exists("/usr/bin/mkinitcpio").then_some("sudo mkinitcpio -P");
+        let is_installed = ["/usr/bin/mkinitcpio", "/etc/mkinitcpio.conf"].iter().any(|path| root.exists(path));
+        return is_installed.then(|| mkinitcpio::rebuild(root));
     }
     if known_family(root) {
         return Some(initramfs(root, family(root)));

@@ -316,3 +316,20 @@ fn findings_that_a_command_can_resolve_have_it_in_json() {
         assert!(!finding.why.is_empty(), "{name}: {id}");
     }
 }
+
+#[test]
+fn systems_with_an_image_get_no_commands_for_files_that_they_do_not_keep() {
+    for name in machine::fixtures() {
+        let folder = machine::fixture(&name);
+        let host = gds_top::machine::image_host(&gds_top::machine::Root::folder(&folder).unwrap());
+        if host.is_none() || host == Some(gds_top::machine::ImageHost::DriverContainer) {
+            continue;
+        }
+        let report = machine::check(&folder);
+        let advice = report.findings.iter().filter_map(|finding| finding.advice.clone());
+        let said: Vec<String> = advice.chain(report.verdicts.iter().map(|verdict| verdict.advice.clone())).collect();
+        for command in ["tee -a /etc/modprobe.d", "update-initramfs"] {
+            assert!(!said.iter().any(|text| text.contains(command)), "{name}: {command}: {said:?}");
+        }
+    }
+}

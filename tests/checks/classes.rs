@@ -85,6 +85,7 @@ fn each_machine_has_the_same_steps_with_a_gpu_that_nvidia_does_not_list() {
         "nvme-stock",
         "keys-wait-incomplete",
         "openeuler-p2pdma",
+        "arch-without-modconf",
         "nixos-two-steps",
         "iommu-on",
         "nvfs-healthy",

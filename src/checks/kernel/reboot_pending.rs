@@ -73,6 +73,10 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
         } else {
             judged = judged.fix(FixId::Initramfs);
             steps.push(rebuild_initramfs(ctx.root));
+            if let Some((file, hooks)) = machine::without_modconf(ctx.root) {
+                judged =
+                    judged.found(file, format!("{hooks} without modconf: the initramfs has no file of modprobe.d"));
+            }
         }
         if let Some((path, made)) = &image {
             for (option, file) in waiting.iter().filter_map(|o| Some((o, ctx.root.modified_unix_s(&o.path)?))) {
@@ -110,7 +114,7 @@ pub(crate) struct Written {
     /// The path of the modprobe.d file.
     pub(crate) path: String,
     /// The remaining work, in a sentence.
-    pub(crate) left: String,
+    pub(crate) left: Advice,
     /// The fix that does it. `None` if only a reboot is needed.
     pub(crate) fix: Option<FixId>,
 }
@@ -122,11 +126,14 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
         .into_iter()
         .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
     let is_newer = image(ctx).zip(ctx.root.modified_unix_s(&line.path)).is_some_and(|((_, made), file)| made >= file);
-    let left = if is_newer {
-        format!("Reboot: {} sets it, and the initramfs is newer.", line.path)
+    let left: Advice = if is_newer {
+        format!("Reboot: {} sets it, and the initramfs is newer.", line.path).into()
     } else {
-        let rebuild = capitalised(&rebuild_initramfs(ctx.root));
-        format!("{rebuild}, then reboot: the old one lacks {}.", line.path)
+        let then = format!(", then reboot: the old one lacks {}.", line.path);
+        match machine::packages::initramfs_command(ctx.root) {
+            Some(command) => Advice::from("Rebuild the initramfs (").command(command).text(format!("){then}")),
+            None => format!("Rebuild the initramfs{then}").into(),
+        }
     };
     Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
 }

@@ -1,6 +1,6 @@
 //! The sentences for the proof and the advice of a verdict.
 
-use crate::checks::advice::{Command, LAST};
+use crate::checks::advice::{Command, LAST, SINGLE_PATHS};
 use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
@@ -205,9 +205,14 @@ fn start_with_all(ctx: &Context<'_>, pair: &Pair, step: &Judged, mine: &[&Judged
 /// The steps with their numbers, one in a line. If several steps need a reboot, it follows all of them.
 fn numbered(steps: &[String]) -> String {
     const REBOOT: &str = ", then reboot.";
-    let one_reboot = steps.iter().filter(|step| step.ends_with(REBOOT)).count() > 1;
-    let text = |step: &String| match step.strip_suffix(REBOOT).filter(|_| one_reboot) {
-        Some(step) => format!("{step}."),
+    // Only the condition for disabling multipath can follow.
+    let parts = |step: &String| {
+        let (before, after) = step.split_once(REBOOT)?;
+        (after.is_empty() || after == SINGLE_PATHS).then(|| (before.to_owned(), after.to_owned()))
+    };
+    let one_reboot = steps.iter().filter(|step| parts(step).is_some()).count() > 1;
+    let text = |step: &String| match parts(step).filter(|_| one_reboot) {
+        Some((before, after)) => format!("{before}.{after}"),
         None => step.clone(),
     };
     let lines = steps.iter().zip(1..).map(|(step, number)| format!("{number}. {}", text(step)));
