@@ -22,6 +22,19 @@ pub(crate) fn is_virtual(ctx: &Context<'_>) -> bool {
         || ["KVM", "Virtual Machine", "OpenStack"].iter().any(|name| product.contains(name))
 }
 
+/// Whether the CPU type of this virtual machine hides that the host has AMD Zen: the default types of QEMU and Proxmox VE
+/// have the vendor of the host and an old family. The kernel allows P2PDMA between root ports from family 17h on
+/// (`cpu_supports_p2pdma` in drivers/pci/p2pdma.c, qemu-minimal#59).
+pub(crate) fn hides_zen(ctx: &Context<'_>) -> bool {
+    let cpus = ctx.root.read_text("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let mut fields = cpus.lines().filter_map(|line| line.split_once(':'));
+        fields.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+    };
+    let family = field("cpu family").and_then(|family| family.parse::<u32>().ok());
+    field("vendor_id") == Some("AuthenticAMD") && family.is_some_and(|family| family < 0x17) && is_virtual(ctx)
+}
+
 /// How the host gives a virtual machine address space for the memory of a GPU. `None` on a machine without a
 /// hypervisor. Sources: Dell KB 000199172 and the vGPU release notes of NVIDIA (VMware), Microsoft's "Deploy devices by
 /// using DDA" (Hyper-V), OVMF (QEMU).
@@ -63,6 +76,9 @@ fn request(ctx: &Context<'_>, judged: &Judged) -> Option<&'static str> {
         }
         CheckId::KernelP2pRootports if cloud => {
             "This virtual machine cannot change it. Use nvidia-fs, or an instance type whose GPUs and NVMe disks share a switch."
+        }
+        CheckId::KernelP2pRootports if hides_zen(ctx) => {
+            "On the host, give this virtual machine the CPU type host: in Proxmox VE `qm set VMID --cpu host`, in libvirt `<cpu mode='host-passthrough'/>`. Then shut it down and start it, because a restart inside keeps the old type. It can then only move to hosts with the same CPU."
         }
         CheckId::KernelP2pRootports => {
             "Ask the administrator of the host to put GPU and NVMe disk below one virtual PCIe switch. In libvirt this is a controller pcie-switch-upstream-port with two pcie-switch-downstream-port. Then measure: transfers still pass the IOMMU of the host, and compat mode may be as fast."

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::{Advice, sudo_program};
 use crate::checks::context::{Context, GpuSeen};
+use crate::checks::guest;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, Route};
 use crate::machine::{self, PathFacts, Root, Source};
@@ -188,12 +189,17 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     };
     let vendor = field("vendor_id")?;
     let family: Option<u32> = field("cpu family").and_then(|f| f.parse().ok());
-    let bridges: Vec<(String, Listed)> =
+    let mut bridges: Vec<(String, Listed)> =
         [&pair.gpu_chain, &pair.disk_chain].into_iter().filter_map(|chain| host_bridge(ctx, chain.first()?)).collect();
     let judged = if pair.shared() >= 2 {
         Judged::pass(ID, "GPU and disk share a root port, so the kernel allows transfers")
     } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
         Judged::pass(ID, "the kernel allows transfers between all root ports of AMD Zen and later")
+    } else if guest::hides_zen(ctx) {
+        Judged::lack(ID, "the CPU type of this virtual machine hides that its host has AMD Zen")
+            .missing(Cost::Root, &[Route::P2pdma])
+            .explaining()
+            .advice("Give this virtual machine the CPU type of its host.")
     } else if let [(_, gpu), (_, disk)] = bridges.as_slice() {
         let is_listed = ![gpu, disk].contains(&&Listed::No);
         if is_listed && (pair.shared() == 1 || ![gpu, disk].contains(&&Listed::WithinOne)) {
@@ -216,6 +222,8 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
         Judged::info(ID, "the kernel's list of processors for P2PDMA between root ports does not include this one")
             .advice("If P2PDMA stays off although all checks pass, put GPU and disk below one switch.")
     };
+    // GPU and disk can be below the same host bridge.
+    bridges.dedup();
     let judged = bridges.into_iter().fold(judged, |judged, (text, _)| judged.found(DEVICES, text));
     Some(judged.found(
         "/proc/cpuinfo",
