@@ -1,5 +1,6 @@
 //! Checks of GPU and driver.
 
+mod absent;
 pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod driver_log;

@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::{driver_log, faults, flavours, reserved, weak_links};
+use crate::checks::gpu::{absent, driver_log, faults, flavours, reserved, weak_links};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
 use crate::core::{CheckId, FixId, Route};
@@ -240,9 +240,7 @@ fn present(ctx: &Context<'_>) -> Judged {
     } else if ctx.pci().is_none() && (nvml.unasked || !ctx.root.exists("/sys")) {
         Judged::na(ID, "neither NVML nor the PCI bus can be read").unknown(EVERY)
     } else {
-        Judged::lack(ID, "this machine has no NVIDIA GPU")
-            .never(EVERY)
-            .advice("GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.")
+        absent::absent(ctx)
     };
     judged = match ctx.pci() {
         Some([]) => judged.found("/sys/bus/pci/devices", "no display device of vendor 0x10de"),

@@ -54,7 +54,8 @@ pub(crate) fn advice(
     has_gpu: bool,
 ) -> String {
     if !has_gpu {
-        return "GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.".to_owned();
+        let present = mine.iter().find(|j| j.id == CheckId::GpuPresent);
+        return present.and_then(|j| j.finding.advice.clone()).unwrap_or_else(|| "GDS needs an NVIDIA GPU.".to_owned());
     }
     if pair.route.is_direct() {
         let is_full = |j: &&&Judged| j.id == CheckId::GpuBar1Free && j.finding.status == Status::Warn;

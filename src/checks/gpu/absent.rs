@@ -1,0 +1,52 @@
+//! A PCI bus without a GPU: that of a machine, of a container's host, or of the virtual machine of Docker Desktop.
+
+use crate::checks::advice::Advice;
+use crate::checks::container::bring::Lack;
+use crate::checks::container::lxc::given;
+use crate::checks::context::Context;
+use crate::checks::judged::{EVERY, Judged};
+use crate::core::CheckId;
+use crate::machine;
+use crate::text::quoted;
+
+const ID: CheckId = CheckId::GpuPresent;
+
+/// The finding for a bus without a GPU.
+pub(super) fn absent(ctx: &Context<'_>) -> Judged {
+    if let Some((source, text)) = docker_desktop(ctx) {
+        let path =
+            ctx.subjects.first().map_or_else(|| "/models".to_owned(), |subject| subject.path.display().to_string());
+        return Judged::lack(ID, "this container runs in the virtual machine of Docker Desktop, which has no GPU")
+            .found(source, text)
+            .never(EVERY)
+            .advice(
+                Advice::from("Docker Desktop gives this virtual machine no GPU. On Linux, install Docker Engine, the NVIDIA driver and nvidia-container-toolkit. Then run ")
+                    .command("docker context use default && sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker")
+                    .text(". Start the container there: ")
+                    .command(format!(
+                        "docker run --gpus all -v /run/udev:/run/udev:ro -v MODELS:{}:ro IMAGE",
+                        quoted(&path)
+                    )),
+            );
+    }
+    if let Some(container) = machine::container(ctx.root) {
+        return Judged::lack(ID, "this container sees no NVIDIA GPU").never(EVERY).advice(format!(
+            "Run `nvidia-smi` on the host. If it lists no GPU, choose another host. Otherwise: {}",
+            given(ctx.root, &container, &[Lack::Gpu])
+        ));
+    }
+    Judged::lack(ID, "this machine has no NVIDIA GPU")
+        .never(EVERY)
+        .advice("GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.")
+}
+
+/// The evidence that this is a container of Docker Desktop: the kernel of its virtual machine, or a folder that it shares.
+fn docker_desktop(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    const SHARED: [&str; 3] = ["fakeowner", "grpcfuse", "fuse.grpcfuse"];
+    machine::container(ctx.root)?;
+    if let Some(release) = machine::kernel_release(ctx.root).filter(|release| release.ends_with("-linuxkit")) {
+        return Some(("/proc/sys/kernel/osrelease", release));
+    }
+    let mut kinds = ctx.subjects.iter().filter_map(|subject| subject.present()?.filesystem.clone());
+    Some(("/proc/self/mountinfo", kinds.find(|kind| SHARED.contains(&kind.as_str()))?))
+}
