@@ -145,7 +145,8 @@ pub(crate) fn lustre_network(facts: &PathFacts) -> Option<&str> {
 fn of_device(root: &Root, facts: &PathFacts) -> Option<Storage> {
     let has = |kind: BlockKind| facts.block_device.iter().any(|device| device.kind == kind);
     let disks = machine::disks(facts);
-    if (has(BlockKind::Dm) && machine::local_multipath(root, facts).is_none()) || has(BlockKind::Loop) {
+    let is_mapped = has(BlockKind::Dm) && machine::local_multipath(root, facts).is_none();
+    if is_mapped || has(BlockKind::Loop) || machine::software_device(facts).is_some() {
         return Some(Storage::Mapped);
     }
     if machine::vendor_driver(facts).is_some() {

@@ -10,6 +10,27 @@ pub fn disks(facts: &PathFacts) -> Vec<&BlockDevice> {
     facts.block_device.iter().filter(|device| device.kind == BlockKind::Disk).collect()
 }
 
+/// The device below a path that the kernel implements in software, in addition to md, device mapper and loop devices:
+/// bcache, DRBD, network block devices.
+#[must_use]
+pub fn software_device(facts: &PathFacts) -> Option<&BlockDevice> {
+    let is_software = |device: &&BlockDevice| {
+        device.kind == BlockKind::Virtual || ["bcache", "drbd"].iter().any(|name| device.name.starts_with(name))
+    };
+    facts.block_device.iter().find(is_software)
+}
+
+/// The NVMe disks and partitions that are parts of other block devices, each with that device: `nvme1n1p1` and `bcache0`.
+#[must_use]
+pub fn nvme_members(root: &Root) -> Vec<(String, String)> {
+    let of = |holder: String| {
+        let parts = root.entries(format!("/sys/block/{holder}/slaves")).unwrap_or_default();
+        let is_disk = |part: &String| part.starts_with("nvme");
+        parts.into_iter().filter(is_disk).map(move |part| (part, holder.clone())).collect::<Vec<_>>()
+    };
+    root.entries("/sys/block").unwrap_or_default().into_iter().flat_map(of).collect()
+}
+
 /// A disk driver, other than NVMe, that nvidia-fs supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VendorDriver {

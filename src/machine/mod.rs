@@ -74,7 +74,8 @@ pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
 pub use deb::{DebPackage, deb_packages, is_half_configured};
 pub use disks::{
-    VendorDriver, disks, local_multipath, map_id, nvme_controller, nvme_transports, udev_record_path, vendor_driver,
+    VendorDriver, disks, local_multipath, map_id, nvme_controller, nvme_members, nvme_transports, software_device,
+    udev_record_path, vendor_driver,
 };
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};

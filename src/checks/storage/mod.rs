@@ -6,4 +6,5 @@ pub(crate) mod namespaces;
 pub(crate) mod nvme;
 pub(crate) mod raid;
 pub(crate) mod smart;
+mod software;
 pub(crate) mod virtual_disk;

@@ -9,6 +9,7 @@ use crate::checks::image_host;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::arguments::{change_argument, without_argument};
 use crate::checks::kernel::reboot_pending;
+use crate::checks::storage::software::software;
 use crate::checks::storage::{format, raid, virtual_disk};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{
@@ -29,6 +30,9 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let Some(facts) = subject.facts.as_ref().filter(|facts| facts.error.is_none()) else { return Vec::new() };
     if facts.device_numbers().is_none_or(|(major, _)| major == 0) {
         return Vec::new();
+    }
+    if let Some(judged) = software(ctx, facts) {
+        return vec![judged];
     }
     let disks = machine::disks(facts);
     if disks.is_empty() {

@@ -26,10 +26,17 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair]) -> Option
         });
     }
     let mine = ctx.subjects[pair.path].facts.as_ref().and_then(|facts| facts.mount_point.clone());
-    let disk = nvme_mount(ctx, mine.as_deref())?;
+    let Some(disk) = nvme_mount(ctx, mine.as_deref()) else { return in_use(ctx) };
     let point = disk.point.display();
     let command = format!("gds-top check {}", crate::text::quoted(&disk.point.to_string_lossy()));
     Some(format!("{point} is {} on a local NVMe disk: examine it with `{command}`.", disk.filesystem))
+}
+
+/// A warning about NVMe disks that look free and are parts of other devices. An NVMe multipath device is a disk itself.
+fn in_use(ctx: &Context<'_>) -> Option<String> {
+    let members = machine::nvme_members(ctx.root).into_iter().filter(|(_, holder)| !holder.starts_with("nvme"));
+    let uses: Vec<String> = members.take(8).map(|(member, holder)| format!("{member} ({holder})")).collect();
+    (!uses.is_empty()).then(|| format!("Do not format parts of other devices: {}.", uses.join(", ")))
 }
 
 /// The first mount with direct routes, except `mine`.
