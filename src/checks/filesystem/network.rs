@@ -3,10 +3,13 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::context::Context;
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, PathFacts, PlannedMount};
 use crate::text::{quoted, quoted_line};
 
 const DEVICES: &str = "/sys/class/infiniband";
+
+/// The port of NFS over RDMA.
+pub(crate) const RDMA_PORT: &str = "20049";
 
 /// The vendors of network cards with InfiniBand or RoCE: NVIDIA (Mellanox), Broadcom, Intel, Chelsio.
 const VENDORS: [&str; 4] = ["0x15b3", "0x14e4", "0x8086", "0x1425"];
@@ -82,6 +85,14 @@ pub(crate) fn mount_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
         ". Only if `ls {TEST}` shows the files, go on. With a client that is built for GDS, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
         quoted(&point)
     ))
+}
+
+/// The port of a planned mount by NFS over RDMA, if it is not that of NFS over RDMA (RFC 8267).
+pub(crate) fn wrong_rdma_port(planned: &PlannedMount) -> Option<&str> {
+    let is_nfs = planned.filesystem.starts_with("nfs");
+    let mut options = planned.options.split(',').map(str::trim);
+    let port = options.clone().find_map(|option| option.strip_prefix("port="))?;
+    (is_nfs && options.any(|option| matches!(option, "rdma" | "proto=rdma")) && port != RDMA_PORT).then_some(port)
 }
 
 /// The version of the Lustre client, and its file. `None` if it could not be read.

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::build_log;
 use crate::checks::storage::namespaces;
@@ -50,12 +51,33 @@ pub(super) fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, 
     }
     let reason = format!("systemctl status {}", quoted(&point));
     let rejected = namespaces::rejected(ctx);
-    let advice = match rejected.first() {
-        Some(one) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
-        None => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
+    let port = network::wrong_rdma_port(planned);
+    let advice = match (rejected.first(), port) {
+        (None, Some(port)) => with_rdma_port(planned, port, &mount).and(advice),
+        (Some(one), _) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
+        (None, None) => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
     };
     let judged = judged(summary, Cost::Root).advice(advice);
     rejected.into_iter().fold(judged, |judged, one| judged.found(machine::KERNEL_LOG, one.line))
+}
+
+/// How to mount NFS over RDMA whose planned port is that of TCP. `mount` is the command that mounts it.
+fn with_rdma_port(planned: &PlannedMount, port: &str, mount: &str) -> Advice {
+    let right = network::RDMA_PORT;
+    let text = format!("NFS over RDMA has the port {right}, and {} says {port}. Run ", planned.file);
+    let advice = if planned.file == machine::FSTAB {
+        // The line has the mount point, and others keep their port.
+        let point = planned.point.to_string_lossy().replace(' ', "\\\\040").replace('/', "\\/");
+        let edit = format!("/[[:space:]]{point}[[:space:]]/s/\\bport={port}\\b/port={right}/");
+        let edit = if edit.contains('\'') { quoted(&edit).into_owned() } else { format!("'{edit}'") };
+        Advice::from(text).command(format!("sudo sed -i {edit} {} && {mount}", machine::FSTAB))
+    } else {
+        Advice::from(text).command(format!(
+            "sudo sed -i 's/\\bport={port}\\b/port={right}/' {} && sudo systemctl daemon-reload && {mount}",
+            quoted(&planned.file)
+        ))
+    };
+    advice.text(format!(". If the server refuses it, it needs `rdma {right}` in /proc/fs/nfsd/portlist"))
 }
 
 /// A finding about the planned file system: its facts are from the table of mounts.
