@@ -1,5 +1,6 @@
 //! The packages that dpkg has installed.
 
+use super::packages::initramfs_command;
 use super::root::Root;
 use std::collections::BTreeMap;
 
@@ -47,4 +48,19 @@ pub fn is_half_configured(root: &Root, name: &str) -> bool {
         |part: &str| part.lines().find_map(|line| line.strip_prefix("Status:")).map(|state| state.trim().to_owned());
     let found = status.split("\n\n").find(is_meant).and_then(state);
     found.is_some_and(|state| ["half-configured", "unpacked"].iter().any(|word| state.ends_with(word)))
+}
+
+/// The sign that update-initramfs failed, for example because /boot is full: the file that it leaves, or the state of its
+/// package in dpkg.
+#[must_use]
+pub fn failed_initramfs(root: &Root) -> Option<(&'static str, String)> {
+    if !initramfs_command(root).is_some_and(|command| command.contains("update-initramfs")) {
+        return None;
+    }
+    let is_left = |name: &String| name.starts_with("initrd.img-") && name.ends_with(".new");
+    match root.entries("/boot").unwrap_or_default().into_iter().find(is_left) {
+        Some(name) => Some(("/boot", name)),
+        None => is_half_configured(root, "initramfs-tools")
+            .then(|| ("/var/lib/dpkg/status", "initramfs-tools is not configured".to_owned())),
+    }
 }

@@ -72,7 +72,7 @@ pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
 pub use container::Container;
 pub use cuda::{cuda_of_driver, cuda_packages, cuda_served, nvidia_driver};
-pub use deb::{DebPackage, deb_packages, is_half_configured};
+pub use deb::{DebPackage, deb_packages, failed_initramfs, is_half_configured};
 pub use disks::{
     VendorDriver, disks, local_multipath, map_id, nvme_controller, nvme_members, nvme_transports, software_device,
     udev_record_path, vendor_driver,

@@ -151,7 +151,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                     .found(machine::registry::PARAMS_FILE, line)
                     .missing(Cost::Reboot, &[Route::P2pdma]);
                 match written {
-                    Some(written) if incomplete.is_empty() => judged.fixes(written.fix).advice(written.left),
+                    Some(written) if incomplete.is_empty() => written.finish(judged),
                     Some(written) => judged.fix(FixId::P2pdmaRegistryKeys).advice(format!(
                         "Add {incomplete} to the registry keys in {}, then {}, then reboot.",
                         written.path,

@@ -59,6 +59,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     }
     let mut judged = Judged::warn(ID, "kernel or module settings are in files, but not in effect");
     let (mut steps, mut reboots) = (Vec::new(), false);
+    let mut failed = None;
     let waiting_is_empty = waiting.is_empty();
     if !waiting.is_empty() {
         let image = image(ctx);
@@ -71,6 +72,7 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             reboots = true;
             steps.push("reboot, because the initramfs is newer; after a reboot, another line of modprobe.d or of the kernel command line overrides it".to_owned());
         } else {
+            failed = machine::failed_initramfs(ctx.root);
             judged = judged.fix(FixId::Initramfs);
             steps.push(rebuild_initramfs(ctx.root));
             if let Some((file, hooks)) = machine::without_modconf(ctx.root) {
@@ -106,7 +108,11 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
     for argument in arguments {
         judged = judged.found(argument.path, argument.text);
     }
-    Some(if of_keys { judged.cause(CheckId::GpuStaticBar1) } else { judged.advice(sentence(&steps)) })
+    Some(match failed {
+        _ if of_keys => judged.cause(CheckId::GpuStaticBar1),
+        Some((source, text)) => judged.found(source, text).by_hand().advice(write_again()),
+        None => judged.advice(sentence(&steps)),
+    })
 }
 
 /// An option in a file that is not in effect.
@@ -117,6 +123,25 @@ pub(crate) struct Written {
     pub(crate) left: Advice,
     /// The fix that does it. `None` if only a reboot is needed.
     pub(crate) fix: Option<FixId>,
+    /// Why the last attempt to write the initramfs failed: a file and its text. No fix resolves this.
+    failed: Option<(&'static str, String)>,
+}
+
+impl Written {
+    /// The finding with the remaining work.
+    pub(crate) fn finish(self, judged: Judged) -> Judged {
+        match self.failed {
+            Some((source, text)) => judged.found(source, text).by_hand().advice(self.left),
+            None => judged.fixes(self.fix).advice(self.left),
+        }
+    }
+}
+
+/// How to write an initramfs that update-initramfs could not write. A kernel without its initramfs does not start.
+fn write_again() -> Advice {
+    Advice::from("The last attempt to write the initramfs failed. Usually `df -h /boot` shows that /boot is full. Remove old kernels and write it again: ")
+        .command("sudo rm -f /boot/initrd.img-*.new && sudo apt-get autoremove --purge && sudo dpkg --configure -a && sudo update-initramfs -u -k all")
+        .text(". Reboot only if no command failed. If too little space is free, purge the oldest linux-image that `dpkg -l 'linux-image-*'` lists.")
 }
 
 /// The file that sets an option of a module that is not in effect (`options nvme_core `, `multipath=N`). `None` if no
@@ -126,7 +151,10 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
         .into_iter()
         .find(|line| line.effect == Effect::Waits && line.line.starts_with(module) && line.line.contains(option))?;
     let is_newer = image(ctx).zip(ctx.root.modified_unix_s(&line.path)).is_some_and(|((_, made), file)| made >= file);
-    let left: Advice = if is_newer {
+    let failed = machine::failed_initramfs(ctx.root).filter(|_| !is_newer);
+    let left: Advice = if failed.is_some() {
+        write_again()
+    } else if is_newer {
         format!("Reboot: {} sets it, and the initramfs is newer.", line.path).into()
     } else {
         let then = format!(", then reboot: the old one lacks {}.", line.path);
@@ -135,7 +163,7 @@ pub(crate) fn written(ctx: &Context<'_>, module: &str, option: &str) -> Option<W
             None => format!("Rebuild the initramfs{then}").into(),
         }
     };
-    Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs) })
+    Some(Written { path: line.path, left, fix: (!is_newer).then_some(FixId::Initramfs), failed })
 }
 
 /// A setting is in a file that modprobe ignores, because its name does not end in `.conf`. Each setting of the file gets

@@ -278,7 +278,8 @@ fn multipath_advice(ctx: &Context<'_>, judged: Judged) -> Judged {
     let condition = for_single_paths(ctx.root);
     match reboot_pending::written(ctx, "options nvme_core ", "multipath=N") {
         Some(written) => {
-            judged.found(written.path, "options nvme_core multipath=N").fixes(written.fix).advice(written.left)
+            let judged = judged.found(written.path.clone(), "options nvme_core multipath=N");
+            written.finish(judged)
         }
         None if ignored.is_some() => {
             reboot_pending::without_suffix(ctx, judged.fix(FixId::NvmeMultipathOff), &ignored.unwrap_or_default())
