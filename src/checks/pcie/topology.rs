@@ -195,7 +195,7 @@ fn root_ports(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
         Judged::pass(ID, "GPU and disk share a root port, so the kernel allows transfers")
     } else if vendor == "AuthenticAMD" && family.is_some_and(|f| f >= 0x17) {
         Judged::pass(ID, "the kernel allows transfers between all root ports of AMD Zen and later")
-    } else if guest::hides_zen(ctx) {
+    } else if vendor == "AuthenticAMD" && guest::hides_zen(ctx) {
         Judged::lack(ID, "the CPU type of this virtual machine hides that its host has AMD Zen")
             .missing(Cost::Root, &[Route::P2pdma])
             .explaining()
