@@ -11,13 +11,11 @@ pub fn disks(facts: &PathFacts) -> Vec<&BlockDevice> {
 }
 
 /// The device below a path that the kernel implements in software, in addition to md, device mapper and loop devices:
-/// bcache, DRBD, network block devices.
+/// bcache, DRBD, network block devices, zram.
 #[must_use]
 pub fn software_device(facts: &PathFacts) -> Option<&BlockDevice> {
-    let is_software = |device: &&BlockDevice| {
-        device.kind == BlockKind::Virtual || ["bcache", "drbd"].iter().any(|name| device.name.starts_with(name))
-    };
-    facts.block_device.iter().find(is_software)
+    const NAMES: [&str; 5] = ["bcache", "drbd", "nbd", "rbd", "zram"];
+    facts.block_device.iter().find(|device| NAMES.iter().any(|name| device.name.starts_with(name)))
 }
 
 /// The NVMe disks and partitions that are parts of other block devices, each with that device: `nvme1n1p1` and `bcache0`.
