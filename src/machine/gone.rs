@@ -3,6 +3,7 @@
 use super::disks::udev_record_path;
 use super::path_facts::PathFacts;
 use super::root::Root;
+use super::summary::container;
 
 const BLOCK: &str = "/sys/block";
 
@@ -16,8 +17,9 @@ fn is_of_kernel(name: &str) -> bool {
 #[must_use]
 pub fn gone_device(root: &Root, facts: &PathFacts) -> Option<String> {
     let name = facts.source.as_deref()?.strip_prefix("/dev/").filter(|name| is_of_kernel(name))?;
-    let device = facts.device.as_deref()?;
-    if !facts.block_device.is_empty() || root.exists(udev_record_path(device)) {
+    let device = facts.device.as_deref().filter(|device| !device.starts_with("0:"))?;
+    // A container can lack the records of udev.
+    if !facts.block_device.is_empty() || root.exists(udev_record_path(device)) || container(root).is_some() {
         return None;
     }
     let disks = root.entries(BLOCK).ok()?;
