@@ -41,6 +41,12 @@ pub enum Source {
     Confidential,
     /// Lustre's network, about an address of this machine.
     Lnet,
+    /// An array of md.
+    Array,
+    /// The loader of modules, about a symbol that a module needs: `mlx5_ib: Unknown symbol ib_register_device (err -22)`.
+    Symbol,
+    /// The end of a suspend or hibernation.
+    Resume,
 }
 
 /// A message of the kernel.
@@ -112,7 +118,7 @@ pub fn kernel_log(root: &Root) -> Option<KernelLog> {
 type Form = fn(&str) -> bool;
 
 /// The forms of the messages of each part. The first one decides.
-const FORMS: [(Source, Form); 14] = [
+const FORMS: [(Source, Form); 17] = [
     (Source::Xid, is_xid),
     (Source::Iommu, is_of_iommu),
     (Source::Signature, is_of_signature),
@@ -127,7 +133,13 @@ const FORMS: [(Source, Form); 14] = [
     (Source::Lockdown, |line| line.starts_with("Kernel is locked down from ")),
     (Source::Confidential, is_confidential),
     (Source::Lnet, |line| line.starts_with("LNet: Added LNI ")),
+    (Source::Array, |line| starts(line, &["md/raid", "md: md"]) && !is_of_program(line)),
+    (Source::Symbol, is_of_symbol),
+    (Source::Resume, |line| RESUMED.contains(&line)),
 ];
+
+/// The messages of kernel/power at the end of a suspend and of a hibernation. The last one is of older kernels.
+const RESUMED: [&str; 3] = ["PM: suspend exit", "PM: hibernation: hibernation exit", "PM: hibernation exit"];
 
 fn starts(line: &str, beginnings: &[&str]) -> bool {
     beginnings.iter().any(|beginning| line.starts_with(beginning))
@@ -197,9 +209,10 @@ fn is_xid(line: &str) -> bool {
 }
 
 fn is_of_nvidia(line: &str) -> bool {
-    const STARTS: [&str; 7] = [
+    const STARTS: [&str; 8] = [
         "NVRM: ",
         "nvidia: ",
+        "nvidia-uvm: ",
         "nvidia_peermem: ",
         "nvidia-peermem: ",
         "nv_peer_mem: ",
@@ -229,6 +242,15 @@ fn is_of_signature(line: &str) -> bool {
         || line.starts_with("Lockdown: ")
             && line.ends_with(": unsigned module loading is restricted; see man kernel_lockdown.7")
         || line.starts_with("modprobe: ERROR: could not insert '") && line.ends_with("': Key was rejected by service")
+}
+
+/// Messages of kernel/module/main.c, which begin with the name of the module.
+fn is_of_symbol(line: &str) -> bool {
+    let Some((module, text)) = line.split_once(": ") else { return false };
+    let symbol = text.strip_prefix("disagrees about version of symbol ").or_else(|| {
+        text.strip_prefix("Unknown symbol ")?.strip_suffix(')')?.rsplit_once(" (err ").map(|(name, _)| name)
+    });
+    is_name(module) && symbol.is_some_and(is_name)
 }
 
 fn is_of_nvme(line: &str) -> bool {
@@ -317,6 +339,14 @@ mod tests {
 
     /// Genuine messages, and the part of the kernel that wrote each.
     const GENUINE: &[(Source, &str)] = &[
+        (Source::Array, "md/raid0:md1: too few disks (3 of 4) - aborting!"),
+        (Source::Symbol, "mlx5_ib: disagrees about version of symbol ib_register_device"),
+        (Source::Symbol, "ib_umad: Unknown symbol ib_register_client (err -22)"),
+        (Source::Resume, "PM: suspend exit"),
+        (
+            Source::Nvidia,
+            "nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:92821] request_free_mem_region() err -34",
+        ),
         (Source::Xid, "NVRM: Xid (PCI:0000:be:00): 79, pid=1234, GPU has fallen off the bus."),
         (Source::Xid, "NVRM: Xid (PCI:0000:be:00): 79"),
         (Source::Xid, "[   12.345678] NVRM: Xid (PCI:0000:be:00): 31, pid=4242, name=python3, Ch 00000008"),

@@ -5,7 +5,7 @@ use crate::checks::container::bring::{Lack, RUNTIME_CLASS, enroot_variables, has
 use crate::checks::container::lxc::given;
 use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM, RESUMED};
 use crate::checks::logs::xid::{self, Cure};
-use crate::machine::{self, Root};
+use crate::machine::{self, Message, Root, Source};
 
 /// How to make libcuda.so.1 available, which libcufile did not find although the driver works.
 pub(crate) fn bring_libcuda(root: &Root) -> String {
@@ -97,20 +97,19 @@ pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
 /// The last error of the driver in the kernel log.
 pub(crate) fn logged(root: &Root) -> Option<String> {
     let log = machine::kernel_log(root)?;
-    let is_error = |line: &&str| {
-        let lower = line.to_ascii_lowercase();
-        ["nvrm:", "nvidia-uvm:"].iter().any(|start| lower.contains(start))
-            && ["error", "err ", "failed"].iter().any(|word| lower.contains(word))
+    let is_error = |message: &&Message| {
+        matches!(message.source, Source::Nvidia | Source::Xid)
+            && ["error", "err ", "failed"].iter().any(|word| message.has(&[*word]))
     };
-    log.lines().rev().find(is_error).map(|line| line.trim().to_owned())
+    log.messages().rev().find(is_error).map(|message| message.line.clone())
 }
 
 /// The remedy if nvidia_uvm found no range of addresses for HMM, which KASLR takes on some kernels (CUDA 13.2 release
 /// notes, known issues).
 fn without_hmm(root: &Root, code: i32) -> Option<Advice> {
     const OPTION: &str = "echo 'options nvidia_uvm uvm_disable_hmm=1' | sudo tee /etc/modprobe.d/nvidia-uvm-hmm.conf";
-    let is_it = |line: &str| line.contains("request_free_mem_region") && line.contains("err -34");
-    if !matches!(code, 3 | 304 | 999) || !machine::kernel_log(root)?.lines().any(is_it) {
+    let is_it = |message: &Message| message.has(&["request_free_mem_region", "err -34"]);
+    if !matches!(code, 3 | 304 | 999) || !machine::kernel_log(root)?.of(Source::Nvidia).any(is_it) {
         return None;
     }
     let text = format!("CUDA error {code}: KASLR of this kernel leaves nvidia_uvm no addresses for HMM. ");
@@ -252,7 +251,7 @@ fn uvm(root: &Root, code: i32) -> Advice {
         return text("CUDA cannot open its devices from this service. Run gds-top check in a login. If CUDA works there, a setting of the unit denies them:")
             .command(format!("systemctl cat {unit} | grep -e Private -e Protect -e Proc -e Device"));
     }
-    if only_uvm_may_fail(root) && machine::kernel_log(root).is_some_and(|log| !log.lines().any(is_fault)) {
+    if only_uvm_may_fail(root) && machine::kernel_log(root).is_some_and(|log| !log.messages().any(is_fault)) {
         return reload_uvm(&format!("CUDA error {code}: the driver answers, and the kernel log has no error of it."));
     }
     text(FAULTY.text).text("The kernel log has the reason: ").command(FAULTY.look)
@@ -266,12 +265,13 @@ fn only_uvm_may_fail(root: &Root) -> bool {
         && !root.nvml().gpus.is_empty()
 }
 
-/// Whether a line of the kernel log reports a fault of the GPU or its driver that no program caused.
-fn is_fault(line: &str) -> bool {
-    let is_of_program = || xid::number(line).and_then(xid::of).is_some_and(|xid| xid.cure == Cure::Program);
-    line.contains("NVRM: ")
-        && (line.contains("Xid (") || line.to_ascii_lowercase().contains("fail"))
-        && !is_of_program()
+/// Whether a message of the kernel log reports a fault of the GPU or its driver that no program caused.
+fn is_fault(message: &Message) -> bool {
+    match message.source {
+        Source::Xid => xid::number(&message.text).and_then(xid::of).is_none_or(|xid| xid.cure != Cure::Program),
+        Source::Nvidia => message.has(&["nvrm: ", "fail"]),
+        _ => false,
+    }
 }
 
 /// The line of the kernel log about the end of a suspend, if that explains the error: the driver was loaded before it,
@@ -282,9 +282,10 @@ pub(crate) fn resumed(root: &Root, code: i32) -> Option<String> {
         return None;
     }
     let log = machine::kernel_log(root)?;
-    let is_end = |line: &&str| ["PM: suspend exit", "hibernation exit"].iter().any(|words| line.contains(words));
-    let line = log.lines().rev().take_while(|line| !line.contains("NVRM: loading")).find(is_end)?.trim().to_owned();
-    (!log.lines().any(is_fault)).then_some(line)
+    let is_loading = |message: &Message| message.source == Source::Nvidia && message.has(&["nvrm: loading"]);
+    let mut since = log.messages().rev().take_while(|message| !is_loading(message));
+    let line = since.find(|message| message.source == Source::Resume)?.line.clone();
+    (!log.messages().any(is_fault)).then_some(line)
 }
 
 /// How to load nvidia_uvm again. Its programs must end before.

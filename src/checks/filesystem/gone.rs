@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::CheckId;
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, Message, PathFacts, Source};
 use crate::text::quoted;
 
 /// The finding for a mount whose device the machine no longer has. udev has no record of such a device, and a new record
@@ -43,10 +43,13 @@ pub(crate) fn gone(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         judged = judged.found(planned.file, planned.line);
     }
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
-    let line =
-        log.lines().rev().find(|line| line.contains(&format!("({name})")) || line.contains(&format!(" dev {name},")));
-    Some(match line {
-        Some(line) => judged.found(machine::KERNEL_LOG, line.trim()),
+    let is_about = |message: &&Message| {
+        [format!("({name})"), format!("(device {name})"), format!(" dev {name},")]
+            .iter()
+            .any(|part| message.has(&[part.as_str()]))
+    };
+    Some(match log.of(Source::Disk).rev().find(is_about) {
+        Some(message) => judged.found(machine::KERNEL_LOG, &message.line),
         None => judged,
     })
 }

@@ -7,7 +7,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::build_log;
 use crate::checks::storage::namespaces;
 use crate::core::CheckId;
-use crate::machine::{self, PathFacts, PlannedMount};
+use crate::machine::{self, Message, PathFacts, PlannedMount, Source};
 use crate::text::quoted;
 use std::path::Path;
 
@@ -208,6 +208,8 @@ fn inactive_array(ctx: &Context<'_>, planned: &PlannedMount) -> Option<(String, 
 /// The last line of the kernel log about an array.
 fn line_about(ctx: &Context<'_>, array: &str) -> Option<String> {
     let log = machine::kernel_log(ctx.root)?;
-    let is_about = |line: &&str| line.contains(&format!(":{array}:")) || line.contains(&format!("md: {array}"));
-    log.lines().rev().find(is_about).map(|line| line.trim().to_owned())
+    let is_about = |message: &&Message| {
+        [format!(":{array}:"), format!("md: {array}")].iter().any(|part| message.has(&[part.as_str()]))
+    };
+    log.of(Source::Array).rev().find(is_about).map(|message| message.line.clone())
 }

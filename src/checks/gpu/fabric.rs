@@ -165,8 +165,10 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
 /// A fatal error of an NVSwitch, after which Fabric Manager ends (Fabric Manager User Guide, NVSwitch SXid errors).
 fn broken_switch(ctx: &Context<'_>) -> Option<Judged> {
     let log = machine::kernel_log(ctx.root)?;
-    let is_fatal = |line: &&str| xid::switch_error(line).is_some_and(|error| error.is_fatal);
-    let line = log.lines().find(is_fatal)?.trim();
+    let is_fatal = |message: &&Message| {
+        message.has(&["nvidia-nvswitch"]) && xid::switch_error(&message.text).is_some_and(|error| error.is_fatal)
+    };
+    let line = log.of(Source::Nvidia).find(is_fatal)?.line.as_str();
     let number = xid::switch_error(line)?.number;
     let address = line.split_once("(PCI:").and_then(|(_, rest)| rest.split(')').next()).unwrap_or_default();
     let reset =
@@ -245,11 +247,11 @@ fn rejected(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     let is_rejected = |line: &str, name: &str| {
         ["disagrees about version of symbol ib_", "Unknown symbol ib_"]
             .iter()
-            .any(|words| line.contains(&format!("{name}: {words}")))
+            .any(|words| line.starts_with(&format!("{name}: {words}")))
     };
-    log.lines().find_map(|line| {
-        let name = MODULES.into_iter().find(|name| is_rejected(line, name))?;
-        Some((name, line.trim().to_owned()))
+    log.of(Source::Symbol).find_map(|message| {
+        let name = MODULES.into_iter().find(|name| is_rejected(&message.text, name))?;
+        Some((name, message.line.clone()))
     })
 }
 
