@@ -70,8 +70,8 @@ const KEPT: [&str; 13] = [
 const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
 
 /// Starts the program again without such files and folders, if root runs it and a variable names any. The dynamic linker
-/// reads its variable only at the start of a process. Nothing of what was left out is handed on, because the caller
-/// could hand it on too: also a watched program does not get it. Returns if there is nothing to leave out. `say` is
+/// reads its variable only at the start of a process. The second process and the programs that it
+/// starts get none of the values, because a caller could make them up. Returns if there is nothing to leave out. `say` is
 /// called with a sentence for each of them, which can contain text of other users, and `prepare` with the command that
 /// starts the program again.
 ///
@@ -336,7 +336,7 @@ pub fn has_foreign_packages() -> bool {
 }
 
 /// The reason why root must not run the commands that a file names: another user could have written it, or can create
-/// entries of its folder. `None` for other users, who choose their files.
+/// entries of its folder. `None` for other users: they choose their files.
 #[must_use]
 pub fn foreign_commands(file: &Path) -> Option<String> {
     rustix::process::geteuid().is_root().then(|| foreign_to_write(file)).flatten()

@@ -151,7 +151,7 @@ fn storage_that_looks_like_other_storage() {
 const ADVICE: &str = "\
 Oracle's bare metal with DOCA 26.01 and xfs on raid0 | nvfs-nvme-symbol | Update DOCA to 3.4.1 | Install nvidia-fs
 Rocky 8 with nvidia-fs 2.17.3 and its own NVMe driver | nvfs-nvme-symbol | MLNX_OFED with --with-nvmf | Ubuntu
-an H20 with a tainted nvidia-fs and the stock NVMe driver | nvfs-nvme-symbol | Install an Ubuntu | but another kernel
+an H20 with a tainted nvidia-fs and the stock NVMe driver | nvfs-nvme-symbol | Use P2PDMA | but another kernel
 a model in an image that is mounted by loop | dm-lvm | Copy the model out of that file | md raid0
 a download that broke off behind fallocate | sparse-or-delalloc | download the file again | cp --sparse
 Apptainer without the host's udev | udev-database | --bind /run/udev | -v /run/udev
