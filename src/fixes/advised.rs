@@ -39,8 +39,12 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             (!is_pod).then(|| "sudo".to_owned()).into_iter().chain(copy).collect()
         }
     };
-    let then = program
-        .map(|program| format!("start the container again with {program} run -v /NVME_MOUNT_POINT:/models:ro …"));
+    let path = model(report);
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let then = program.map(|program| {
+        let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
+        format!("start the container again with {program} run -v {volume} …")
+    });
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
               place pass through host memory."

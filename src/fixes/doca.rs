@@ -100,11 +100,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             )
         }
         Some(ofed) => of_ofed(root, family, transport, ofed),
-        // NVIDIA lists RHEL 8 and its rebuilds for MLNX_OFED only (release notes of GDS, MLNX_OFED/DOCA requirements).
-        None if rhel(root) == Some(8) => (
+        None if is_before_doca(root) => (
             vec![run(INSTALLER)],
             Ok(format!(
-                " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 23.10 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the folder of its package.",
+                " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 5.8 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the folder of its package.",
                 called(root)
             )),
         ),
@@ -152,12 +151,21 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         .to_owned(),
         undo: match &ofed {
             Some(_) => format!("remove the package of {}, rebuild the initramfs, reboot", transport.module()),
+            None if is_before_doca(root) => {
+                "remove MLNX_OFED (sudo /usr/sbin/ofed_uninstall.sh --force), rebuild the initramfs, reboot".to_owned()
+            }
             None => format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
         },
         remaining,
         obstacle,
         ..empty(transport.id(), Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
+}
+
+/// Whether NVIDIA lists this system for MLNX_OFED 5.8 and not for DOCA: RHEL 8 and its rebuilds, and old releases of Ubuntu
+/// (release notes of GDS, MLNX_OFED/DOCA requirements).
+fn is_before_doca(root: &Root) -> bool {
+    rhel(root) == Some(8) || crate::machine::packages::is_ubuntu_before_doca(root)
 }
 
 /// Whether an examined path is on NVMe over RDMA. Its driver nvme_rdma has another symbol.

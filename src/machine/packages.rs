@@ -73,6 +73,13 @@ pub fn release(root: &Root) -> Option<(u32, u32)> {
     Some((major, parts.next().flatten().unwrap_or(0)))
 }
 
+/// Whether this is an Ubuntu release that NVIDIA lists for MLNX_OFED and not for DOCA (release notes of GDS, MLNX_OFED/DOCA
+/// requirements).
+#[must_use]
+pub fn is_ubuntu_before_doca(root: &Root) -> bool {
+    id(root) == "ubuntu" && matches!(release(root), Some((18 | 20, 4)))
+}
+
 /// The packages that are needed to compile a module for a kernel.
 #[must_use]
 pub fn headers(root: &Root, family: Family, kernel: &str) -> String {

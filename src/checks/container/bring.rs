@@ -192,14 +192,15 @@ pub(crate) fn bring_keys(container: &Container, path: &str, is_named: bool) -> S
     format!("Start it with a file of the host that has the keys of P2PDMA: {options}.")
 }
 
-/// The advice for several parts at once: a container is started once with all of them.
-pub(crate) fn bring_all(container: &Container, lacks: &[Lack]) -> String {
+/// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`.
+pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> String {
+    let volume = format!("-v HOST_FOLDER:{}", quoted(point));
     let option = |lack: &Lack| match lack {
         Lack::Udev => Some("-v /run/udev:/run/udev:ro"),
         Lack::Gpu if container.runtime == "podman" => Some("--device nvidia.com/gpu=all"),
         Lack::Gpu => Some("--gpus all"),
         Lack::NvidiaFs => Some("$(printf -- '--device=%s ' /dev/nvidia-fs*)"),
-        Lack::Volume => Some("-v /data:/data"),
+        Lack::Volume => Some(volume.as_str()),
         Lack::Rdma | Lack::Ipc | Lack::Memlock => None,
     };
     let options: Option<Vec<&str>> = lacks.iter().map(option).collect();

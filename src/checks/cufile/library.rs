@@ -50,7 +50,11 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         versions.sort_unstable();
         versions.dedup();
         let chosen = facts.chosen.as_deref().unwrap_or("the first one");
-        if versions.len() > 1 {
+        // Several toolkits in their folders are usual. Python environments can hide a copy with other routes.
+        let is_of_system = |path: &str| path.starts_with("/usr/") && !path.contains("-packages/");
+        if versions.len() > 1 && facts.found.iter().all(|found| is_of_system(&found.path)) {
+            Judged::info(ID, format!("{} versions of libcufile are installed; {chosen} is used", versions.len()))
+        } else if versions.len() > 1 {
             Judged::warn(ID, format!("{} versions of libcufile are installed; {chosen} is used", versions.len()))
                 .advice("Frameworks can load another copy; /proc/PID/maps shows it. Name the copy to examine in GDS_TOP_LIBCUFILE.")
         } else {

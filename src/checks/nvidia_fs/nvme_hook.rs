@@ -320,6 +320,8 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     let of_ofed = machine::mlnx_ofed(ctx.root).map(|ofed| from_ofed(&ofed, "mlnx-nvme"));
     let driver = if let Some(driver) = &of_ofed {
         driver
+    } else if machine::packages::is_ubuntu_before_doca(ctx.root) {
+        "MLNX_OFED 5.8 LTS with --with-nvmf --enable-gds (NVIDIA lists DOCA for GDS from Ubuntu 22.04 on)"
     } else if is(&["ubuntu"]) {
         "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
