@@ -582,3 +582,16 @@ fn a_task_without_a_directory_for_its_files_could_not_run() {
         assert!(said.contains(advice) && !said.contains("--scale"), "{set:?}: {said}");
     }
 }
+
+#[test]
+fn top_ends_if_the_reader_of_its_output_ends() {
+    let mut child = gds_top().args(["top", "--json"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut first).unwrap();
+    let ended = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.try_wait().unwrap().is_some()
+    });
+    let _ = child.kill();
+    assert!(first.starts_with('{') && ended && child.wait().unwrap().success(), "{first}");
+}

@@ -122,6 +122,8 @@ pub struct WatchComparison {
     pub allowed: f64,
     /// The share by which calls may be slower on an idle machine.
     pub threshold: f64,
+    /// Whether the earlier recording proves a direct route, and the later one cannot prove any.
+    pub route_unknown: bool,
 }
 
 /// Compares `now` with `before`.
@@ -165,6 +167,9 @@ pub fn compare_watched(before: &WatchReport, now: &WatchReport, tolerance: Toler
     }
     let routes = lost_routes(before, now, comparison.other_end.is_none());
     comparison.regressions.extend(routes);
+    let was_direct = before.files.iter().any(|file| is_direct(&file));
+    let is_known = now.wants_statistics || now.files.iter().all(|file| file.proven);
+    comparison.route_unknown = was_direct && !is_known;
     comparison
 }
 
@@ -174,12 +179,16 @@ fn other_end(before: &WatchReport, now: &WatchReport) -> Option<ProgramEnd> {
     known(now).filter(|now| *now != known(before).unwrap_or(ProgramEnd::Status(0)))
 }
 
+fn is_direct(file: &&WatchedFile) -> bool {
+    file.proven && file.route.is_direct()
+}
+
 /// Files that lost a proven direct route. If there are none, the bytes of all files are compared, because their names can
-/// differ. A program with another end may have ended before its statistics were read, so only proven routes count.
+/// differ. A program with another end may have ended before its statistics were read, and without
+/// statistics no route is proven. Then only proven routes count.
 fn lost_routes(before: &WatchReport, now: &WatchReport, same_end: bool) -> Vec<WatchRegression> {
-    let is_direct = |file: &&WatchedFile| file.proven && file.route.is_direct();
     let was_direct = |path: &str| before.files.iter().filter(is_direct).any(|old| old.path == path);
-    let is_known = |file: &&WatchedFile| same_end || file.proven;
+    let is_known = |file: &&WatchedFile| same_end && now.wants_statistics || file.proven;
     let lost = now.files.iter().filter(|file| !is_direct(file) && is_known(file) && was_direct(&file.path));
     let lost: Vec<_> = lost.map(|file| WatchRegression::RouteLost(file.path.clone())).collect();
     let shares = [before, now].map(|report| {
@@ -279,6 +288,7 @@ fn deviation(before: &[f64], now: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{PlainReads, Route, RouteProof, Transfers};
 
     /// A program that reads 4 KiB 100 times in each part, with these mean durations.
     fn paced(means_ns: &[u64]) -> WatchReport {
@@ -351,6 +361,36 @@ mod tests {
         let compared = compare_watched(&report, &report, QUIET).paces;
         let names: Vec<&str> = compared.iter().map(|pace| pace.function.as_str()).collect();
         assert_eq!(names, ["cuFileRead", "cuFileBufRegister", "cuFileDriverOpen"]);
+    }
+
+    #[test]
+    fn a_route_that_the_later_recording_cannot_prove_is_neither_lost_nor_kept() {
+        let report = |proven, wants_statistics| {
+            let file = WatchedFile {
+                path: "/m".to_owned(),
+                route: Route::P2pdma,
+                proven,
+                proof: if proven { RouteProof::Statistics } else { RouteProof::Nothing },
+                reads: Transfers { count: 1, bytes: 4096, ..Transfers::default() },
+                writes: Transfers::default(),
+                registrations: 1,
+                failed_registrations: 0,
+                o_direct: None,
+                tensors: Vec::new(),
+                tensors_of_file: 0,
+                kv: None,
+                plain: PlainReads::default(),
+                cached_fraction: None,
+            };
+            WatchReport { files: vec![file], wants_statistics, ..WatchReport::default() }
+        };
+        let compared = |now: WatchReport| {
+            let comparison = compare_watched(&report(true, true), &now, QUIET);
+            (comparison.regressions.len(), comparison.route_unknown)
+        };
+        assert_eq!(compared(report(true, false)), (0, false));
+        assert_eq!(compared(report(false, false)), (0, true));
+        assert_eq!(compared(report(false, true)), (1, false));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::text::{pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) use super::exit::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED};
 
@@ -45,11 +46,22 @@ fn write_out(bytes: &[u8]) -> u8 {
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
+/// Whether the reader of standard output has closed the pipe.
+static READER_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the reader of standard output has closed the pipe. A command that prints without end then ends.
+pub(super) fn reader_left() -> bool {
+    READER_LEFT.load(Ordering::Relaxed)
+}
+
 /// The exit status after writing to standard output. A closed pipe is not an error.
 pub(super) fn written(result: io::Result<()>) -> u8 {
     match result {
         Ok(()) => FINE,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => FINE,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            READER_LEFT.store(true, Ordering::Relaxed);
+            FINE
+        }
         Err(error) => fail(BAD_CALL, &format!("the result could not be written to standard output: {error}")),
     }
 }

@@ -1,7 +1,7 @@
 //! The command `top`: lists the processes that use cuFile and GPUs, or shows them on the System screen.
 
 use super::args::ResultArgs;
-use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured};
+use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured, reader_left};
 use super::race::{ended_by_signals, screens};
 use super::settings;
 use super::terminal::{columns, headless_options};
@@ -53,7 +53,7 @@ pub(super) fn run(args: &TopArgs) -> Ran {
             Ok(_) if std::mem::take(&mut first) => {}
             Ok(sample) => {
                 let status = show(&sample, args);
-                if args.once || args.prom || status != FINE {
+                if args.once || args.prom || status != FINE || reader_left() {
                     return Ok(status);
                 }
             }

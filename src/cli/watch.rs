@@ -158,6 +158,9 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
         for event in recording::read(path).map_err(|error| error.to_string())? {
             state.reduce(&event.map_err(|error| error.to_string())?);
         }
+        if state.ended.is_none() {
+            return Err(format!("{} is incomplete: its session ended unexpectedly. Record a new one.", path.display()));
+        }
         return state.watch.as_deref().map(|seen| (seen.clone(), baseline::pressure(&state))).ok_or_else(none);
     }
     let wrong = |error: serde_json::Error| format!("{} is not a report of gds-top: {error}", path.display());

@@ -25,6 +25,12 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     if let Some(end) = comparison.other_end {
         return not_decided(other_end(end));
     }
+    if comparison.route_unknown {
+        return not_decided(
+            "The earlier recording proves a direct route. The later one has no statistics (--statistics, not possible with --pid), so its route is not known."
+                .to_owned(),
+        );
+    }
     let slower_or_unclear =
         |pace: &&PaceChange| pace.result == PaceResult::Unclear && pace.now.mean_ns > pace.before.mean_ns;
     // A few calls show little, so only the table has their functions.

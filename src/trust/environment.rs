@@ -87,7 +87,9 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
         let how = if kept.is_empty() { "is not used" } else { "is used only in part" };
         for why in why {
             let name = name.display();
-            say(&format!("{name} {how}, because {why}; 'watch -- env {name}=VALUE COMMAND' sets it for a program"));
+            say(&format!(
+                "{name} {how}, because {why}; a started program gets it only by 'watch -- env {name}=VALUE COMMAND'"
+            ));
         }
         changed.push((name, kept));
     }

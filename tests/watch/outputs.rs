@@ -112,6 +112,22 @@ fn a_direct_route_is_lost_also_if_the_file_has_another_name() {
 }
 
 #[test]
+fn a_recording_without_its_end_is_no_baseline() {
+    let Some(place) = Place::new() else { return };
+    let path = place.file("cut.gdsrec");
+    let run = |options: &[&str]| {
+        let mut command = place.watch(options);
+        command.arg(place.file("linked")).arg(place.data()).args(["read", "200"]).output().unwrap()
+    };
+    run(&["--record", path.to_str().unwrap()]);
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 13]).unwrap();
+    let output = run(&["--baseline", path.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), said.contains("incomplete")), (Some(2), true), "{said}");
+}
+
+#[test]
 fn slower_calls_on_a_busy_machine_are_not_decided() {
     let Some(place) = Place::new() else { return };
     let mut earlier = place.seen("linked", &[], &["read", "2000"]).report;
