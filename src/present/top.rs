@@ -80,11 +80,12 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
         return of(process);
     }
     let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
+    let seen = if sample.hidden_processes == 0 { "" } else { " that could be examined" };
     match sample.processes.len() {
         0 if read > LEAST_READ => {
-            format!("No process uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
+            format!("No process{seen} uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
         }
-        0 => "No process uses CUDA or cuFile, and the disks are idle.".to_owned(),
+        0 => format!("No process{seen} uses CUDA or cuFile, and no disk is read."),
         1 => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
         n => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
     }
@@ -222,6 +223,7 @@ mod tests {
         let none = |hidden_processes| SystemSample { hidden_processes, ..SystemSample::default() };
         assert_eq!(answer(&none(0)).headline, "No process has libcufile mapped.");
         assert_eq!(answer(&none(3)).headline, "No process that could be examined has libcufile mapped.");
+        assert_ne!(reading_now(&none(0), None), reading_now(&none(3), None));
         assert_eq!(
             answer(&sample).conditions,
             "3 processes of other users cannot be examined. Run as root to see them."
