@@ -246,9 +246,14 @@ int main(int count, char **words)
     }
     for how in ["execv", "execl", "spawn", "system"] {
         let seen = hidden(how);
-        let program = if how == "system" { "/bin/sh".into() } else { place.file("linked") };
         assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(1), 0), "{how}");
-        assert_eq!(seen.report["program"]["unrecorded"], serde_json::json!([program.to_string_lossy()]), "{how}");
+        // system() starts a shell, whose own start of the program is seen only if the program lives long enough.
+        let linked = place.file("linked").to_string_lossy().into_owned();
+        let mut named: Vec<_> = seen.report["program"]["unrecorded"].as_array().unwrap().iter().collect();
+        if how == "system" && named.len() == 2 {
+            assert_eq!(named.pop().unwrap(), &linked);
+        }
+        assert_eq!(named, [if how == "system" { "/bin/sh" } else { &linked }], "{how}");
         let headline = seen.report["summary"]["answers"][0]["headline"].as_str().unwrap();
         assert!(headline.contains("not recorded"), "{how}: {headline}");
     }
