@@ -6,7 +6,7 @@ use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, pr
 use super::race::{config, labelled};
 use super::sweep::end_on_signals;
 use super::terminal::{columns, headless_options};
-use crate::core::{CacheState, EventBody, Note, RunResult, units};
+use crate::core::{CacheState, Note, RunResult, units};
 use crate::headless::Progress;
 use crate::models::{self, KeptModel, Profile, SynthOptions};
 use crate::present::engine_rows::unavailable;
@@ -55,13 +55,14 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         let mut state = State::default();
         let mut progress = Progress::new(&headless_options(output, None));
         for event in &feed.events {
-            if matches!(event.body, EventBody::SessionEnded { interrupted: true }) {
-                return Ok(fail(INTERRUPTED, "the self-test was interrupted and has no result"));
-            }
             state.reduce(&event);
             progress.event(&state, &event, &mut std::io::stderr());
         }
         progress.clear(&mut std::io::stderr());
+        // After its last event, the session still removes its files.
+        if state.ended == Some(true) {
+            return Ok(fail(INTERRUPTED, "the self-test was interrupted and has no result"));
+        }
         states.push(state);
     }
     Ok(print_result(&states, output))

@@ -151,16 +151,12 @@ impl<'a> Runner<'a> {
                     results[place(lane)].push(result);
                 }
                 EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),
-                EventBody::SessionEnded { interrupted } => {
-                    progress.clear(&mut std::io::stderr());
-                    if interrupted {
-                        return Err(End::Interrupted);
-                    }
-                }
                 _ => {}
             }
         }
-        Ok(results)
+        progress.clear(&mut std::io::stderr());
+        // After its last event, the session still removes its files.
+        if state.ended == Some(true) { Err(End::Interrupted) } else { Ok(results) }
     }
 
     /// Runs variants once, or as often as the user requested, and adds them to the table.
