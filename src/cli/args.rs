@@ -167,10 +167,21 @@ pub(super) struct OutputArgs {
     pub(super) verbose: bool,
 }
 
+impl ScreenArgs {
+    fn on(&self, output: OutputArgs) -> OutputArgs {
+        OutputArgs { theme: self.theme.clone(), markers: self.markers.clone(), ..output }
+    }
+}
+
 impl ResultArgs {
     /// The options for a command without other output options.
     pub(super) fn output(&self) -> OutputArgs {
         OutputArgs { json: self.json, plain: self.plain, color: self.color, ..OutputArgs::default() }
+    }
+
+    /// The options for a command with screens.
+    pub(super) fn on(&self, screens: &ScreenArgs) -> OutputArgs {
+        screens.on(self.output())
     }
 
     /// The options with or without progress output.
@@ -187,7 +198,7 @@ impl RunArgs {
 
     /// The options for a command with screens.
     pub(super) fn on(&self, screens: &ScreenArgs) -> OutputArgs {
-        OutputArgs { theme: screens.theme.clone(), markers: screens.markers.clone(), ..self.output() }
+        screens.on(self.output())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command `top`: lists the processes that use cuFile and GPUs, or shows them on the System screen.
 
-use super::args::ResultArgs;
+use super::args::{ResultArgs, ScreenArgs};
 use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured, reader_left};
 use super::race::{ended_by_signals, screens};
 use super::settings;
@@ -32,11 +32,19 @@ pub(super) struct TopArgs {
     prom: bool,
     #[command(flatten)]
     output: ResultArgs,
+    #[command(flatten)]
+    look: ScreenArgs,
 }
 
 pub(super) fn run(args: &TopArgs) -> Ran {
-    let output = args.output.output();
-    if !(args.once || args.prom || output.json || output.plain) && has_terminal() {
+    let output = args.output.on(&args.look);
+    let as_text = args.once || args.prom || output.json || output.plain;
+    if as_text && let Some(option) = output.without_effect_on_text() {
+        return Err(format!(
+            "{option} is for the screens: leave it out, or leave out --once, --prom, --json and --plain"
+        ));
+    }
+    if !as_text && has_terminal() {
         let look = settings::look(&output)?;
         return screens(feed()?, look, ScreenId::System, REAL_TIME, None);
     }
