@@ -68,13 +68,29 @@ pub(super) fn screens(feed: Feed, look: Look, first: tui::ScreenId, speed: u32, 
 
 /// Like [`screens`]. If `captured` is set, no meters of this machine are shown, because the checks examine a captured
 /// machine.
-fn screens_of(
+fn screens_of(feed: Feed, look: Look, first: (tui::ScreenId, bool), speed: u32, export: Option<Export>) -> Ran {
+    show(feed, look, first, speed, export).map(|(_, exit)| exit)
+}
+
+/// Shows a watched program on the screens. After them, the result is printed as without screens, and the exit status is
+/// the same.
+pub(super) fn watched_on_screens(feed: Feed, look: Look, output: &OutputArgs, export: Option<Export>) -> Ran {
+    let (state, exit) = show(feed, look, (tui::ScreenId::Race, false), REAL_TIME, export)?;
+    headless::print_result(&state, &headless_options(output, None), false, &mut io::stdout())
+        .or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+        .map_err(|error| format!("the result could not be written to standard output: {error}"))?;
+    Ok(exit.max(headless::exit_code(&state)))
+}
+
+/// Shows the screens. Returns the state at the end of the session and the exit status, which does not depend on the
+/// content of the screens.
+fn show(
     feed: Feed,
     look: Look,
     (first, captured): (tui::ScreenId, bool),
     speed: u32,
     export: Option<Export>,
-) -> Ran {
+) -> Result<(State, u8), String> {
     let liked = settings::current();
     let replay = feed.replay;
     // A rule of sudo can permit 'top', so it neither runs, changes nor writes anything.
@@ -99,7 +115,7 @@ fn screens_of(
         authorize,
     };
     let (rest, unrecorded) = (feed.events.clone(), feed.unrecorded.clone());
-    let outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
+    let mut outcome = tui::run(feed, options).map_err(|error| error.to_string())?;
     // The program ends after the screens.
     let waits = |report: &WatchReport| report.attached.is_none() && report.ended.is_none();
     if !replay && outcome.state.ended.is_none() && outcome.state.watch.as_deref().is_some_and(waits) {
@@ -107,7 +123,9 @@ fn screens_of(
     }
     // The recording is complete only after the session has ended.
     let until = std::time::Instant::now() + SESSION_END;
-    while rest.recv_deadline(until).is_ok() {}
+    while let Ok(event) = rest.recv_deadline(until) {
+        outcome.state.reduce(&event);
+    }
     if let Some(why) = unrecorded.get() {
         note(why);
     }
@@ -115,13 +133,13 @@ fn screens_of(
         let files = report::export(&outcome.state, &folder, &formats).map_err(|error| error.to_string())?;
         files.iter().for_each(|file| note(&format!("wrote {}", file.display())));
     }
-    Ok(match outcome.signal {
+    let exit = match outcome.signal {
         Some(signal_hook::consts::SIGINT) => 130,
         Some(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)),
         None if unrecorded.get().is_some() => COULD_NOT_RUN,
-        // The user closed the screens, so their content does not affect the exit status.
         None => FINE,
-    })
+    };
+    Ok((outcome.state, exit))
 }
 
 /// Writes the report of a running session into a new directory below the working directory.

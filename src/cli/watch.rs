@@ -9,8 +9,7 @@ use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
 use crate::session::live::{self, WatchTarget};
-use crate::session::{REAL_TIME, State, recording};
-use crate::tui::ScreenId;
+use crate::session::{State, recording};
 use crate::watch::{Launch, Output};
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -43,7 +42,8 @@ pub(super) struct WatchArgs {
     /// recording, but no other file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Show the screens while the program runs. Its output is dropped and it gets no input
+    /// Show the screens while the program runs. Its output is dropped and it gets no input. 'q' ends the program, then
+    /// the result is printed
     #[arg(long, conflicts_with_all = ["json", "require", "baseline"])]
     screens: bool,
     /// Compare the calls with this recording or report.json; exit status 1 if calls are slower, fail more often or lost a direct route. If a route is proven there, the statistics are on as with --statistics
@@ -107,7 +107,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
     let Some(signals) = signals else {
-        return race::screens(feed, settings::look(&output)?, ScreenId::Race, REAL_TIME, export);
+        return race::watched_on_screens(feed, settings::look(&output)?, &output, export);
     };
     let outcome = race::follow_watched(&feed, &signals, &output, export);
     let seen = outcome.state.watch.as_deref();

@@ -118,7 +118,12 @@ fn say(err: &mut impl Write, text: &str) {
     let _ = writeln!(err, "gds-top: {}", sanitise_line(text));
 }
 
-fn print_result(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
+/// Writes the result of a session that has ended. `replay` tells that it comes from a recording.
+///
+/// # Errors
+///
+/// If the output cannot be written.
+pub fn print_result(state: &State, options: &Options, replay: bool, out: &mut impl Write) -> io::Result<()> {
     let text = |state: &State| match () {
         _ if options.quiet && !options.full => report::brief(state, options.width, options.colour),
         // A recording is often read on another machine, so the report includes the machine that it was made on.
