@@ -24,6 +24,8 @@ use crate::tui::words::headline_in;
 const WIDE: u16 = 110;
 /// Minimum height of the rate in lines, with its frame.
 const LEAST_CHART: u16 = 7;
+/// Minimum height of the threads or the files in lines, with their frame.
+const LEAST_LIST: u16 = 4;
 /// Width of a thread's name in columns. The labels of the rates have the same space.
 const THREAD: u16 = 16;
 /// Width of a file's bar in columns.
@@ -48,12 +50,15 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let is_wide = w >= WIDE && rest(y + u16::from(h >= 26)) >= 14;
     // In one column, threads and files are the most useful: they show what the program does now and what it has read.
     // The rate gets the lines that they do not need.
-    let need = |lines: usize, frame: u16, rest: u16| (lines.clamp(1, 100) as u16 + frame).min(rest / 3);
-    let (threads_need, files_need) = (calls::timeline(state, 1).len(), calls::top_files(report, h.into()).len());
     // The line that names the panes without space needs one of the lines.
     let narrow = rest(y + 1 + u16::from(h >= 26));
-    let (middle, lower) = (need(threads_need, 3, narrow), need(files_need, 2, narrow));
-    let has_rate = narrow - middle - lower >= LEAST_CHART;
+    let has_rate = narrow >= LEAST_CHART + 2 * LEAST_LIST;
+    let most = (narrow / 3).min(narrow.saturating_sub(LEAST_CHART) / 2);
+    let need = |lines: usize, frame: u16| lines.clamp(1, 100) as u16 + frame;
+    let threads_need = need(calls::timeline(state, 1).len(), 3);
+    let lower = need(calls::top_files(report, h.into()).len(), 2).min(most);
+    let left = narrow.saturating_sub(LEAST_CHART + lower);
+    let middle = threads_need.min(left).min((narrow / 3).max(LEAST_LIST));
     if !is_wide {
         let missing = if has_rate { "latency by size" } else { "rate, latency by size" };
         pen.fit(3, y, w.saturating_sub(4), &format!("No space for: {missing}."), theme.dim);
