@@ -96,9 +96,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 bytes(*cufile_bytes)
             ),
         ),
-        WatchAdvice::RouteUnknown { counted, changed: Some(function), .. } => (
-            "Use --statistics, and leave out the program's calls of statistics functions: after them, the counters lack transfers."
-                .to_owned(),
+        WatchAdvice::RouteUnknown { counted, wanted, changed: Some(function), .. } => (
+            format!(
+                "{} the program's calls of statistics functions: after them, the counters lack transfers.",
+                if *wanted { "Leave out" } else { "Use --statistics, and leave out" }
+            ),
             format!("the program called {function}; {}", counters(*counted)),
         ),
         WatchAdvice::RouteUnknown { counted, missing_processes: missing @ 1.., .. } => (

@@ -64,7 +64,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
             "{key} writes this as JSON, Markdown, HTML, CSV and a trace into a new folder below the one that gds-top was started in. Without the screens: "
         );
     }
-    words.push_str("gds-top --headless MODEL --export DIR, or gds-top report RECORDING --export DIR.");
+    let command = match (&state.watch, &state.grid) {
+        (Some(report), _) if report.attached.is_some() => "gds-top watch --pid PID --export DIR",
+        (Some(_), _) => "gds-top watch --export DIR -- COMMAND",
+        (None, Some(_)) if state.lanes.is_empty() => "gds-top bench-io DIR --headless --export DIR",
+        _ => "gds-top --headless MODEL --export DIR",
+    };
+    words.push_str(&format!("{command}, or gds-top report RECORDING --export DIR."));
     lines.extend(wrap(&words, room).into_iter().map(|line| vec![(line, theme.dim)]));
     let (w, h) = (inside.width(), inside.height());
     let last = sheet::text(&mut inside.part(2, 0, w.saturating_sub(2), h), &lines, ui.screen.scroll.at(), theme);

@@ -1,4 +1,4 @@
-//! The System screen of a recording: the meters of the machine during the loads. Processes are never recorded, so
+//! The System screen of a recording: the meters of the machine during the session. Processes are never recorded, so
 //! none are shown.
 
 use super::state::Ui;
@@ -98,6 +98,11 @@ fn pictures(state: &State) -> [Picture; 4] {
             ],
         },
     ]
+}
+
+/// Whether a chart has readings. A watched program has none of the disk and the GPUs.
+pub(super) fn has_readings(state: &State) -> bool {
+    pictures(state).iter().any(|picture| picture.lines.iter().any(|(_, points, _)| !points.is_empty()))
 }
 
 /// Draws as many charts as fit. All have the session time as their axis.

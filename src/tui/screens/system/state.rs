@@ -56,5 +56,5 @@ pub(crate) struct System {
 
 /// Whether the screen shows the past: the session has ended, or it is a recording, and it contains meters.
 pub(super) fn is_past(state: &State, ctx: &Context) -> bool {
-    !ctx.is_live() && !ctx.captured && state.system.is_empty() && !state.samples.is_empty()
+    !ctx.is_live() && !ctx.captured && state.system.is_empty() && super::past::has_readings(state)
 }

@@ -111,7 +111,7 @@ fn headline(sample: Option<&SystemSample>, state: &State, ui: &Ui<'_>) -> Headli
         } else if is_past(state, ui.ctx) {
             say(
                 Status::Na,
-                "Processes are shown live and never recorded. Below are the meters of the machine during the loads."
+                "Processes are shown live and never recorded. Below are the meters of the machine during the session."
                     .into(),
             )
         } else if ui.ctx.replay || ui.ctx.over {
