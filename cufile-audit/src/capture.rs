@@ -166,6 +166,8 @@ pub(crate) unsafe fn record<const F: usize>(
     } else if writer.has_room(1) {
         writer.put(&record);
         writer.publish();
+    } else if is(Function::HandleDeregister) || is(Function::BufRegister) || is(Function::BufDeregister) {
+        writer.lose_name();
     }
     writer.add_total(F, failed, bytes, end_ns.saturating_sub(before.start_ns));
 }
@@ -189,7 +191,9 @@ unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, d
         length = system::path_of_descriptor(fd, &mut room);
     }
     let text = room.get(..length).unwrap_or(&[]);
-    writer.write_with_text(record.kind(), record.library(), *record, text);
+    if !writer.write_with_text(record.kind(), record.library(), *record, text) {
+        writer.lose_name();
+    }
 }
 
 /// Records a submission and its entries.

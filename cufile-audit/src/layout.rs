@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
@@ -126,6 +126,8 @@ pub mod ring {
     pub const OPEN_SINCE: usize = 11;
     /// The number of earlier threads of the ring that called functions of cuFile. Their counters are in the totals.
     pub const EARLIER: usize = 12;
+    /// The number of lost calls that registered or deregistered a file or memory. Only the writer changes it.
+    pub const LOST_NAMES: usize = 13;
     /// The number of records read so far. Only the reader changes it.
     pub const READ: usize = 16;
     /// The thread id of the first record that was not read. The first writer sets it, later only the reader changes it.

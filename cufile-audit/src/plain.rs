@@ -94,15 +94,14 @@ pub(crate) fn record_read<const F: usize>([a, b, c, d]: [usize; 4], result: usiz
         return;
     }
     let moves_position = is(Function::LibcRead) || is(Function::LibcReadChecked) || is(Function::LibcReadv);
-    let Some(file) = system::regular_file(a as i32) else { return };
+    let Some((file, changed)) = system::regular_file(a as i32) else { return };
     let Some(mut writer) = Writer::take() else { return };
     let offset = if moves_position {
         system::position(a as i32).saturating_sub(if failed { 0 } else { result as u64 })
     } else {
         d as u64
     };
-    introduce(&mut writer, a as i32, file, start_ns);
-    if writer.has_room(1) {
+    if introduce(&mut writer, a as i32, (file, changed), start_ns) && writer.has_room(1) {
         writer.put(&Record {
             head: Record::head(F as u16, 0, 0),
             start_ns,
@@ -135,11 +134,13 @@ pub(crate) fn record_mapping<const F: usize>(
     if result == usize::MAX || is_shared_file {
         return;
     }
-    let Some(file) = system::regular_file(fd as i32) else { return };
+    let Some((file, changed)) = system::regular_file(fd as i32) else { return };
     let Some(mut writer) = Writer::take() else { return };
-    introduce(&mut writer, fd as i32, file, start_ns);
-    mappings::remember(result, length, offset as u64, file);
-    if writer.has_room(1) {
+    let is_named = introduce(&mut writer, fd as i32, (file, changed), start_ns);
+    if is_named {
+        mappings::remember(result, length, offset as u64, file);
+    }
+    if is_named && writer.has_room(1) {
         writer.put(&Record {
             head: Record::head(F as u16, 0, 0),
             start_ns,
@@ -157,21 +158,30 @@ pub(crate) fn record_mapping<const F: usize>(
     writer.add_total(F, false, length as u64, end_ns.saturating_sub(start_ns));
 }
 
-/// Records the path of a file once per process. The record has the start time of the call, so that it precedes
-/// the call when records are sorted by time.
-fn introduce(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
+/// Records the path of a file once per process, and again after a change of the file. The record has the start time of
+/// the call, so that it precedes the call when records are sorted by time. Returns whether the path is recorded:
+/// otherwise the call must not be recorded, because an earlier file can have had the same inode.
+fn introduce(writer: &mut Writer, fd: i32, (file, changed): ([u64; 2], [u64; 2]), start_ns: u64) -> bool {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     // The value 0 marks a free entry.
-    let hash = mix(mix(mix(0, writer.process()), device), inode) | 1;
-    if KNOWN.get(hash as usize >> 1 & (FILES - 1)).is_some_and(|slot| slot.swap(hash, Ordering::Relaxed) == hash) {
-        return;
+    let [device, inode] = file;
+    let identity = mix(mix(mix(0, writer.process()), device), inode);
+    let hash = mix(mix(identity, changed[0]), changed[1]) | 1;
+    // The slot is that of the inode, so that a file takes the place of an earlier one.
+    let Some(slot) = KNOWN.get(identity as usize >> 1 & (FILES - 1)) else { return false };
+    if slot.swap(hash, Ordering::Relaxed) == hash {
+        return true;
     }
-    record_file(writer, fd, [device, inode], start_ns);
+    let is_recorded = record_file(writer, fd, file, start_ns);
+    if !is_recorded {
+        slot.store(0, Ordering::Relaxed);
+    }
+    is_recorded
 }
 
 #[inline(never)]
 #[cold]
-fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) {
+fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) -> bool {
     let mut room = [0; system::LONGEST_PATH];
     let length = system::path_of_descriptor(fd, &mut room);
     let record = Record {
@@ -181,5 +191,5 @@ fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns
         extra: [device, inode, system::flags_of_descriptor(fd), 0, 0, 0, 0],
         ..Record::default()
     };
-    writer.write_with_text(kind::FILE, 0, record, room.get(..length).unwrap_or(&[]));
+    writer.write_with_text(kind::FILE, 0, record, room.get(..length).unwrap_or(&[]))
 }

@@ -390,11 +390,19 @@ impl Writer {
         word(self.file, self.first + ring::WRITTEN).store(self.written, Ordering::Release);
     }
 
-    /// Writes a record and its text. The last word of the record is the length of the text.
-    pub(crate) fn write_with_text(&mut self, kind: u16, library: u8, mut record: Record, text: &[u8]) {
+    /// Counts a lost call that registered or deregistered something: what later calls name by its number is not known
+    /// then.
+    pub(crate) fn lose_name(&self) {
+        let lost = word(self.file, self.first + ring::LOST_NAMES);
+        lost.store(lost.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Writes a record and its text. The last word of the record is the length of the text. Returns whether there was
+    /// space.
+    pub(crate) fn write_with_text(&mut self, kind: u16, library: u8, mut record: Record, text: &[u8]) -> bool {
         let parts = text.len().div_ceil(TEXT_BYTES);
         if !self.has_room(1 + parts) {
-            return;
+            return false;
         }
         record.head = Record::head(kind, library, parts as u32);
         record.extra[6] = text.len() as u64;
@@ -412,6 +420,7 @@ impl Writer {
             self.put(&Record::from_words(words));
         }
         self.publish();
+        true
     }
 }
 

@@ -23,6 +23,8 @@ const O_WRONLY: c_int = 1;
 /// are first on both architectures.
 const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
 const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
+/// The position of the time of the last change in `struct stat` in words, in seconds and nanoseconds.
+const STAT_CHANGED: usize = 13;
 const S_IFMT: u32 = 0o170_000;
 const S_IFREG: u32 = 0o100_000;
 /// The number of the `newfstatat` call, and the position of the owner in `struct stat` in half words.
@@ -331,13 +333,15 @@ pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
     if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
 }
 
-/// The device and inode of an open regular file. `None` for other kinds of files.
-pub(crate) fn regular_file(fd: i32) -> Option<[u64; 2]> {
+/// The device and inode of an open regular file, and the time of its last change. A new file can have the inode of a
+/// removed one, but not its time. `None` for other kinds of files.
+pub(crate) fn regular_file(fd: i32) -> Option<([u64; 2], [u64; 2])> {
     let mut room = [0_u64; 32];
     // SAFETY: the call writes at most 144 bytes. glibc provides a function for it only since 2.33.
     let answer = unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) };
     let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
-    (answer == 0 && mode & S_IFMT == S_IFREG).then_some([room[0], room[1]])
+    (answer == 0 && mode & S_IFMT == S_IFREG)
+        .then_some(([room[0], room[1]], [room[STAT_CHANGED], room[STAT_CHANGED + 1]]))
 }
 
 /// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.

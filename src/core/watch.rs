@@ -266,7 +266,7 @@ pub struct Transfers {
     pub unaligned: u64,
     /// The number of transfers to or from unregistered memory.
     pub unregistered: u64,
-    /// The number of transfers whose memory may have been registered before the recording began.
+    /// The number of transfers whose memory may have been registered before the recording began, or by a lost call.
     #[serde(default)]
     pub maybe_registered: u64,
     /// The number of transfers that were entries of a batch.

@@ -79,6 +79,8 @@ pub struct Watched {
     waiting: Vec<Group>,
     /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
+    /// Number of lost registrations at that time.
+    lost_names: u64,
     drains: u64,
     /// Whether the program has paused the recording at some time.
     paused: bool,
@@ -90,6 +92,7 @@ pub struct Watched {
     requires_direct: bool,
     not_loaded: Option<NotLoaded>,
     nvfs_reads_before: Option<u64>,
+    held: routes::Held,
 }
 
 /// Starts the program.
@@ -144,6 +147,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         tally,
         waiting: Vec::new(),
         complete_until_ns: started_ns,
+        lost_names: 0,
         drains: 0,
         paused: false,
         is_gone: false,
@@ -153,6 +157,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         requires_direct: launch.requires_direct,
         not_loaded: None,
         nvfs_reads_before,
+        held: routes::Held::default(),
     })
 }
 
@@ -172,6 +177,8 @@ impl Watched {
         if !has_ended && self.is_paused() {
             self.paused = true;
             std::thread::sleep(PAUSED_LOOK);
+            // Registrations are not recorded during a pause.
+            self.tally.lose_names(self.complete_until_ns, now_ns());
             return Ok(true);
         }
         self.drain();
@@ -240,6 +247,10 @@ impl Watched {
         }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
         let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);
+        let lost_names = self.reader.lost_names(&self.library.words);
+        if lost_names != std::mem::replace(&mut self.lost_names, lost_names) {
+            self.tally.lose_names(complete_until_ns, now_ns());
+        }
         let ready = self.waiting.partition_point(|group| group.order() < complete_until_ns);
         for group in self.waiting.drain(..ready) {
             self.tally.take(&group);
@@ -304,7 +315,7 @@ impl Watched {
 
     /// The current report.
     #[must_use]
-    pub fn report(&self) -> WatchReport {
+    pub fn report(&mut self) -> WatchReport {
         let words = &self.library.words;
         let wall_ns = now_ns().saturating_sub(self.started_ns);
         if self.reader.is_overwritten(words) {
@@ -343,6 +354,7 @@ impl Watched {
         };
         let machine = MachineRoutes::look(self.nvfs_reads_before, self.tally.settings.may_use_p2pdma);
         routes::decide(&mut report, self.tally.requested_bytes(), machine);
+        self.held.keep(&mut report);
         report
     }
 }

@@ -76,7 +76,7 @@ impl Source {
 
     /// The current report.
     #[must_use]
-    pub fn report(&self) -> WatchReport {
+    pub fn report(&mut self) -> WatchReport {
         match self {
             Self::Launched(watched) => watched.report(),
             Self::Attached(attached) => attached.report(),

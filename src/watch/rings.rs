@@ -51,6 +51,8 @@ pub(super) struct Reader {
     namespace: u64,
     /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
+    /// The lost registrations of these threads.
+    ended_lost_names: u64,
     /// The unfinished calls of these threads, with their start in nanoseconds.
     ended_open: Vec<(OpenCall, u64)>,
     /// Whether the file contained values that the library cannot have written.
@@ -83,7 +85,7 @@ impl Reader {
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
         let namespace = digits.parse().unwrap_or(u64::MAX);
-        Self { namespace, ended: Totals::default(), ended_open: Vec::new(), overwritten: false }
+        Self { namespace, ended: Totals::default(), ended_lost_names: 0, ended_open: Vec::new(), overwritten: false }
     }
 
     /// The calls that have not returned.
@@ -142,6 +144,13 @@ impl Reader {
         totals
     }
 
+    /// Number of lost calls that registered or deregistered a file or memory, and of calls without a ring, which may be
+    /// such calls.
+    pub(super) fn lost_names(&self, words: &SharedWords) -> u64 {
+        let lost = in_use(words).map(|index| words.load(first_word(index) + ring::LOST_NAMES));
+        lost.fold(self.ended_lost_names, u64::saturating_add).saturating_add(words.load(header::WITHOUT_RING))
+    }
+
     /// The number of processes that are running, without `root`: those with a ring, and those whose environment names
     /// the shared file, which may make their first call later. Those of other pid namespaces are not known.
     pub(super) fn running(&self, words: &SharedWords, file: &Path, root: u32) -> u64 {
@@ -188,6 +197,8 @@ impl Reader {
             }
             self.drain_ring(words, index, groups);
             self.ended.add(&counters(words, index));
+            let lost_names = words.load(first_word(index) + ring::LOST_NAMES);
+            self.ended_lost_names = self.ended_lost_names.saturating_add(lost_names);
             let room = MOST_OPEN.saturating_sub(self.ended_open.len());
             self.ended_open.extend(open_call(words, index).into_iter().take(room));
             let last = ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL;

@@ -5,6 +5,7 @@ use crate::core::{
     WatchReport, WatchedFile,
 };
 use cufile_audit::layout::{FUNCTIONS, Function};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// The route counters of the machine while a program runs.
@@ -82,6 +83,41 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
     for file in &mut report.files {
         (file.route, file.proof) = route_of(file, shown, machine);
         file.proven = matches!(file.proof, RouteProof::Statistics);
+    }
+}
+
+/// The files whose route was proven when the counters were last equal to the recorded calls.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    route: Route,
+    paths: HashSet<String>,
+}
+
+impl Held {
+    /// Keeps proven routes while the program runs. The counters are read at another moment than the calls, so they are
+    /// often some transfers behind or ahead. They stay a proof until they count another route. At the end they must be
+    /// equal.
+    pub(super) fn keep(&mut self, report: &mut WatchReport) {
+        if report.ended.is_some() {
+            return;
+        }
+        if let Some(proven) = report.files.iter().find(|file| file.proven) {
+            self.route = proven.route;
+            self.paths = report.files.iter().filter(|file| file.proven).map(|file| file.path.clone()).collect();
+            return;
+        }
+        let is_complete = report.lost_events == 0 && report.uncounted == 0 && report.changed_statistics().is_none();
+        let same_route = report.statistics.is_some_and(|seen| {
+            let all = [(Route::Nvfs, seen.nvfs), (Route::P2pdma, seen.p2pdma), (Route::Compat, seen.posix)];
+            seen.missing_processes == 0 && all.iter().all(|(route, count)| (*route == self.route) == (*count > 0))
+        });
+        if !is_complete || !same_route {
+            self.paths.clear();
+        }
+        let behind = |file: &&mut WatchedFile| file.proof == RouteProof::Nothing && self.paths.contains(&file.path);
+        for file in report.files.iter_mut().filter(behind) {
+            (file.route, file.proof, file.proven) = (self.route, RouteProof::Statistics, true);
+        }
     }
 }
 
@@ -173,6 +209,28 @@ mod tests {
         let mut file = super::super::files::File::new("/f".to_owned(), &mut 0).seen();
         file.reads = Transfers { count: 4, bytes: 4096, ..Transfers::default() };
         WatchReport { files: vec![file], statistics, ..WatchReport::default() }
+    }
+
+    #[test]
+    fn a_proven_route_is_kept_while_the_counters_are_behind_and_not_at_the_end() {
+        let equal = RouteStatistics { processes: 1, p2pdma: 4, read_bytes: 4096, ..RouteStatistics::default() };
+        let behind = RouteStatistics { p2pdma: 3, read_bytes: 3072, ..equal };
+        let machine = MachineRoutes { has_nvidia_fs: true, ..MachineRoutes::default() };
+        let mut held = Held::default();
+        let mut look = |statistics, ended| {
+            let mut report = WatchReport { ended, ..report(Some(statistics)) };
+            decide(&mut report, 4096, machine);
+            held.keep(&mut report);
+            report.files[0].proven
+        };
+        let end = Some(crate::core::ProgramEnd::Status(0));
+        assert!(!look(behind, None), "never proven");
+        assert!(look(equal, None));
+        assert!(look(behind, None));
+        assert!(!look(behind, end));
+        // Another route was counted.
+        assert!(look(equal, None) && !look(RouteStatistics { posix: 1, ..behind }, None));
+        assert!(!look(behind, None));
     }
 
     #[test]

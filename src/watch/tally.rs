@@ -29,14 +29,16 @@ const MOST_FAILURES: usize = 4096;
 /// Maximum number of handles, buffers and batches that are kept of all processes. A program can register any number of
 /// them and never end one.
 const MOST_REGISTERED: usize = 1 << 20;
+/// Maximum number of times in which registrations were lost. Later ones extend the last.
+const MOST_GAPS: usize = 1024;
 
 /// The registrations and submissions of a process.
 #[derive(Debug, Default)]
 struct Process {
-    /// Registered files by library and handle.
-    handles: HashMap<(u8, u64), usize>,
-    /// Registered memory: size by address.
-    buffers: BTreeMap<u64, u64>,
+    /// Registered files by library and handle, with the time of the registration.
+    handles: HashMap<(u8, u64), (usize, u64)>,
+    /// Registered memory: size by address, with the time of the registration.
+    buffers: BTreeMap<u64, (u64, u64)>,
     registered_bytes: u64,
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
@@ -73,6 +75,9 @@ pub(super) struct Tally {
     pub(super) completed: Vec<((u32, u64), u64, u64)>,
     /// Whether the process was already running when it was attached, so that it may have registered memory before.
     pub(super) began_late: bool,
+    /// Times in which registrations or their ends were lost, in nanoseconds. What was registered before or during them
+    /// may be something else afterwards.
+    names_lost: Vec<(u64, u64)>,
     /// Calls that wait for the path of their file.
     pub(super) waiting: Vec<Group>,
     /// The calls for timelines.
@@ -238,13 +243,14 @@ impl Tally {
                     *is_used = true;
                 }
                 if !failed && self.may_keep(is_new) {
-                    self.of(process).handles.insert(key, file);
+                    self.of(process).handles.insert(key, (file, record.end_ns));
                 }
                 concerned = Some(file);
             }
             Function::HandleDeregister => {
-                concerned = self.of(process).handles.remove(&(library, record.object));
-                self.registered -= usize::from(concerned.is_some());
+                let ended = self.of(process).handles.remove(&(library, record.object));
+                self.registered -= usize::from(ended.is_some());
+                concerned = ended.filter(|known| self.is_certain(known.1, record.start_ns)).map(|known| known.0);
             }
             Function::DriverClose | Function::DriverCloseV2 if !failed && self.closed.len() < MOST_REGISTERED => {
                 self.closed.insert((process, library), false);
@@ -339,15 +345,33 @@ impl Tally {
         self.files.len() - 1
     }
 
-    fn file_of(&mut self, process: u32, library: u8, handle: u64) -> usize {
-        if let Some(file) = self.of(process).handles.get(&(library, handle)) {
-            return *file;
+    /// Notes that registrations or their ends were lost between these times.
+    pub(super) fn lose_names(&mut self, from_ns: u64, to_ns: u64) {
+        let is_full = self.names_lost.len() >= MOST_GAPS;
+        match self.names_lost.last_mut() {
+            Some(last) if is_full || from_ns <= last.1 => last.1 = last.1.max(to_ns),
+            _ => self.names_lost.push((from_ns, to_ns)),
         }
+    }
+
+    /// Whether no registration and no end of one was lost between these times.
+    fn is_certain(&self, since_ns: u64, at_ns: u64) -> bool {
+        let next = self.names_lost.partition_point(|(_, to_ns)| *to_ns < since_ns);
+        self.names_lost.get(next).is_none_or(|(from_ns, _)| *from_ns > at_ns)
+    }
+
+    /// The index of the file that a handle names at a time.
+    fn file_of(&mut self, process: u32, library: u8, handle: u64, at_ns: u64) -> usize {
+        let key = (library, handle);
+        let mut known = self.of(process).handles.get(&key).copied();
         // After a fork, the child has the handles of its parent.
-        let is_forked = !self.library_of.contains_key(&(process, library));
-        let parents = || self.processes.values().find_map(|other| other.handles.get(&(library, handle)));
-        let inherited = if is_forked { parents().copied() } else { None };
-        inherited.unwrap_or_else(|| self.file(String::new(), handle))
+        if known.is_none() && !self.library_of.contains_key(&(process, library)) {
+            known = self.processes.values().find_map(|other| other.handles.get(&key)).copied();
+        }
+        match known {
+            Some((file, since_ns)) if self.is_certain(since_ns, at_ns) => file,
+            _ => self.file(String::new(), handle),
+        }
     }
 
     /// The index of a copy of libcufile. After a fork, the child has the copies of its parent.
@@ -377,9 +401,9 @@ impl Tally {
         if function == Function::BufRegister && self.may_keep(is_new) {
             let known = self.of(process);
             known.registered_bytes = known.registered_bytes.saturating_add(record.size);
-            known.buffers.insert(record.base, record.size);
+            known.buffers.insert(record.base, (record.size, record.end_ns));
         } else if function == Function::BufDeregister
-            && let Some(size) = self.of(process).buffers.remove(&record.base)
+            && let Some((size, _)) = self.of(process).buffers.remove(&record.base)
         {
             self.registered -= 1;
             let known = self.of(process);
@@ -391,14 +415,17 @@ impl Tally {
     }
 
     /// A transfer with the address of its memory, and whether this memory is registered.
-    fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
+    fn transfer(&mut self, process: u32, record: &Record, write: bool, (how, at_ns): (How, u64)) -> Transfer {
         self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
         let registered = self.of(process).buffers.range(..=address).next_back();
-        let registered = match registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) {
+        let registered = registered.filter(|(base, (size, _))| end <= base.saturating_add(*size));
+        // Without a registration, all since the start of the recording must be known.
+        let since_ns = registered.map_or(0, |(_, (_, since_ns))| *since_ns);
+        let registered = match registered.is_some() {
             false if self.began_late => None,
-            known => Some(known),
+            known => Some(known).filter(|_| self.is_certain(since_ns, at_ns)),
         };
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
@@ -406,8 +433,8 @@ impl Tally {
     fn single(&mut self, function: Function, group: &Group) -> (usize, Transfer) {
         let record = &group.record;
         let write = matches!(function, Function::Write | Function::Writev);
-        let file = self.file_of(group.process, record.library(), record.object);
-        let transfer = self.transfer(group.process, record, write, How::Single);
+        let file = self.file_of(group.process, record.library(), record.object, record.start_ns);
+        let transfer = self.transfer(group.process, record, write, (How::Single, record.start_ns));
         self.files[file].submit(&transfer);
         self.files[file].finish(&transfer, record.result.cast_signed());
         if !write {

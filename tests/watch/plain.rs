@@ -145,6 +145,43 @@ fn a_program_that_falls_back_to_reads_gets_advice() {
 }
 
 #[test]
+fn reads_of_a_new_file_with_the_inode_of_a_removed_one_are_its_own() {
+    let Some(place) = Place::new() else { return };
+    let code = r#"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static char data[1 << 17];
+int main(int count, char **paths)
+{
+    struct stat file[2];
+    for (int i = 0; i < 2; i++) {
+        int fd = open(paths[i + 1], O_RDWR | O_CREAT | O_EXCL, 0600);
+        if (write(fd, data, sizeof data) != sizeof data || pread(fd, data, sizeof data, 0) != sizeof data || fstat(fd, &file[i]))
+            return 1;
+        close(fd);
+        unlink(paths[i + 1]);
+    }
+    return file[0].st_ino == file[1].st_ino ? 0 : 77;
+}
+"#;
+    std::fs::write(place.file("reuse.c"), code).unwrap();
+    let compiled = Command::new("cc").arg("-o").args([place.file("reuse"), place.file("reuse.c")]).output().unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let paths = [place.file("first"), place.file("second")];
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("reuse")).args(&paths);
+    let seen = Seen::of(command);
+    if seen.report["program"]["ended"]["status"] == 77 {
+        standins::skipped("needs a file system that uses the inode of a removed file again");
+        return;
+    }
+    for path in &paths {
+        assert_eq!(seen.file(path)["plain"]["bytes"], LARGE, "{}", path.display());
+    }
+}
+
+#[test]
 fn the_reads_of_a_program_without_plt_are_recorded() {
     let Some(place) = Place::new() else { return };
     // The watched program is gds-top itself, because Rust calls libc without a PLT.

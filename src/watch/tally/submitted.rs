@@ -21,8 +21,8 @@ impl Tally {
     pub(super) fn stream(&mut self, function: Function, group: &Group, failed: bool) -> (usize, Transfer) {
         let record = &group.record;
         let write = function == Function::WriteAsync;
-        let file = self.file_of(group.process, record.library(), record.object);
-        let transfer = self.transfer(group.process, record, write, How::Stream);
+        let file = self.file_of(group.process, record.library(), record.object, record.start_ns);
+        let transfer = self.transfer(group.process, record, write, (How::Stream, record.start_ns));
         self.files[file].submit(&transfer);
         if failed {
             self.files[file].finish(&transfer, -1);
@@ -82,8 +82,8 @@ impl Tally {
         for part in group.parts.iter().filter(|part| part.kind() == kind::BATCH_ENTRY) {
             let [cookie, opcode, handle, ..] = part.extra;
             let write = opcode != OPCODE_READ;
-            let file = self.file_of(process, library, handle);
-            let transfer = self.transfer(process, part, write, How::Batch);
+            let file = self.file_of(process, library, handle, group.record.start_ns);
+            let transfer = self.transfer(process, part, write, (How::Batch, group.record.start_ns));
             self.files[file].submit(&transfer);
             files.push(file);
             if !write {

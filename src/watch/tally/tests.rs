@@ -31,6 +31,50 @@ fn handles_and_buffers_without_end_take_bounded_memory_and_are_counted_as_lost()
     assert_eq!((tally.registered, tally.not_kept), (MOST_REGISTERED - 1, 2));
 }
 
+#[test]
+fn reads_after_lost_registrations_belong_to_no_file_that_was_known_before() {
+    const MEMORY: u64 = 0x1000;
+    let mut tally = Tally::default();
+    let take = |tally: &mut Tally, function: Function, at_ns: u64| {
+        let record = Record {
+            head: Record::head(function as u16, 0, 0),
+            start_ns: at_ns,
+            end_ns: at_ns + 1,
+            object: 7,
+            base: MEMORY,
+            size: 16,
+            result: if function == Function::Read { 16 } else { 0 },
+            ..Record::default()
+        };
+        tally.take(&Group { process: 1, thread: 1, is_visible: false, record, parts: Vec::new() });
+    };
+    let known = tally.file("/known".to_owned(), 7);
+    take(&mut tally, Function::BufRegister, 5);
+    tally.of(1).handles.insert((0, 7), (known, 10));
+    take(&mut tally, Function::Read, 20);
+    tally.lose_names(30, 40);
+    // This read began before the loss, and arrives later.
+    take(&mut tally, Function::Read, 25);
+    let reads = |tally: &Tally, path: &str| tally.files[tally.by_path[path]].seen().reads;
+    assert_eq!(reads(&tally, "/known").count, 2);
+    assert_eq!(reads(&tally, "/known").unregistered, 0);
+    for at_ns in [35, 50] {
+        take(&mut tally, Function::Read, at_ns);
+    }
+    assert_eq!(reads(&tally, "/known").count, 2);
+    let unknown = reads(&tally, "unknown file (handle 0x7)");
+    assert_eq!((unknown.count, unknown.unregistered), (2, 0));
+    // A later registration is known again.
+    tally.of(1).handles.insert((0, 7), (known, 60));
+    take(&mut tally, Function::Read, 70);
+    assert_eq!(reads(&tally, "/known").count, 3);
+    for second in 0..MOST_GAPS as u64 + 5 {
+        tally.lose_names(100 + second * 10, 101 + second * 10);
+    }
+    assert_eq!(tally.names_lost.len(), MOST_GAPS);
+    assert!(tally.is_certain(42, 99) && !tally.is_certain(42, 100) && !tally.is_certain(0, u64::MAX));
+}
+
 /// A submission of one entry to a batch, or a status call with one event, between two times in nanoseconds.
 fn batch(function: Function, times: [u64; 2], parts: Vec<Record>, events: u64) -> Group {
     let mut record = Record {
