@@ -63,6 +63,13 @@ fn variables_of_serving_systems_have_an_entry() {
 }
 
 #[test]
+fn variables_of_kvikio_are_explained() {
+    for name in ["KVIKIO_COMPAT_MODE", "KVIKIO_GDS_THRESHOLD", "KVIKIO_NTHREADS", "KVIKIO_TASK_SIZE"] {
+        assert_eq!(kinds(name), [(Kind::Variable, None)], "{name}");
+    }
+}
+
+#[test]
 fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
     for page in checks::pages() {
         assert!(!page.look.is_empty() && page.why.ends_with('.'), "{}", page.id);
