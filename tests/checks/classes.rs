@@ -145,6 +145,10 @@ fn a_client_is_built_on_the_host_and_a_mount_keeps_its_options() {
         assert!(mount.contains(word), "{mount}");
     }
     assert!(!mount.contains(",proto=tcp"), "{mount}");
+    let client = advice("vast-tcp", "nvfs-registered");
+    for word in ["./build.sh bin", "sudo apt-get install ./dist/vastnfs-*.deb", "vastnfs-ctl status"] {
+        assert!(client.contains(word), "{client}");
+    }
     assert!(advice("gpfs-foreign-address", "rdma-ips").contains("verbsGPUDirectStorage"));
 }
 

@@ -6,6 +6,7 @@ use crate::checks::context::Context;
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
+use crate::machine::packages::{Family, family, known_family};
 use crate::machine::{self, Message, PathFacts, Source};
 use crate::text::quoted;
 
@@ -98,6 +99,22 @@ fn is_vast(ctx: &Context<'_>) -> bool {
     ctx.root.read_text("/sys/module/sunrpc/version").is_ok_and(|version| version.contains("vast"))
 }
 
+/// How to get VAST's NFS client. It is built on the machine, for the running kernel and its OFED (VAST NFS, Package
+/// download, Source build and Installation).
+fn vast_client(ctx: &Context<'_>) -> Advice {
+    const BUILD: &str = "curl -sSf https://vast-nfs.s3.amazonaws.com/download.sh | bash -s -- && tar xf vastnfs-*.tar.xz && cd vastnfs-*/ && ./build.sh bin";
+    let install = match family(ctx.root) {
+        Family::Debian if known_family(ctx.root) => {
+            "sudo apt-get install ./dist/vastnfs-*.deb && sudo update-initramfs -u"
+        }
+        Family::RedHat if known_family(ctx.root) => "sudo dnf install ./dist/vastnfs-[1-9]*.rpm && sudo dracut -f",
+        _ => return Advice::from("For a server of VAST, build the client of VAST instead (vastnfs.vastdata.com)."),
+    };
+    Advice::from("For a server of VAST, build the client of VAST instead: ")
+        .command(format!("{BUILD} && {install}"))
+        .text(". After a reboot, `vastnfs-ctl status` shows its version.")
+}
+
 const OFED_HEADERS: &str = "/usr/src/ofa_kernel/default/include";
 
 /// The folder with nv-p2p.h of the loaded driver. DKMS keeps the source of a package in /usr/src/NAME-VERSION, and the
@@ -142,10 +159,16 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Adv
         }
         "nfs" | "nfs4" if machine::mlnx_ofed(ctx.root).is_some() => {
             let client = machine::mlnx_ofed(ctx.root).map(|ofed| super::nvme_hook::from_ofed(&ofed, "mlnx-nfsrdma"));
-            format!("Install an NFS client that registers with nvidia-fs: {}. Then unmount and reboot.", client.unwrap_or_default()).into()
+            format!(
+                "Install an NFS client that registers with nvidia-fs: {}. Then unmount and reboot.",
+                client.unwrap_or_default()
+            )
+            .into()
         }
-        "nfs" | "nfs4" => "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA, or for VAST the client of VAST (kb.vastdata.com)."
-            .into(),
+        "nfs" | "nfs4" => Advice::from(
+            "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA. ",
+        )
+        .and(vast_client(ctx)),
         _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
     }
 }
