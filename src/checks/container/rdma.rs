@@ -99,6 +99,8 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
             .found("/dev/infiniband", "no uverbs device")
             .missing(Cost::Root, &[Route::Rdma])
             .advice(bring(&container, Lack::Rdma))
+    } else if let Some(judged) = no_port(ctx, user_space) {
+        judged
     } else {
         Judged::info(ID, format!("RDMA devices: {}", devices.join(" ")))
             .found("/sys/class/infiniband", devices.join(" "))
@@ -118,6 +120,21 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     } else {
         judged.advice("Run `ofed_info -s` to see whether DOCA or MLNX_OFED is installed. Do not install both.")
     }
+}
+
+/// The finding if no port is active, and a client in the kernel needs one. For clients in user space, the finding about
+/// rdma_dev_addr_list shows it. A mount of such a client can be older than the failure of its port.
+fn no_port(ctx: &Context<'_>, user_space: bool) -> Option<Judged> {
+    let ports = ports(ctx.root);
+    if user_space || ports.is_empty() || ports.iter().any(Port::is_active) {
+        return None;
+    }
+    let down: Vec<&Port> = ports.iter().collect();
+    let judged =
+        Judged::lack(CheckId::RdmaStack, "no port of an RDMA device is up: this file system has no direct route")
+            .missing(Cost::System, &[Route::Nvfs])
+            .advice(ports::advice(ctx, &down));
+    Some(seen(judged, &down))
 }
 
 /// Adds the states of ports as evidence.
