@@ -162,11 +162,14 @@ pub(crate) fn record_mapping<const F: usize>(
 /// the call, so that it precedes the call when records are sorted by time. Returns whether the path is recorded:
 /// otherwise the call must not be recorded, because an earlier file can have had the same inode.
 fn introduce(writer: &mut Writer, fd: i32, (file, changed): ([u64; 2], [u64; 2]), start_ns: u64) -> bool {
-    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    // The value 0 marks a free entry.
     let [device, inode] = file;
     let identity = mix(mix(mix(0, writer.process()), device), inode);
-    let hash = mix(mix(identity, changed[0]), changed[1]) | 1;
+    let mut hash = mix(mix(identity, changed[0]), changed[1]);
+    if system::is_recent(changed) {
+        hash = mix(hash, hash_of_path(fd));
+    }
+    // The value 0 marks a free entry.
+    let hash = hash | 1;
     // The slot is that of the inode, so that a file takes the place of an earlier one.
     let Some(slot) = KNOWN.get(identity as usize >> 1 & (FILES - 1)) else { return false };
     if slot.swap(hash, Ordering::Relaxed) == hash {
@@ -177,6 +180,18 @@ fn introduce(writer: &mut Writer, fd: i32, (file, changed): ([u64; 2], [u64; 2])
         slot.store(0, Ordering::Relaxed);
     }
     is_recorded
+}
+
+const fn mix(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
+
+#[inline(never)]
+#[cold]
+fn hash_of_path(fd: i32) -> u64 {
+    let mut room = [0; system::LONGEST_PATH];
+    let length = system::path_of_descriptor(fd, &mut room);
+    room.iter().take(length).fold(0, |hash, byte| mix(hash, u64::from(*byte)))
 }
 
 #[inline(never)]

@@ -16,6 +16,7 @@ const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 const MADV_WIPEONFORK: c_int = 18;
 /// Allocates the pages of a mapping (linux/mman.h).
 const MADV_POPULATE_WRITE: c_int = 23;
+const CLOCK_REALTIME: c_int = 0;
 const CLOCK_MONOTONIC: c_int = 1;
 const RLIMIT_AS: c_int = 9;
 const O_WRONLY: c_int = 1;
@@ -117,9 +118,22 @@ pub(crate) fn abort() -> ! {
 
 /// Nanoseconds of CLOCK_MONOTONIC.
 pub(crate) fn now_ns() -> u64 {
+    time_of(CLOCK_MONOTONIC)
+}
+
+/// Whether a time of a file is that of the last clock ticks, in seconds and nanoseconds. Then a later change of the file,
+/// or another file, can have the same time.
+pub(crate) fn is_recent([seconds, nanoseconds]: [u64; 2]) -> bool {
+    /// Several ticks of the slowest kernel clock, which has 100 a second.
+    const TICKS_NS: u64 = 50_000_000;
+    let at_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds);
+    time_of(CLOCK_REALTIME).saturating_sub(at_ns) < TICKS_NS
+}
+
+fn time_of(clock: c_int) -> u64 {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
     // SAFETY: `time` is a timespec of 64-bit Linux that exists during the call.
-    unsafe { clock_gettime(CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { clock_gettime(clock, &raw mut time) };
     (time.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(time.nanoseconds as u64)
 }
 
