@@ -4,6 +4,7 @@
 use crate::core::{
     HiddenProcess, MORE_FILES, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error,
 };
+use crate::trust::process;
 use crate::watch::Running;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -20,6 +21,10 @@ const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40
 const COMMAND: usize = 400;
 /// Maximum number of listed mapped files of a process.
 const MOST_MAPPED: usize = 1_000;
+/// Maximum number of open model files of a process that are listed.
+const MOST_OPEN: usize = 1_000;
+/// Maximum number of bytes of the facts about a descriptor. Those of a file are below 100.
+const INFO_BYTES: u64 = 4096;
 /// The number of rounds after which a process without the libraries is examined again, because it may load them
 /// later.
 const AGAIN: u64 = 3;
@@ -142,9 +147,8 @@ impl Processes {
         } else if route == SeenRoute::Cufile {
             evidence.push_str(": P2PDMA or compat");
         }
-        let command = fs::read(folder.join("cmdline")).unwrap_or_default();
-        let command: String =
-            String::from_utf8_lossy(&command).replace('\0', " ").trim().chars().take(COMMAND).collect();
+        let command = process::command_line(&folder).unwrap_or_default().join(" ");
+        let command: String = command.trim().chars().take(COMMAND).collect();
         Look::Uses(Box::new(ProcessUse {
             pid,
             name: stat.name,
@@ -232,8 +236,8 @@ fn is_model(path: &str) -> bool {
 
 fn libraries(folder: &Path) -> Libraries {
     let mut found = Libraries::default();
-    let maps = match fs::read(folder.join("maps")) {
-        Ok(maps) => String::from_utf8_lossy(&maps).into_owned(),
+    let maps = match process::mappings(folder) {
+        Ok(maps) => maps,
         // A process that ended meanwhile hides nothing.
         Err(_) if !folder.exists() => return found,
         Err(error) => {
@@ -279,10 +283,11 @@ fn open_files(folder: &Path) -> Option<Open> {
         let path = target.to_string_lossy().into_owned();
         open.nvidia_fs |= path.starts_with("/dev/nvidia-fs");
         open.log |= path.ends_with("/cufile.log");
-        if !is_model(&path) {
+        if !is_model(&path) || open.models.len() >= MOST_OPEN {
             continue;
         }
-        let info = fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).unwrap_or_default();
+        let info = process::beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
+        let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|text| u64::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
         open.models.push(OpenFile {

@@ -4,8 +4,9 @@
 //! to the parent's counters. The root of the tree adopts orphans, so the sum over the tree is complete.
 
 use crate::core::is_libcufile;
-use procfs::ProcResult;
-use procfs::process::{MMapPath, Process, Stat};
+use crate::trust;
+use procfs::process::{MMapPath, MemoryMaps, Process, Stat};
+use procfs::{FromRead, ProcResult};
 use rustix::process::{Pid, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -170,7 +171,8 @@ pub fn shared_once_bytes(root: u32) -> Option<u64> {
 pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
     let mut readable = true;
     for (process, _) in tree(root) {
-        let Ok(maps) = process.maps() else {
+        let maps = trust::process::mappings(&trust::process::folder(process.pid));
+        let Some(maps) = maps.ok().and_then(|maps| MemoryMaps::from_read(maps.as_bytes()).ok()) else {
             readable = false;
             continue;
         };
@@ -197,7 +199,7 @@ fn is_ours(process: &Process) -> bool {
 }
 
 fn subcommand(process: &Process) -> Option<String> {
-    process.cmdline().ok()?.into_iter().nth(1)
+    trust::process::command_line(&trust::process::folder(process.pid)).ok()?.into_iter().nth(1)
 }
 
 /// The hidden subcommand of gds-top that starts a supervisor and adopts its orphaned processes.

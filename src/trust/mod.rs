@@ -6,6 +6,7 @@ mod environment;
 mod file_id;
 mod folder;
 mod maker;
+pub mod process;
 mod regular;
 mod scratch;
 mod walk;

@@ -3,6 +3,7 @@
 use super::destination::Destination;
 use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
+use super::process;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -227,8 +228,9 @@ fn is_used(folder: &Path) -> bool {
         variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
     };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
-    environments.any(|variables| variables.split(|byte| *byte == 0).any(names))
+    let mut environments = processes.filter_map(|process| process::environment(&process.path()).ok());
+    // The part that was not read can name the folder.
+    environments.any(|variables| variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names))
 }
 
 #[cfg(test)]

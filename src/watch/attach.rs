@@ -14,6 +14,7 @@ use crate::core::{
     AttachedFile, AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall,
     is_libcufile,
 };
+use crate::trust;
 use procfs::process::{FDTarget, MMapPath, Process};
 use rustix::process::geteuid;
 use std::collections::{BTreeMap, HashSet};
@@ -90,7 +91,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         input,
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
-            command: process.cmdline().unwrap_or_default(),
+            command: trust::process::command_line(&trust::process::folder(number)).unwrap_or_default(),
             attached: Some(AttachedProcess { pid, other_user, ..AttachedProcess::default() }),
             ..WatchReport::default()
         },

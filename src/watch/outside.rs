@@ -3,6 +3,7 @@
 
 use super::tally::Tally;
 use crate::core::{ProcessIo, is_libcufile};
+use crate::trust;
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
 use procfs::{FromRead, ProcResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -246,8 +247,8 @@ fn counters(process: &Process) -> Option<ProcessIo> {
 
 /// The mappings of a process. A path that is not UTF-8 gets replacement characters.
 pub(super) fn maps(process: &Process) -> ProcResult<MemoryMaps> {
-    let text = std::fs::read(format!("/proc/{}/maps", process.pid))?;
-    MemoryMaps::from_read(String::from_utf8_lossy(&text).as_bytes())
+    let text = trust::process::mappings(&trust::process::folder(process.pid))?;
+    MemoryMaps::from_read(text.as_bytes())
 }
 
 /// Processes and all their descendants.

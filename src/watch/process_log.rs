@@ -1,7 +1,7 @@
 //! Reads the cufile.log that a running process writes.
 
 use super::settings;
-use crate::trust::open_regular;
+use crate::trust::{self, open_regular};
 use procfs::process::{FDTarget, Process};
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ impl ProcessLog {
         if geteuid().is_root() && process.uid().map_or(true, |user| user != 0) {
             return None;
         }
-        let named = process.environ().ok().and_then(|all| all.get(std::ffi::OsStr::new(VARIABLE)).map(PathBuf::from));
+        let variables = trust::process::variables(&trust::process::folder(process.pid));
+        let named = variables.and_then(|all| all.get(std::ffi::OsStr::new(VARIABLE)).map(PathBuf::from));
         let is_log = |path: &Path| {
             path.file_name().is_some_and(|name| name == NAME)
                 || named.as_ref().is_some_and(|named| path.ends_with(named))

@@ -4,6 +4,7 @@ use super::group::{Group, Total};
 use super::possible::{self, Span};
 use crate::core::OpenCall;
 use crate::device::SharedWords;
+use crate::trust;
 use cufile_audit::layout::{
     ENV_FILE, FUNCTION_COUNT, FUNCTIONS, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
     Record, header, kind, ring, state,
@@ -157,8 +158,8 @@ impl Reader {
         let own = in_use(words).map(first_word).filter(|first| words.load(first + ring::NAMESPACE) == self.namespace);
         let variable = [ENV_FILE.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
         let with_file = procfs::process::all_processes().into_iter().flatten().flatten().filter(|process| {
-            let environment = std::fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|one| one == variable)
+            let environment = trust::process::environment(&trust::process::folder(process.pid));
+            environment.is_ok_and(|seen| seen.bytes.split(|byte| *byte == 0).any(|one| one == variable))
         });
         let with_file = with_file.map(|process| u64::from(process.pid.unsigned_abs()));
         let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).chain(with_file).collect();

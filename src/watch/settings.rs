@@ -43,7 +43,7 @@ impl Settings {
     /// The settings in the environment that a running process had at its start. `None` if it cannot be read.
     pub(super) fn of(process: &Process) -> Option<Self> {
         // A process that has ended has no variables.
-        let environment = process.environ().ok().filter(|variables| !variables.is_empty())?;
+        let environment = trust::process::variables(&trust::process::folder(process.pid))?;
         let named = environment.get(OsStr::new(CONFIGURATION)).filter(|path| !path.is_empty());
         let has_p2pdma = environment.contains_key(OsStr::new(P2PDMA));
         Some(Self::new(process.pid.unsigned_abs(), named.map(|path| path.as_os_str()), has_p2pdma))
