@@ -2,7 +2,8 @@
 
 use crate::children;
 use crate::layout::{
-    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, LIBRARIES, P2PDMA, Record, kind, settings,
+    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, LIBRARIES, P2PDMA, Record, kind, ring,
+    settings,
 };
 use crate::rings::{self, Writer};
 use crate::system;
@@ -60,6 +61,21 @@ const fn failed(function: usize, result: usize) -> bool {
     }
 }
 
+/// The word of a ring with the time of the last lost call of this kind. `None` if its loss changes nothing that is known
+/// about other calls. Most status calls end nothing, so [`record_events`] marks the others.
+const fn loss_word(function: Function) -> Option<usize> {
+    match function {
+        Function::HandleRegister | Function::BufRegister => Some(ring::LOST_REGISTRATION_NS),
+        Function::HandleDeregister | Function::BufDeregister | Function::DriverClose | Function::DriverCloseV2 => {
+            Some(ring::LOST_RELEASE_NS)
+        }
+        Function::ReadAsync | Function::WriteAsync | Function::BatchSubmit | Function::BatchDestroy => {
+            Some(ring::LOST_TRANSFER_NS)
+        }
+        _ => None,
+    }
+}
+
 /// Marks a call that begins, so that it is known if it never returns.
 pub(crate) fn begin<const F: usize>(transferred: u64) -> Before {
     // The first call of a process records the process before it begins.
@@ -84,6 +100,7 @@ pub(crate) unsafe fn record<const F: usize>(
 ) {
     let Some(mut writer) = Writer::take() else { return };
     writer.end();
+    let lost_before = writer.lost();
     let [a, b, c, d, e, f, g] = *arguments;
     let failed = failed(F, result);
     let mut record = Record {
@@ -166,8 +183,9 @@ pub(crate) unsafe fn record<const F: usize>(
     } else if writer.has_room(1) {
         writer.put(&record);
         writer.publish();
-    } else if is(Function::HandleDeregister) || is(Function::BufRegister) || is(Function::BufDeregister) {
-        writer.lose_name();
+    }
+    if let Some(word) = loss_word(Function::ALL[F]).filter(|_| !failed && writer.lost() != lost_before) {
+        writer.mark_loss(word, end_ns);
     }
     writer.add_total(F, failed, bytes, end_ns.saturating_sub(before.start_ns));
 }
@@ -191,9 +209,7 @@ unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, d
         length = system::path_of_descriptor(fd, &mut room);
     }
     let text = room.get(..length).unwrap_or(&[]);
-    if !writer.write_with_text(record.kind(), record.library(), *record, text) {
-        writer.lose_name();
-    }
+    writer.write_with_text(record.kind(), record.library(), *record, text);
 }
 
 /// Records a submission and its entries.
@@ -244,6 +260,9 @@ unsafe fn record_events(writer: &mut Writer, record: &mut Record, count: usize, 
         }
     }
     if !writer.has_room(1 + recorded) {
+        if recorded > 0 {
+            writer.mark_loss(ring::LOST_TRANSFER_NS, record.end_ns);
+        }
         return bytes;
     }
     record.head = Record::head(record.kind(), record.library(), recorded as u32);
@@ -283,7 +302,11 @@ pub(crate) fn record_settings(library: usize, opens_explicitly: bool) {
         let now = system::now_ns();
         let record = Record { start_ns: now, end_ns: now, object: is_named | has_p2pdma, ..Record::default() };
         let mut room = [0; PATH_BYTES];
-        writer.write_with_text(kind::SETTINGS, library as u8, record, absolute(named.unwrap_or(&[]), &mut room));
+        let path = absolute(named.unwrap_or(&[]), &mut room);
+        // Without room, the next call that may open the driver records them.
+        if !writer.write_with_text(kind::SETTINGS, library as u8, record, path) {
+            recorded.store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -315,8 +338,9 @@ const GPU_COUNT_WORD: [usize; 2] = [1024 / 8, 1136 / 8];
 const GPU_WORDS: usize = 31;
 const GPUS: usize = 16;
 
-/// Records the level-3 counters: the calls that libcufile counted in this process, and the routes of each GPU.
-pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048], now_ns: u64) {
+/// Records the level-3 counters: the calls that libcufile counted in this process, and the routes of each GPU. The times
+/// are those before and after the reading.
+pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048], [start_ns, end_ns]: [u64; 2]) {
     let Some(mut writer) = Writer::take() else { return };
     let at = GPU_COUNT_WORD[usize::from(version >= VECTORED_SINCE)];
     let gpus = (words[at] as u32 as usize).min(GPUS);
@@ -325,8 +349,8 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
     }
     writer.put(&Record {
         head: Record::head(kind::STATISTICS, library as u8, gpus as u32),
-        start_ns: now_ns,
-        end_ns: now_ns,
+        start_ns,
+        end_ns,
         object: u64::from(version.max(0).cast_unsigned()),
         // Successful reads and writes, batch entries (counted separately in compat mode), bytes read and written.
         extra: [words[0], words[2], words[36].max(words[38]), words[12], words[13], words[1], words[3]],
@@ -341,8 +365,8 @@ pub(crate) fn record_statistics(library: usize, version: i32, words: &[u64; 2048
         let counter = |word: usize| words.get(at + 1 + gpu * GPU_WORDS + word).copied().unwrap_or(0);
         writer.put(&Record {
             head: Record::head(kind::STATISTICS, library as u8, 0),
-            start_ns: now_ns,
-            end_ns: now_ns,
+            start_ns,
+            end_ns,
             object: gpu as u64,
             // Bytes read and written, and unaligned reads.
             size: counter(2),

@@ -126,8 +126,14 @@ pub mod ring {
     pub const OPEN_SINCE: usize = 11;
     /// The number of earlier threads of the ring that called functions of cuFile. Their counters are in the totals.
     pub const EARLIER: usize = 12;
-    /// The number of lost calls that registered or deregistered a file or memory. Only the writer changes it.
-    pub const LOST_NAMES: usize = 13;
+    /// The end of the last call in nanoseconds that registered a file or memory and whose record was lost. 0 if there is
+    /// none. The same applies to the next two words.
+    pub const LOST_REGISTRATION_NS: usize = 13;
+    /// The end of the last lost call that released a file or memory, or closed the driver: another file can have the
+    /// same handle since.
+    pub const LOST_RELEASE_NS: usize = 14;
+    /// The end of the last lost call that submitted or ended transfers of a batch or stream.
+    pub const LOST_TRANSFER_NS: usize = 15;
     /// The number of records read so far. Only the reader changes it.
     pub const READ: usize = 16;
     /// The thread id of the first record that was not read. The first writer sets it, later only the reader changes it.
@@ -345,7 +351,8 @@ pub mod kind {
     /// A part of a text: the path of a file, library or program. It has [`super::TEXT_BYTES`] bytes from the second
     /// word on.
     pub const TEXT: u16 = 1000;
-    /// A process uses its first ring. The path of its program follows.
+    /// A process uses its first ring. The object is its parent if it is the child of a fork and runs the same program,
+    /// otherwise 0. The path of its program follows.
     pub const PROCESS: u16 = 1001;
     /// A libcufile was loaded. Its path follows.
     pub const LIBRARY: u16 = 1002;
@@ -353,7 +360,8 @@ pub mod kind {
     pub const BATCH_ENTRY: u16 = 1003;
     /// An event of the previous batch status call.
     pub const BATCH_EVENT: u16 = 1004;
-    /// Level-3 statistics of libcufile. There is one record for each GPU that has statistics.
+    /// Level-3 statistics of libcufile, with the times before and after the reading. There is one record for each GPU
+    /// that has statistics.
     pub const STATISTICS: u16 = 1005;
     /// A file before its first read or mapping with libc in a process. Its path follows.
     pub const FILE: u16 = 1006;

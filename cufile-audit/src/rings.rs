@@ -329,11 +329,12 @@ impl Writer {
     #[inline(never)]
     #[cold]
     fn introduce(&mut self) {
+        let now = system::now_ns();
         let mut room = [0; system::LONGEST_PATH];
         // SAFETY: the argument is a C string literal.
         let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
-        let now = system::now_ns();
-        let record = Record { start_ns: now, end_ns: now, ..Record::default() };
+        let object = if is_first_process() { 0 } else { system::parent() };
+        let record = Record { start_ns: now, end_ns: now, object, ..Record::default() };
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
     }
 
@@ -374,6 +375,16 @@ impl Writer {
         fits
     }
 
+    /// The number of lost calls.
+    pub(crate) fn lost(&self) -> u64 {
+        word(self.file, self.first + ring::LOST).load(Ordering::Relaxed)
+    }
+
+    /// Stores the time of a lost call, before the program can use its result.
+    pub(crate) fn mark_loss(&self, at: usize, end_ns: u64) {
+        word(self.file, self.first + at).store(end_ns, Ordering::Relaxed);
+    }
+
     /// Writes a record after the last one without publishing it. The caller has checked the space with
     /// [`Writer::has_room`].
     pub(crate) fn put(&mut self, record: &Record) {
@@ -390,15 +401,8 @@ impl Writer {
         word(self.file, self.first + ring::WRITTEN).store(self.written, Ordering::Release);
     }
 
-    /// Counts a lost call that registered or deregistered something: what later calls name by its number is not known
-    /// then.
-    pub(crate) fn lose_name(&self) {
-        let lost = word(self.file, self.first + ring::LOST_NAMES);
-        lost.store(lost.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
     /// Writes a record and its text. The last word of the record is the length of the text. Returns whether there was
-    /// space.
+    /// room.
     pub(crate) fn write_with_text(&mut self, kind: u16, library: u8, mut record: Record, text: &[u8]) -> bool {
         let parts = text.len().div_ceil(TEXT_BYTES);
         if !self.has_room(1 + parts) {

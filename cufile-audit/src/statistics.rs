@@ -173,7 +173,8 @@ fn read_now(library: usize, address: usize, time: u64) {
         read(room.as_mut_ptr())
     };
     if answer as u32 == 0 {
-        capture::record_statistics(library, version(library), &room, time);
+        let times = [time, system::now_ns()];
+        capture::record_statistics(library, version(library), &room, times);
     }
 }
 

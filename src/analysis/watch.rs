@@ -335,15 +335,17 @@ pub fn failed_set_ups(report: &WatchReport) -> u64 {
     calls.fold(0, |sum, call| sum.saturating_add(call.errors))
 }
 
-/// Whether no call is known to be missing.
+/// Whether no call is known to be missing. While a program runs, its calls in progress are not.
 #[must_use]
 pub fn is_complete(report: &WatchReport) -> bool {
+    let is_running = report.attached.is_none() && report.ended.is_none();
+    let all_returned = if is_running { not_returned(report).is_empty() } else { report.open_calls.is_empty() };
     report.lost_events == 0
         && !report.paused
         && report.libraries_left_out == 0
         && report.unrecorded.is_empty()
         && report.in_other_session.is_empty()
-        && report.open_calls.is_empty()
+        && all_returned
         && report.still_running == 0
         && report.unseen.is_none()
 }
@@ -526,5 +528,15 @@ mod tests {
         report.files[1].route = Route::None;
         assert_eq!(is_proven_direct(&report), Some(true));
         assert_eq!(is_proven_direct(&WatchReport::default()), None);
+    }
+
+    #[test]
+    fn calls_in_progress_leave_the_answer_about_a_running_program_as_it_is() {
+        let reads = Transfers { count: 2, bytes: 8192, ..Transfers::default() };
+        let open_calls = vec![OpenCall { age_ns: 1000, ..OpenCall::default() }];
+        let running = WatchReport { files: vec![file(reads)], open_calls, ..WatchReport::default() };
+        assert_eq!(is_proven_direct(&running), Some(true));
+        let ended = WatchReport { ended: Some(crate::core::ProgramEnd::Status(0)), ..running };
+        assert_eq!(is_proven_direct(&ended), Some(false));
     }
 }

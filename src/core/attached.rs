@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// The name of the entry that all files above a limit share.
 pub const MORE_FILES: &str = "(more files)";
 
+/// The name of the entry of all files whose path is not known.
+pub const UNKNOWN_FILE: &str = "(unknown file)";
+
 /// A running process, according to procfs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

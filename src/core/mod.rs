@@ -49,7 +49,7 @@ pub mod workload;
 mod workload_lane;
 
 pub use access::Access;
-pub use attached::{AttachedFile, AttachedLog, AttachedProcess, MORE_FILES};
+pub use attached::{AttachedFile, AttachedLog, AttachedProcess, MORE_FILES, UNKNOWN_FILE};
 pub use ceiling::{Ceiling, CeilingKind, ReadPass, ReaderSetting};
 pub use check::{CheckId, CheckSpec, Group, UnknownCheck};
 pub use counted::{Counted, Made};

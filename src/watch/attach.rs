@@ -49,8 +49,6 @@ pub struct Attached {
     tally: Tally,
     /// The numbers of the recorder for exactly the calls in `tally`.
     counted: RecorderState,
-    /// The time at which its calls were read last, in nanoseconds.
-    drained_ns: u64,
     /// The processes whose settings are known.
     configured: HashSet<u32>,
     log: Option<ProcessLog>,
@@ -99,7 +97,6 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         recorder: None,
         tally: Tally::default(),
         counted: RecorderState::default(),
-        drained_ns: 0,
         configured: HashSet::new(),
         log: None,
     };
@@ -144,12 +141,7 @@ impl Attached {
 
     fn drain(&mut self) {
         let Some(recorder) = &self.recorder else { return };
-        let drained_ns = std::mem::replace(&mut self.drained_ns, now_ns());
-        if let Some(state) = recorder.drain(|group| self.tally.take(group)) {
-            // Each lost call may be a registration.
-            if state.totals.lost > self.counted.totals.lost {
-                self.tally.lose_names(drained_ns, now_ns());
-            }
+        if let Some(state) = recorder.drain(&mut self.tally) {
             self.counted = state;
             return;
         }

@@ -1,6 +1,14 @@
-//! An entry of a batch that has not ended.
+//! A file that a process registered, and an entry of a batch that has not ended.
 
 use super::files::Transfer;
+
+/// A registered file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handle {
+    pub(super) file: usize,
+    /// The end of its registration in nanoseconds.
+    pub(super) since_ns: u64,
+}
 
 /// A submitted entry of a batch.
 #[derive(Clone, Copy, Debug)]

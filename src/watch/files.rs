@@ -1,7 +1,9 @@
 //! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
-use crate::core::{KvName, PlainReads, Route, RouteProof, TensorInfo, Transfers, WatchedFile, WatchedTensor};
+use crate::core::{
+    KvName, PlainReads, Route, RouteProof, TensorInfo, Transfers, UNKNOWN_FILE, WatchedFile, WatchedTensor,
+};
 use crate::device::resident_bytes;
 use crate::models::header::{header_bytes, read_header};
 use crate::trust::open_regular;
@@ -124,11 +126,12 @@ impl File {
         }
     }
 
-    /// Counts a registration of a descriptor with these flags. `u64::MAX` means that the flags are unknown.
+    /// Counts a registration of a descriptor with these flags. `u64::MAX` means that the flags are unknown. Those of an
+    /// unknown file say nothing about other unknown files.
     pub(super) fn register(&mut self, failed: bool, flags: u64) {
         self.registrations += 1;
         self.failed_registrations += u64::from(failed);
-        if flags != u64::MAX {
+        if flags != u64::MAX && self.path != UNKNOWN_FILE {
             self.direct[usize::from(flags & O_DIRECT == 0)] += 1;
         }
     }

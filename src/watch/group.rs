@@ -15,13 +15,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The time in nanoseconds by which calls are sorted: the end of calls that return a resource, and the start of
-    /// other calls. The reason is that another thread may release a handle while the call that gets the same handle
-    /// is already running.
+    /// The time in nanoseconds by which calls are sorted: the end of calls that return a resource and of readings of
+    /// counters, and the start of other calls. The reason is that another thread may release a handle while the call that
+    /// gets the same handle is already running, and that counters can contain calls that began during the reading.
     pub(super) fn order(&self) -> u64 {
         const RETURN: [Function; 4] =
             [Function::HandleRegister, Function::BufRegister, Function::BatchSetUp, Function::BatchGetStatus];
         let returns = RETURN.iter().any(|function| *function as u16 == self.record.kind());
+        let returns = returns || self.record.kind() == kind::STATISTICS;
         if returns { self.record.end_ns } else { self.record.start_ns }
     }
 

@@ -11,7 +11,7 @@ use super::routes::{self, MachineRoutes};
 use super::starts::Starts;
 use super::tally::Tally;
 use crate::core::units::plural;
-use crate::core::{NotLoaded, ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedCall};
+use crate::core::{NotLoaded, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
@@ -79,11 +79,13 @@ pub struct Watched {
     waiting: Vec<Group>,
     /// All calls before this time have arrived, in nanoseconds.
     complete_until_ns: u64,
-    /// Number of lost registrations at that time.
-    lost_names: u64,
     drains: u64,
     /// Whether the program has paused the recording at some time.
     paused: bool,
+    /// The first and the last time in nanoseconds at which the recording was seen paused, since the last reading.
+    pause_ns: Option<[u64; 2]>,
+    /// The number of calls without a ring that was seen last.
+    without_ring: u64,
     /// Whether the library or the shared file was removed or replaced.
     is_gone: bool,
     next_search: Instant,
@@ -91,8 +93,9 @@ pub struct Watched {
     ended: Option<ProgramEnd>,
     requires_direct: bool,
     not_loaded: Option<NotLoaded>,
+    /// The route that the counters of libcufile prove so far.
+    held: Option<Route>,
     nvfs_reads_before: Option<u64>,
-    held: routes::Held,
 }
 
 /// Starts the program.
@@ -147,17 +150,18 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         tally,
         waiting: Vec::new(),
         complete_until_ns: started_ns,
-        lost_names: 0,
         drains: 0,
         paused: false,
+        pause_ns: None,
+        without_ring: 0,
         is_gone: false,
         next_search: Instant::now(),
         still_running: 0,
         ended: None,
         requires_direct: launch.requires_direct,
         not_loaded: None,
+        held: None,
         nvfs_reads_before,
-        held: routes::Held::default(),
     })
 }
 
@@ -176,9 +180,9 @@ impl Watched {
         let has_ended = self.has_ended();
         if !has_ended && self.is_paused() {
             self.paused = true;
+            let now = now_ns();
+            self.pause_ns = Some([self.pause_ns.map_or(now, |[first, _]| first), now]);
             std::thread::sleep(PAUSED_LOOK);
-            // Registrations are not recorded during a pause.
-            self.tally.lose_names(self.complete_until_ns, now_ns());
             return Ok(true);
         }
         self.drain();
@@ -245,19 +249,34 @@ impl Watched {
         if had_any {
             self.waiting.sort_by_key(Group::order);
         }
+        // The program could register and release anything during a pause.
+        if let Some([first_ns, last_ns]) = self.pause_ns.take() {
+            let before = self.waiting.partition_point(|group| group.order() < first_ns);
+            for group in self.waiting.drain(..before) {
+                self.tally.take(&group);
+            }
+            self.tally.lose_in_all(last_ns);
+        }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
         let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);
-        let lost_names = self.reader.lost_names(&self.library.words);
-        if lost_names != std::mem::replace(&mut self.lost_names, lost_names) {
-            self.tally.lose_names(complete_until_ns, now_ns());
-        }
         let ready = self.waiting.partition_point(|group| group.order() < complete_until_ns);
         for group in self.waiting.drain(..ready) {
             self.tally.take(&group);
         }
+        // A loss that was not known at the previous reading came after these calls.
+        for (process, lost) in self.reader.take_losses() {
+            self.tally.lose(process, lost);
+        }
+        let without_ring = self.library.words.load(header::WITHOUT_RING);
+        if std::mem::replace(&mut self.without_ring, without_ring) < without_ring {
+            self.tally.lose_in_all(now_ns());
+        }
         let ended = self.tally.streams.look();
         self.tally.end_streams(&ended);
         self.take_completions();
+        if let Some(reading) = self.tally.take_reading() {
+            self.held = routes::hold(self.held, &reading, MachineRoutes::look(self.nvfs_reads_before, false));
+        }
         self.outside.look(&mut self.tally);
     }
 
@@ -303,6 +322,7 @@ impl Watched {
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
+        self.tally.end_waiting();
         self.take_completions();
         self.tally.put_unfinished(now_ns());
         self.tally.files.iter_mut().take(MOST_CACHE_LOOKS).for_each(File::look_at_cache);
@@ -315,7 +335,7 @@ impl Watched {
 
     /// The current report.
     #[must_use]
-    pub fn report(&mut self) -> WatchReport {
+    pub fn report(&self) -> WatchReport {
         let words = &self.library.words;
         let wall_ns = now_ns().saturating_sub(self.started_ns);
         if self.reader.is_overwritten(words) {
@@ -352,9 +372,14 @@ impl Watched {
             process_io: self.outside.io(),
             ..self.tally.report(&totals)
         };
-        let machine = MachineRoutes::look(self.nvfs_reads_before, self.tally.settings.may_use_p2pdma);
-        routes::decide(&mut report, self.tally.requested_bytes(), machine);
-        self.held.keep(&mut report);
+        let may_use_p2pdma = self.tally.may_use_p2pdma(report.lost_events > 0);
+        let machine = MachineRoutes::look(self.nvfs_reads_before, may_use_p2pdma);
+        let requested_bytes = self.tally.requested_bytes();
+        if self.ended.is_some() {
+            routes::decide(&mut report, requested_bytes, machine);
+        } else {
+            routes::decide_running(&mut report, requested_bytes, machine, self.held);
+        }
         report
     }
 }

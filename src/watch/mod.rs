@@ -14,6 +14,7 @@ mod hit_bytes;
 mod kv_names;
 mod launch;
 mod library;
+mod losses;
 mod not_loaded;
 mod outside;
 mod paces;
@@ -22,6 +23,7 @@ mod possible;
 mod probe_thread;
 mod probes;
 mod process_log;
+mod readings;
 mod recent;
 mod ring_bytes;
 mod rings;
@@ -76,7 +78,7 @@ impl Source {
 
     /// The current report.
     #[must_use]
-    pub fn report(&mut self) -> WatchReport {
+    pub fn report(&self) -> WatchReport {
         match self {
             Self::Launched(watched) => watched.report(),
             Self::Attached(attached) => attached.report(),

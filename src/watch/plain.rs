@@ -15,8 +15,7 @@ impl Tally {
         let [device, inode, ..] = group.record.extra;
         // The kernel names no file whose path is longer than 4095 bytes. A deleted file, or a file in another mount
         // namespace, still has a path.
-        let path = if path.is_empty() { format!("unknown file (device {device:#x}, inode {inode})") } else { path };
-        let file = self.file(path, 0);
+        let file = self.file(path);
         let key = (group.process, device, inode);
         self.inodes.insert(key, file);
         let of = |group: &Group| (group.process, group.record.extra[0], group.record.extra[1]) == key;
@@ -34,8 +33,8 @@ impl Tally {
     pub(super) fn touched(&mut self, group: &Group) {
         let [device, inode, ..] = group.record.extra;
         // After a fork, the child has the mappings of its parent.
-        let same = || self.inodes.iter().find(|((_, d, i), _)| (*d, *i) == (device, inode)).map(|(_, file)| file);
-        let Some(file) = self.inodes.get(&(group.process, device, inode)).or_else(same).copied() else { return };
+        let own = self.inodes.get(&(group.process, device, inode)).copied();
+        let Some(file) = own.or_else(|| self.same_inode(device, inode)) else { return };
         let ranges = group.parts.iter().map(|part| (part.offset, part.offset.saturating_add(part.size)));
         self.files[file].touch(&ranges.collect::<Vec<_>>());
     }
@@ -49,13 +48,36 @@ impl Tally {
             return;
         }
         let [device, inode, ..] = record.extra;
-        let Some(file) = self.inodes.get(&(group.process, device, inode)).copied() else {
+        let file = match self.inodes.get(&(group.process, device, inode)).copied() {
+            Some(file) => file,
             // The path is recorded later, because another thread began to read the file first.
-            if self.waiting.len() < WAITING {
+            None if self.waiting.len() < WAITING => {
                 self.waiting.push(group.clone());
+                return;
             }
-            return;
+            None => self.file(String::new()),
         };
+        self.count_plain(file, function, group);
+    }
+
+    /// Counts the calls that still wait for the path of their file when the recording ends. It was lost.
+    pub(super) fn end_waiting(&mut self) {
+        for group in std::mem::take(&mut self.waiting) {
+            let Some(function) = Function::ALL.get(usize::from(group.record.kind())) else { continue };
+            let [device, inode, ..] = group.record.extra;
+            let file = self.same_inode(device, inode).unwrap_or_else(|| self.file(String::new()));
+            self.count_plain(file, *function, &group);
+        }
+    }
+
+    /// The file with this device and inode in any process.
+    fn same_inode(&self, device: u64, inode: u64) -> Option<usize> {
+        let same = self.inodes.iter().find(|((_, d, i), _)| (*d, *i) == (device, inode));
+        same.map(|(_, file)| *file)
+    }
+
+    fn count_plain(&mut self, file: usize, function: Function, group: &Group) {
+        let record = &group.record;
         let mut error = 0;
         if matches!(function, Function::LibcMmap | Function::LibcMmap64) {
             self.files[file].map(record.size);

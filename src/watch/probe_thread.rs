@@ -4,6 +4,7 @@
 use super::group::Group;
 use super::probes::Recorder;
 use super::rings::{Totals, now_ns};
+use super::tally::Tally;
 use crate::core::{OpenCall, units};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 use rustix::process::setpriority_process;
@@ -36,6 +37,8 @@ enum Request {
 /// A message of the thread.
 enum Reported {
     Group(Group),
+    /// A registration or release before this time in nanoseconds may have been lost.
+    Lost(u64),
     /// The numbers after all groups before it, and before all later ones.
     State(RecorderState),
 }
@@ -94,13 +97,14 @@ impl ProbeThread {
         })
     }
 
-    /// Passes the new calls to `take`, in the order of time. Returns the numbers after these calls, or `None` if the
+    /// Passes the new calls to `tally`, in the order of time. Returns the numbers after these calls, or `None` if the
     /// thread has ended or does not answer.
-    pub(super) fn drain(&self, mut take: impl FnMut(&Group)) -> Option<RecorderState> {
+    pub(super) fn drain(&self, tally: &mut Tally) -> Option<RecorderState> {
         self.ask(Request::State);
         loop {
             match self.reported.recv_timeout(self.patience.min(READING)) {
-                Ok(Reported::Group(group)) => take(&group),
+                Ok(Reported::Group(group)) => tally.take(&group),
+                Ok(Reported::Lost(at_ns)) => tally.lose_in_all(at_ns),
                 Ok(Reported::State(state)) => return Some(state),
                 Err(error) => {
                     self.hangs.set(error == RecvTimeoutError::Timeout);
@@ -150,8 +154,12 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Re
             Err(TryRecvError::Empty) => recorder.wait(DRAIN_EVERY),
             Err(TryRecvError::Disconnected) => return,
         }
-        for group in recorder.drain() {
-            // The receiver exists as long as the sender of requests.
+        let (lost_ns, groups) = recorder.drain();
+        // The receiver exists as long as the sender of requests.
+        if let Some(at_ns) = lost_ns {
+            let _ = reports.send(Reported::Lost(at_ns));
+        }
+        for group in groups {
             let _ = reports.send(Reported::Group(group));
         }
     }
@@ -169,7 +177,7 @@ mod tests {
             let _ = ended.recv();
         };
         let thread = ProbeThread::running(Duration::from_millis(20), body).unwrap();
-        assert!(thread.drain(|_| ()).is_none());
+        assert!(thread.drain(&mut Tally::default()).is_none());
         assert!(thread.add(1, (0, 1), PathBuf::new()).is_err());
         // This would not return before `end` is dropped.
         drop(thread);

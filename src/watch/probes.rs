@@ -91,6 +91,8 @@ pub(super) struct Recorder {
     totals: Vec<Total>,
     threads: HashSet<(u32, u32)>,
     lost: u64,
+    /// Whether a registration or release may have been lost since the last reading.
+    lost_names: bool,
 }
 
 /// The memory of the thread that caused a hit.
@@ -146,6 +148,7 @@ impl Recorder {
             totals: vec![Total::default(); FUNCTION_COUNT],
             threads: HashSet::new(),
             lost: 0,
+            lost_names: false,
         }
     }
 
@@ -186,8 +189,9 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &path.to_string_lossy())))
     }
 
-    /// All calls that have returned since the last reading, in the order of time.
-    pub(super) fn drain(&mut self) -> Vec<Group> {
+    /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
+    /// a registration or release may have been lost.
+    pub(super) fn drain(&mut self) -> (Option<u64>, Vec<Group>) {
         let mut hits = Vec::new();
         for (library, set) in self.sets.iter_mut().enumerate() {
             for hit in set.probes.drain() {
@@ -197,7 +201,10 @@ impl Recorder {
                             self.belongs.insert(process, true);
                         }
                     }
-                    Hit::Lost(count) => self.lost = self.lost.saturating_add(count),
+                    Hit::Lost(count) => {
+                        self.lost = self.lost.saturating_add(count);
+                        self.lost_names = true;
+                    }
                     Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
                 }
             }
@@ -213,7 +220,7 @@ impl Recorder {
             })
             .collect();
         groups.sort_by_key(Group::order);
-        groups
+        (std::mem::take(&mut self.lost_names).then(now_ns), groups)
     }
 
     fn hit(&mut self, library: usize, hit: Hit, went_on: bool) -> Option<Group> {
@@ -249,11 +256,13 @@ impl Recorder {
             begun.read_ns = memory.used_current.get().then(now_ns);
             if self.begun.len() >= MOST_THREADS && !self.begun.contains_key(&thread) {
                 self.lost += self.begun.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
+                self.lost_names = true;
             }
             let calls = self.begun.entry(thread).or_default();
             if calls.len() >= MOST_BEGUN {
                 calls.remove(0);
                 self.lost += 1;
+                self.lost_names = true;
             }
             calls.push(begun);
             return None;
@@ -272,8 +281,9 @@ impl Recorder {
             group.parts.clear();
             group.record.size = 0;
             self.count(function, &group);
-            // The descriptor may be that of another file. Without a path, the transfers of the handle have no file.
+            // The handle and the descriptor may be those of other files.
             if function == Function::HandleRegister {
+                self.lost_names = true;
                 group.record.head = Record::head(function as u16, begun.library, 0);
                 group.record.extra[1] = u64::MAX;
                 return Some(group);

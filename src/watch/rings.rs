@@ -1,6 +1,7 @@
 //! Reads the shared file: new records, totals, and the rings of ended threads.
 
 use super::group::{Group, Total};
+use super::losses::Losses;
 use super::possible::{self, Span};
 use crate::core::OpenCall;
 use crate::device::SharedWords;
@@ -10,7 +11,7 @@ use cufile_audit::layout::{
     Record, header, kind, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -52,12 +53,12 @@ pub(super) struct Reader {
     namespace: u64,
     /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
-    /// The lost registrations of these threads.
-    ended_lost_names: u64,
     /// The unfinished calls of these threads, with their start in nanoseconds.
     ended_open: Vec<(OpenCall, u64)>,
     /// Whether the file contained values that the library cannot have written.
     overwritten: bool,
+    /// The losses of the processes in the rings that were read since they were taken last.
+    losses: HashMap<u32, Losses>,
 }
 
 /// Maximum number of unfinished calls that are listed.
@@ -86,7 +87,7 @@ impl Reader {
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
         let namespace = digits.parse().unwrap_or(u64::MAX);
-        Self { namespace, ended: Totals::default(), ended_lost_names: 0, ended_open: Vec::new(), overwritten: false }
+        Self { namespace, ended: Totals::default(), ended_open: Vec::new(), overwritten: false, losses: HashMap::new() }
     }
 
     /// The calls that have not returned.
@@ -108,6 +109,22 @@ impl Reader {
 
     fn drain_ring(&mut self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
         self.overwritten |= !drain_ring(words, index, self.namespace, groups);
+        let load = |at: usize| words.load(first_word(index) + at);
+        let lost = Losses {
+            registration_ns: load(ring::LOST_REGISTRATION_NS),
+            release_ns: load(ring::LOST_RELEASE_NS),
+            transfer_ns: load(ring::LOST_TRANSFER_NS),
+        };
+        if lost != Losses::default() {
+            let known = self.losses.entry(load(ring::PID) as u32).or_default();
+            *known = known.and(lost);
+        }
+    }
+
+    /// Takes the losses that the last reading found. A loss is stored before the program can use the result of the lost
+    /// call, so the reading before a later call is processed finds it.
+    pub(super) fn take_losses(&mut self) -> HashMap<u32, Losses> {
+        std::mem::take(&mut self.losses)
     }
 
     /// Looks for records that the library cannot have written since `from_ns`.
@@ -143,13 +160,6 @@ impl Reader {
             totals.add(&counters(words, index));
         }
         totals
-    }
-
-    /// Number of lost calls that registered or deregistered a file or memory, and of calls without a ring, which may be
-    /// such calls.
-    pub(super) fn lost_names(&self, words: &SharedWords) -> u64 {
-        let lost = in_use(words).map(|index| words.load(first_word(index) + ring::LOST_NAMES));
-        lost.fold(self.ended_lost_names, u64::saturating_add).saturating_add(words.load(header::WITHOUT_RING))
     }
 
     /// The number of processes that are running, without `root`: those with a ring, and those whose environment names
@@ -198,8 +208,6 @@ impl Reader {
             }
             self.drain_ring(words, index, groups);
             self.ended.add(&counters(words, index));
-            let lost_names = words.load(first_word(index) + ring::LOST_NAMES);
-            self.ended_lost_names = self.ended_lost_names.saturating_add(lost_names);
             let room = MOST_OPEN.saturating_sub(self.ended_open.len());
             self.ended_open.extend(open_call(words, index).into_iter().take(room));
             let last = ring::TOTALS + FUNCTION_COUNT * ring::WORDS_OF_TOTAL;

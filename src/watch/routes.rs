@@ -1,11 +1,11 @@
 //! Determines the route of the transfers and its evidence. Only counters prove a route.
 
+use super::readings::{Reading, Sum};
 use crate::core::{
     self, Access, Counted, Made, NVFS_STATS, Route, RouteProof, RouteStatistics, Transfers, UnseenTransfers,
     WatchReport, WatchedFile,
 };
 use cufile_audit::layout::{FUNCTIONS, Function};
-use std::collections::HashSet;
 use std::path::Path;
 
 /// The route counters of the machine while a program runs.
@@ -53,16 +53,61 @@ impl MachineRoutes {
     }
 }
 
+/// What the statistics are compared with.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// All transfers, because the program has ended.
+    End,
+    /// The route that the readings so far prove.
+    Running(Option<Route>),
+}
+
+/// Sets the route of every file of a program that still runs. Calls and counters are read at other times, so they are not
+/// compared here: `held` is the result of [`hold`].
+pub(super) fn decide_running(
+    report: &mut WatchReport,
+    requested_bytes: u64,
+    machine: MachineRoutes,
+    held: Option<Route>,
+) {
+    decide_at(report, requested_bytes, machine, Moment::Running(held));
+}
+
 /// Sets the route of every file. `requested_bytes` are those of all transfers: libcufile may count a read past the end
 /// of a file with the bytes that were requested.
 pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: MachineRoutes) {
+    decide_at(report, requested_bytes, machine, Moment::End);
+}
+
+/// The route that the readings prove for the transfers until the last one. Transfers that were running at a reading can be
+/// in its counters or not. If it is neither proven nor refuted, the earlier result holds.
+pub(super) fn hold(held: Option<Route>, reading: &Reading, machine: MachineRoutes) -> Option<Route> {
+    let Reading { statistics: seen, bounds, lacks_process } = reading;
+    let made = [0, 1].map(|way: usize| {
+        let (least, most) = (bounds.least[way], bounds.most[way]);
+        Made {
+            transfers: least.transfers..=most.transfers.max(least.transfers),
+            bytes: least.bytes..=most.bytes.max(least.bytes),
+            repeated: 0,
+        }
+    });
+    let proven = proven_by(seen, &made, machine).filter(|_| seen.missing_processes == 0);
+    let is_short = |((by_route, bytes), certain): (([u64; 3], u64), Sum)| {
+        by_route.iter().fold(0, |sum: u64, more| sum.saturating_add(*more)) < certain.transfers || bytes < certain.bytes
+    };
+    let is_refuted = *lacks_process || by_direction(seen).into_iter().zip(bounds.certain).any(is_short);
+    proven.or(held.filter(|_| !is_refuted))
+}
+
+fn decide_at(report: &mut WatchReport, requested_bytes: u64, machine: MachineRoutes, moment: Moment) {
     let has_called = |functions: &[Function]| {
         report.calls.iter().any(|call| {
             call.count > call.errors && functions.iter().any(|of| FUNCTIONS[*of as usize].name == call.function)
         })
     };
-    let may_use_p2pdma =
-        machine.may_use_p2pdma || has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]);
+    let may_use_p2pdma = machine.may_use_p2pdma
+        || report.uncounted > 0
+        || has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]);
     let machine = MachineRoutes { may_use_p2pdma, ..machine };
     let is_complete = report.lost_events == 0 && report.uncounted == 0 && report.changed_statistics().is_none();
     let all = |of: fn(&WatchedFile) -> &Transfers| {
@@ -78,46 +123,21 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
         bytes: bytes..=bytes.saturating_add(beyond),
         repeated: 0,
     };
-    let shown = report.statistics.and_then(|seen| shown_by(seen, is_complete, &[made(reads), made(writes)], machine));
+    let shown = report.statistics.and_then(|seen| {
+        let proven = match moment {
+            Moment::Running(held) => held,
+            Moment::End => {
+                let proven = proven_by(&seen, &[made(reads), made(writes)], machine);
+                proven.filter(|_| seen.missing_processes == 0)
+            }
+        };
+        shown_by(&seen, proven.filter(|_| is_complete))
+    });
     report.unseen = unseen(report, requested_bytes);
+    let has_lost = report.lost_events > 0;
     for file in &mut report.files {
-        (file.route, file.proof) = route_of(file, shown, machine);
+        (file.route, file.proof) = route_of(file, shown, machine, has_lost);
         file.proven = matches!(file.proof, RouteProof::Statistics);
-    }
-}
-
-/// The files whose route was proven when the counters were last equal to the recorded calls.
-#[derive(Debug, Default)]
-pub(super) struct Held {
-    route: Route,
-    paths: HashSet<String>,
-}
-
-impl Held {
-    /// Keeps proven routes while the program runs. The counters are read at another moment than the calls, so they are
-    /// often some transfers behind or ahead. They stay a proof until they count another route. At the end they must be
-    /// equal.
-    pub(super) fn keep(&mut self, report: &mut WatchReport) {
-        if report.ended.is_some() {
-            return;
-        }
-        if let Some(proven) = report.files.iter().find(|file| file.proven) {
-            self.route = proven.route;
-            self.paths = report.files.iter().filter(|file| file.proven).map(|file| file.path.clone()).collect();
-            return;
-        }
-        let is_complete = report.lost_events == 0 && report.uncounted == 0 && report.changed_statistics().is_none();
-        let same_route = report.statistics.is_some_and(|seen| {
-            let all = [(Route::Nvfs, seen.nvfs), (Route::P2pdma, seen.p2pdma), (Route::Compat, seen.posix)];
-            seen.missing_processes == 0 && all.iter().all(|(route, count)| (*route == self.route) == (*count > 0))
-        });
-        if !is_complete || !same_route {
-            self.paths.clear();
-        }
-        let behind = |file: &&mut WatchedFile| file.proof == RouteProof::Nothing && self.paths.contains(&file.path);
-        for file in report.files.iter_mut().filter(behind) {
-            (file.route, file.proof, file.proven) = (self.route, RouteProof::Statistics, true);
-        }
     }
 }
 
@@ -136,26 +156,33 @@ fn unseen(report: &WatchReport, requested_bytes: u64) -> Option<UnseenTransfers>
     (bytes > 0).then_some(UnseenTransfers { transfers, bytes })
 }
 
-/// The route that the statistics of libcufile prove for all reads and writes, or the reason why they prove none. `None`
-/// if they count no direct route and prove nothing.
-fn shown_by(
-    seen: RouteStatistics,
-    is_complete: bool,
-    made: &[Made; 2],
-    machine: MachineRoutes,
-) -> Option<(Route, RouteProof)> {
-    let by_route = [seen.nvfs, seen.p2pdma, seen.posix];
-    if by_route.iter().filter(|count| **count > 0).count() > 1 {
-        return Some((Route::None, RouteProof::MixedStatistics));
+/// The route of the statistics of libcufile, or the reason why they prove none. `None` if they count no direct route and
+/// prove nothing. `proven` is the route of all transfers.
+const fn shown_by(seen: &RouteStatistics, proven: Option<Route>) -> Option<(Route, RouteProof)> {
+    let routes = (seen.nvfs > 0) as u8 + (seen.p2pdma > 0) as u8 + (seen.posix > 0) as u8;
+    match proven {
+        _ if routes > 1 => Some((Route::None, RouteProof::MixedStatistics)),
+        Some(route) => Some((route, RouteProof::Statistics)),
+        None if seen.nvfs > 0 || seen.p2pdma > 0 => Some((Route::None, RouteProof::Nothing)),
+        None => None,
     }
-    // One route has all transfers. The library may leave writes to and from host memory out of its counters by route,
-    // so reads and writes are compared separately.
+}
+
+/// The counters by route and the bytes of reads and of writes. The library may leave writes to and from host memory out
+/// of its counters by route, so reads and writes are compared separately.
+fn by_direction(seen: &RouteStatistics) -> [([u64; 3], u64); 2] {
+    // One route has all transfers.
+    let by_route = [seen.nvfs, seen.p2pdma, seen.posix];
     let writes = seen.writes_by_route;
-    let counted = [
+    [
         (by_route.map(|count| count.saturating_sub(writes)), seen.read_bytes),
         (by_route.map(|count| count.min(writes)), seen.written_bytes),
-    ];
-    let mut routes = counted.into_iter().zip(made).filter(|((by_route, bytes), made)| {
+    ]
+}
+
+/// The route that the statistics prove for these reads and writes.
+fn proven_by(seen: &RouteStatistics, made: &[Made; 2], machine: MachineRoutes) -> Option<Route> {
+    let mut routes = by_direction(seen).into_iter().zip(made).filter(|((by_route, bytes), made)| {
         *made.transfers.end() > 0 || *bytes > 0 || by_route.iter().any(|count| *count > 0)
     });
     let proven = |((by_route, bytes), made): (([u64; 3], u64), &Made)| {
@@ -174,19 +201,20 @@ fn shown_by(
     };
     let first = routes.next().and_then(proven);
     let others_agree = routes.all(|other| proven(other) == first);
-    match first {
-        Some(route) if others_agree && is_complete && seen.missing_processes == 0 => {
-            Some((route, RouteProof::Statistics))
-        }
-        _ if seen.nvfs > 0 || seen.p2pdma > 0 => Some((Route::None, RouteProof::Nothing)),
-        _ => None,
-    }
+    first.filter(|_| others_agree)
 }
 
-fn route_of(file: &WatchedFile, shown: Option<(Route, RouteProof)>, machine: MachineRoutes) -> (Route, RouteProof) {
+fn route_of(
+    file: &WatchedFile,
+    shown: Option<(Route, RouteProof)>,
+    machine: MachineRoutes,
+    has_lost: bool,
+) -> (Route, RouteProof) {
     let (count, failed) = (file.reads.count + file.writes.count, file.reads.errors + file.writes.errors);
     if count == 0 {
-        return (Route::None, RouteProof::NoTransfer);
+        // Its transfers may be among the lost calls.
+        let may_have_some = has_lost && file.registrations > 0;
+        return (Route::None, if may_have_some { RouteProof::Nothing } else { RouteProof::NoTransfer });
     }
     if failed >= count {
         return (Route::None, RouteProof::AllFailed);
@@ -202,6 +230,7 @@ fn route_of(file: &WatchedFile, shown: Option<(Route, RouteProof)>, machine: Mac
 
 #[cfg(test)]
 mod tests {
+    use super::super::readings::Bounds;
     use super::*;
     use crate::core::CallTotal;
 
@@ -209,28 +238,6 @@ mod tests {
         let mut file = super::super::files::File::new("/f".to_owned(), &mut 0).seen();
         file.reads = Transfers { count: 4, bytes: 4096, ..Transfers::default() };
         WatchReport { files: vec![file], statistics, ..WatchReport::default() }
-    }
-
-    #[test]
-    fn a_proven_route_is_kept_while_the_counters_are_behind_and_not_at_the_end() {
-        let equal = RouteStatistics { processes: 1, p2pdma: 4, read_bytes: 4096, ..RouteStatistics::default() };
-        let behind = RouteStatistics { p2pdma: 3, read_bytes: 3072, ..equal };
-        let machine = MachineRoutes { has_nvidia_fs: true, ..MachineRoutes::default() };
-        let mut held = Held::default();
-        let mut look = |statistics, ended| {
-            let mut report = WatchReport { ended, ..report(Some(statistics)) };
-            decide(&mut report, 4096, machine);
-            held.keep(&mut report);
-            report.files[0].proven
-        };
-        let end = Some(crate::core::ProgramEnd::Status(0));
-        assert!(!look(behind, None), "never proven");
-        assert!(look(equal, None));
-        assert!(look(behind, None));
-        assert!(!look(behind, end));
-        // Another route was counted.
-        assert!(look(equal, None) && !look(RouteStatistics { posix: 1, ..behind }, None));
-        assert!(!look(behind, None));
     }
 
     #[test]
@@ -334,5 +341,61 @@ mod tests {
         empty.files[0].reads.empty = 4;
         decide(&mut empty, 0, bare);
         assert_eq!(empty.files[0].proof, RouteProof::NoTransfer);
+    }
+
+    #[test]
+    fn while_a_program_runs_the_proof_holds_until_a_reading_refutes_it() {
+        let sum = |transfers: u64| [Sum { transfers, bytes: transfers * 4096 }, Sum::default()];
+        let reading = |p2pdma: u64, least, most, certain| Reading {
+            statistics: RouteStatistics { processes: 1, p2pdma, read_bytes: p2pdma * 4096, ..Default::default() },
+            bounds: Bounds { least: sum(least), most: sum(most), certain: sum(certain) },
+            lacks_process: false,
+        };
+        let machine = MachineRoutes { has_nvidia_fs: true, ..MachineRoutes::default() };
+        let proven = Some(Route::P2pdma);
+        for (held, reading, expected) in [
+            (None, reading(4, 4, 4, 0), proven),
+            // A transfer was running, and the counters can contain it.
+            (None, reading(4, 3, 5, 3), proven),
+            // The counters are ahead of the calls, or a little behind.
+            (None, reading(7, 4, 4, 0), None),
+            (proven, reading(7, 4, 4, 0), proven),
+            (proven, reading(3, 4, 4, 3), proven),
+            // They still lack a transfer that had ended before the earlier reading.
+            (proven, reading(3, 5, 5, 4), None),
+        ] {
+            assert_eq!(hold(held, &reading, machine), expected, "{held:?} {reading:?}");
+        }
+        let mut lacking = reading(4, 4, 4, 0);
+        lacking.statistics.missing_processes = 1;
+        assert_eq!((hold(None, &lacking, machine), hold(proven, &lacking, machine)), (None, proven));
+        lacking.lacks_process = true;
+        assert_eq!(hold(proven, &lacking, machine), None);
+    }
+
+    #[test]
+    fn the_answer_about_a_running_program_does_not_depend_on_the_time_of_the_counters() {
+        let seen = RouteStatistics { processes: 1, p2pdma: 3, read_bytes: 3072, ..RouteStatistics::default() };
+        let machine = MachineRoutes { has_nvidia_fs: true, ..MachineRoutes::default() };
+        let shown = |lost_events, held| {
+            let mut running = WatchReport { lost_events, ..report(Some(seen)) };
+            decide_running(&mut running, 4096, machine, held);
+            (running.files[0].route, running.files[0].proof)
+        };
+        let held = Some(Route::P2pdma);
+        assert_eq!(shown(0, held), (Route::P2pdma, RouteProof::Statistics));
+        assert_eq!(shown(0, None), (Route::None, RouteProof::Nothing));
+        assert_eq!(shown(1, held), (Route::None, RouteProof::Nothing));
+        let mut ended = report(Some(seen));
+        decide(&mut ended, 4096, machine);
+        assert_eq!(ended.files[0].proof, RouteProof::Nothing, "at the end, the counters must have all transfers");
+    }
+
+    #[test]
+    fn a_registered_file_without_recorded_transfers_may_have_lost_ones() {
+        let mut file = report(None).files.remove(0);
+        (file.reads, file.registrations) = (Transfers::default(), 1);
+        let proof = |has_lost| route_of(&file, None, MachineRoutes::default(), has_lost).1;
+        assert_eq!((proof(false), proof(true)), (RouteProof::NoTransfer, RouteProof::Nothing));
     }
 }

@@ -12,8 +12,9 @@ const MOST_PENDING: usize = 16_384;
 /// A transfer that is not known to have ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
-    /// The process and the thread that submitted it.
+    /// The process, the copy of libcufile and the thread that submitted it.
     pub(super) process: u32,
+    pub(super) library: u8,
     pub(super) thread: u32,
     /// The time of the submission in nanoseconds.
     pub(super) submitted_ns: u64,
@@ -60,6 +61,11 @@ impl Streams {
             pending.push(new);
         }
         ended
+    }
+
+    /// Removes the transfers of a process.
+    pub(super) fn forget(&mut self, process: u32) -> Vec<Pending> {
+        self.pending.remove(&process).unwrap_or_default()
     }
 
     /// The transfers that have not ended.
@@ -111,7 +117,7 @@ mod tests {
         let transfer =
             Transfer { write: false, how: How::Stream, offset: 0, size: 4096, address: 0, registered: Some(true) };
         let (process, thread, submitted_ns) = (1, 2, 100);
-        Pending { process, thread, submitted_ns, file: 0, transfer, result_at, before, is_visible: true }
+        Pending { process, library: 0, thread, submitted_ns, file: 0, transfer, result_at, before, is_visible: true }
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Counts the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
+mod counters;
+mod names;
 mod report;
 mod submitted;
 
 use super::classes::{CLASSES, class_of};
-use super::entry::Entry;
+use super::entry::{Entry, Handle};
 use super::files::{File, How, Transfer};
 use super::group::Group;
+use super::losses::Losses;
 use super::paces::Paces;
+use super::readings::{Account, Bounds};
 use super::recent::{Details, Recent};
 use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
-use crate::core::{BufferUse, DriverProperties, MORE_FILES, RouteStatistics, SizeClass, WatchedLibrary};
+use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
 };
@@ -29,20 +33,27 @@ const MOST_FAILURES: usize = 4096;
 /// Maximum number of handles, buffers and batches that are kept of all processes. A program can register any number of
 /// them and never end one.
 const MOST_REGISTERED: usize = 1 << 20;
-/// Maximum number of times in which registrations were lost. Later ones extend the last.
-const MOST_GAPS: usize = 1024;
 
 /// The registrations and submissions of a process.
 #[derive(Debug, Default)]
 struct Process {
-    /// Registered files by library and handle, with the time of the registration.
-    handles: HashMap<(u8, u64), (usize, u64)>,
-    /// Registered memory: size by address, with the time of the registration.
-    buffers: BTreeMap<u64, (u64, u64)>,
+    /// Registered files by library and handle.
+    handles: HashMap<(u8, u64), Handle>,
+    /// Registered memory: size by address.
+    buffers: BTreeMap<u64, u64>,
     registered_bytes: u64,
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
+    /// The process that it was forked from, if it runs the same program.
+    parent: Option<u32>,
+    /// The time of its first record in nanoseconds. 0 if it is not known.
+    began_ns: u64,
+    lost: Losses,
+    /// Whether it closed the driver.
+    has_closed: bool,
+    /// Whether its settings are known.
+    is_configured: bool,
 }
 
 /// Identifies a copy of libcufile in a process.
@@ -75,9 +86,6 @@ pub(super) struct Tally {
     pub(super) completed: Vec<((u32, u64), u64, u64)>,
     /// Whether the process was already running when it was attached, so that it may have registered memory before.
     pub(super) began_late: bool,
-    /// Times in which registrations or their ends were lost, in nanoseconds. What was registered before or during them
-    /// may be something else afterwards.
-    names_lost: Vec<(u64, u64)>,
     /// Calls that wait for the path of their file.
     pub(super) waiting: Vec<Group>,
     /// The calls for timelines.
@@ -90,8 +98,17 @@ pub(super) struct Tally {
     statistics: HashMap<Counted, RouteStatistics>,
     /// The final counters of programs that another one replaced in its process, and of drivers that were closed.
     ended_statistics: RouteStatistics,
-    /// Batch entries whose end the program did not wait for.
-    unseen_entries: u64,
+    /// The transfers that the counters must contain.
+    accounts: HashMap<Counted, Account>,
+    /// Those of the programs in `ended_statistics`.
+    ended_bounds: Bounds,
+    /// The time in nanoseconds of the last reading of counters, until it is taken.
+    read_ns: Option<u64>,
+    /// Batch entries whose end the program did not wait for, and transfers that had not ended when another program took
+    /// the place of theirs.
+    unseen_transfers: u64,
+    /// Losses of processes that are not known.
+    lost_by_all: Losses,
     /// Copies of libcufile whose driver was closed since their last counters, and whether a file was registered after.
     closed: HashMap<Counted, bool>,
     /// The settings of libcufile.
@@ -137,10 +154,14 @@ impl Tally {
             }
             None if record.kind() == kind::LIBRARY => self.library(group),
             None if record.kind() == kind::STATISTICS => self.statistics(group),
-            None if record.kind() == kind::PROCESS => self.end_counters(group.process),
+            None if record.kind() == kind::PROCESS => {
+                self.end_counters(group.process);
+                self.start(group.process, record.object, record.start_ns);
+            }
             None if record.kind() == kind::SETTINGS => {
                 let named = (record.object & settings::NAMED != 0).then(|| group.text());
                 let has_p2pdma = record.object & settings::P2PDMA != 0;
+                self.of(group.process).is_configured = true;
                 if self.settings.len() < MOST_LIBRARIES {
                     self.settings.add(Settings::new(group.process, named.as_deref().map(OsStr::new), has_p2pdma));
                 }
@@ -156,6 +177,7 @@ impl Tally {
     }
 
     fn library(&mut self, group: &Group) {
+        self.forget_library(group.process, group.record.library());
         let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
             let version = version_in_name(group.process, &path);
@@ -198,6 +220,8 @@ impl Tally {
         if was_reopened {
             self.closed.remove(&of);
         }
+        self.accounts.entry(of).or_default().reading(group.record.start_ns);
+        self.read_ns = Some(group.record.end_ns);
         let earlier = self.statistics.insert(of, counted);
         if let Some(earlier) = earlier.filter(|earlier| counted.began_again(earlier, was_reopened)) {
             self.ended_statistics = self.ended_statistics.plus(&earlier);
@@ -219,6 +243,9 @@ impl Tally {
             ended = RouteStatistics { processes: 1, ..ended.plus(&counted) };
         }
         self.ended_statistics = self.ended_statistics.plus(&ended);
+        for (_, account) in self.accounts.extract_if(|of, _| is(of)) {
+            self.ended_bounds = self.ended_bounds.plus(&account.at_end());
+        }
     }
 
     fn call(&mut self, function: Function, group: &Group) {
@@ -235,25 +262,29 @@ impl Tally {
         self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
             Function::HandleRegister => {
-                let file = self.file(group.text(), record.object);
+                let file = self.file(group.text());
                 self.files[file].register(failed, record.extra[1]);
                 let key = (library, record.object);
                 let is_new = !self.of(process).handles.contains_key(&key);
                 if let Some(is_used) = self.closed.get_mut(&(process, library)).filter(|_| !failed) {
                     *is_used = true;
                 }
-                if !failed && self.may_keep(is_new) {
-                    self.of(process).handles.insert(key, (file, record.end_ns));
+                // After a lost release, this may be the handle of another file already.
+                let is_old = self.of(process).lost.may_release(record.end_ns);
+                if !failed && !is_old && self.may_keep(is_new) {
+                    self.of(process).handles.insert(key, Handle { file, since_ns: record.end_ns });
                 }
                 concerned = Some(file);
             }
             Function::HandleDeregister => {
-                let ended = self.of(process).handles.remove(&(library, record.object));
-                self.registered -= usize::from(ended.is_some());
-                concerned = ended.filter(|known| self.is_certain(known.1, record.start_ns)).map(|known| known.0);
+                concerned = self.of(process).handles.remove(&(library, record.object)).map(|handle| handle.file);
+                self.registered -= usize::from(concerned.is_some());
             }
-            Function::DriverClose | Function::DriverCloseV2 if !failed && self.closed.len() < MOST_REGISTERED => {
-                self.closed.insert((process, library), false);
+            Function::DriverClose | Function::DriverCloseV2 if !failed => {
+                self.close_driver(process);
+                if self.closed.len() < MOST_REGISTERED {
+                    self.closed.insert((process, library), false);
+                }
             }
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
@@ -316,10 +347,6 @@ impl Tally {
         true
     }
 
-    fn of(&mut self, process: u32) -> &mut Process {
-        self.processes.entry(process).or_default()
-    }
-
     /// The processes in which libc read or mapped files.
     pub(super) fn plain_processes(&self) -> HashSet<u32> {
         self.inodes.keys().map(|(process, ..)| *process).collect()
@@ -330,54 +357,11 @@ impl Tally {
         self.by_path.get(path).copied()
     }
 
-    /// The index of the file with this path. A file without a path is named after its handle.
-    pub(super) fn file(&mut self, path: String, handle: u64) -> usize {
-        let path = if path.is_empty() { format!("unknown file (handle {handle:#x})") } else { path };
-        if let Some(at) = self.by_path.get(&path) {
-            return *at;
-        }
-        let path = if self.files.len() < MOST_FILES { path } else { MORE_FILES.to_owned() };
-        if let Some(at) = self.by_path.get(&path) {
-            return *at;
-        }
-        self.files.push(File::new(path.clone(), &mut self.header_bytes));
-        self.by_path.insert(path, self.files.len() - 1);
-        self.files.len() - 1
-    }
-
-    /// Notes that registrations or their ends were lost between these times.
-    pub(super) fn lose_names(&mut self, from_ns: u64, to_ns: u64) {
-        let is_full = self.names_lost.len() >= MOST_GAPS;
-        match self.names_lost.last_mut() {
-            Some(last) if is_full || from_ns <= last.1 => last.1 = last.1.max(to_ns),
-            _ => self.names_lost.push((from_ns, to_ns)),
-        }
-    }
-
-    /// Whether no registration and no end of one was lost between these times.
-    fn is_certain(&self, since_ns: u64, at_ns: u64) -> bool {
-        let next = self.names_lost.partition_point(|(_, to_ns)| *to_ns < since_ns);
-        self.names_lost.get(next).is_none_or(|(from_ns, _)| *from_ns > at_ns)
-    }
-
-    /// The index of the file that a handle names at a time.
-    fn file_of(&mut self, process: u32, library: u8, handle: u64, at_ns: u64) -> usize {
-        let key = (library, handle);
-        let mut known = self.of(process).handles.get(&key).copied();
-        // After a fork, the child has the handles of its parent.
-        if known.is_none() && !self.library_of.contains_key(&(process, library)) {
-            known = self.processes.values().find_map(|other| other.handles.get(&key)).copied();
-        }
-        match known {
-            Some((file, since_ns)) if self.is_certain(since_ns, at_ns) => file,
-            _ => self.file(String::new(), handle),
-        }
-    }
-
-    /// The index of a copy of libcufile. After a fork, the child has the copies of its parent.
-    fn library_number(&self, process: u32, library: u8) -> Option<usize> {
-        let parents = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
-        self.library_of.get(&(process, library)).or_else(parents).copied()
+    /// Whether P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
+    pub(super) fn may_use_p2pdma(&self, lacks_records: bool) -> bool {
+        let is_configured = |process: &u32| self.processes.get(process).is_some_and(|known| known.is_configured);
+        let lacks = || self.transferring.iter().any(|(process, _)| !is_configured(process));
+        self.settings.may_use_p2pdma || (lacks_records && lacks())
     }
 
     /// The bytes that the program requested in transfers that did not fail.
@@ -397,13 +381,19 @@ impl Tally {
         if failed {
             return;
         }
-        let is_new = !self.of(process).buffers.contains_key(&record.base);
-        if function == Function::BufRegister && self.may_keep(is_new) {
-            let known = self.of(process);
-            known.registered_bytes = known.registered_bytes.saturating_add(record.size);
-            known.buffers.insert(record.base, (record.size, record.end_ns));
+        let known = self.of(process);
+        let is_new = !known.buffers.contains_key(&record.base);
+        let is_old = known.lost.may_release(record.end_ns);
+        if function == Function::BufRegister && !is_old {
+            if self.may_keep(is_new) {
+                let known = self.of(process);
+                let former = known.buffers.insert(record.base, record.size).unwrap_or(0);
+                known.registered_bytes = known.registered_bytes.saturating_sub(former).saturating_add(record.size);
+            } else {
+                self.of(process).lost.registration_ns = record.end_ns.max(1);
+            }
         } else if function == Function::BufDeregister
-            && let Some((size, _)) = self.of(process).buffers.remove(&record.base)
+            && let Some(size) = self.of(process).buffers.remove(&record.base)
         {
             self.registered -= 1;
             let known = self.of(process);
@@ -415,17 +405,16 @@ impl Tally {
     }
 
     /// A transfer with the address of its memory, and whether this memory is registered.
-    fn transfer(&mut self, process: u32, record: &Record, write: bool, (how, at_ns): (How, u64)) -> Transfer {
+    fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
         self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
-        let registered = self.of(process).buffers.range(..=address).next_back();
-        let registered = registered.filter(|(base, (size, _))| end <= base.saturating_add(*size));
-        // Without a registration, all since the start of the recording must be known.
-        let since_ns = registered.map_or(0, |(_, (_, since_ns))| *since_ns);
-        let registered = match registered.is_some() {
-            false if self.began_late => None,
-            known => Some(known).filter(|_| self.is_certain(since_ns, at_ns)),
+        let began_late = self.began_late;
+        let known = self.of(process);
+        let registered = known.buffers.range(..=address).next_back();
+        let registered = match registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) {
+            false if began_late || known.lost.may_have_registered() => None,
+            known => Some(known),
         };
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
@@ -433,10 +422,12 @@ impl Tally {
     fn single(&mut self, function: Function, group: &Group) -> (usize, Transfer) {
         let record = &group.record;
         let write = matches!(function, Function::Write | Function::Writev);
-        let file = self.file_of(group.process, record.library(), record.object, record.start_ns);
-        let transfer = self.transfer(group.process, record, write, (How::Single, record.start_ns));
+        let file = self.file_of(group.process, record.library(), record.object);
+        let transfer = self.transfer(group.process, record, write, How::Single);
         self.files[file].submit(&transfer);
         self.files[file].finish(&transfer, record.result.cast_signed());
+        let account = self.accounts.entry((group.process, record.library())).or_default();
+        account.call(group.thread, [record.start_ns, record.end_ns], &transfer, record.result.cast_signed());
         if !write {
             if record.result.cast_signed() > 0 {
                 self.reading_threads.insert((group.process, group.thread));

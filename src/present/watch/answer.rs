@@ -5,7 +5,7 @@ use crate::analysis::{failed_set_ups, is_complete, is_proven_direct, not_returne
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
     AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
-    UnseenTransfers, WatchReport,
+    UnseenTransfers, WatchReport, WatchedFile,
 };
 use crate::present::view::Answer;
 
@@ -156,6 +156,9 @@ fn of_route(report: &WatchReport) -> Answer {
             let headline = format!("The cuFile transfers go through host memory (compat), {proven}.");
             Answer::new(Status::Warn, headline, conditions)
         }
+        (_, Route::None) if one_route && is_running && used().all(|file| may_be_proven_later(report, file)) => {
+            Answer::new(Status::Info, "The route of the cuFile transfers is not proven yet.", conditions)
+        }
         (_, Route::None) if one_route => {
             Answer::new(Status::Info, "The route of the cuFile transfers is not proven.", conditions)
         }
@@ -164,6 +167,15 @@ fn of_route(report: &WatchReport) -> Answer {
         }
         _ => Answer::new(Status::Warn, "The cuFile transfers take different routes.", conditions),
     }
+}
+
+/// Whether a later reading of libcufile's counters can prove the route of a file.
+fn may_be_proven_later(report: &WatchReport, file: &WatchedFile) -> bool {
+    report.wants_statistics
+        && report.lost_events == 0
+        && report.changed_statistics().is_none()
+        && !report.statistics_name_no_route()
+        && file.proof == RouteProof::Nothing
 }
 
 /// The transfers that only libcufile counted.
@@ -409,7 +421,7 @@ fn driver(properties: &DriverProperties) -> String {
 #[cfg(test)]
 pub(in crate::present) mod tests {
     use super::*;
-    use crate::core::{Transfers, WatchedFile, WatchedLibrary};
+    use crate::core::{Transfers, WatchedLibrary};
 
     fn file(route: Route, proof: RouteProof) -> WatchedFile {
         WatchedFile {
@@ -499,6 +511,27 @@ pub(in crate::present) mod tests {
         ] {
             let shown = answer(&report);
             assert!(shown.text().contains(has) && !shown.text().contains("does not"), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn a_route_that_a_later_reading_can_prove_is_not_proven_yet() {
+        let running = WatchReport {
+            programs: 1,
+            wants_statistics: true,
+            libraries: vec![WatchedLibrary::default()],
+            files: vec![file(Route::None, RouteProof::Nothing)],
+            ..WatchReport::default()
+        };
+        let is_pending = |report: &WatchReport| answer(report).headline.ends_with("not proven yet.");
+        assert!(is_pending(&running));
+        for other in [
+            WatchReport { ended: Some(ProgramEnd::Status(0)), ..running.clone() },
+            WatchReport { lost_events: 1, ..running.clone() },
+            WatchReport { wants_statistics: false, ..running.clone() },
+            WatchReport { files: vec![file(Route::None, RouteProof::MixedStatistics)], ..running.clone() },
+        ] {
+            assert!(!is_pending(&other), "{:?}", answer(&other));
         }
     }
 

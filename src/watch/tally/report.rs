@@ -1,14 +1,11 @@
 //! The report of the counted calls.
 
 use super::{DURATIONS, Tally};
-use crate::core::{
-    CallTotal, LatencyClass, RouteStatistics, SizeClass, WatchReport, WatchedFailure, WatchedLibrary, os_error,
-};
+use crate::core::{CallTotal, LatencyClass, SizeClass, WatchReport, WatchedFailure, WatchedLibrary, os_error};
 use crate::watch::classes::largest;
 use crate::watch::files::File;
 use crate::watch::rings::Totals;
 use cufile_audit::layout::{FUNCTIONS, Function};
-use std::collections::HashSet;
 
 impl Tally {
     /// The report without the routes and without the facts of the launcher.
@@ -65,7 +62,7 @@ impl Tally {
                 })
                 .collect(),
             buffers: self.buffers,
-            unfinished: self.streams.unfinished().saturating_add(self.unseen_entries),
+            unfinished: self.streams.unfinished().saturating_add(self.unseen_transfers),
             paces: self.paces.report(),
             statistics: self.all_statistics(),
             ..WatchReport::default()
@@ -81,18 +78,6 @@ impl Tally {
             }
         }
         seen
-    }
-
-    fn all_statistics(&self) -> Option<RouteStatistics> {
-        let number = |processes: HashSet<u32>| processes.len() as u64;
-        let lacking = self.transferring.iter().filter(|of| !self.statistics.contains_key(of));
-        let now = RouteStatistics {
-            processes: number(self.statistics.keys().map(|(process, _)| *process).collect()),
-            missing_processes: number(lacking.map(|(process, _)| *process).collect()),
-            ..RouteStatistics::default()
-        };
-        let all = self.statistics.values().fold(self.ended_statistics.plus(&now), |sum, counted| sum.plus(counted));
-        (all.processes > 0).then_some(all)
     }
 }
 

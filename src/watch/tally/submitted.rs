@@ -21,22 +21,29 @@ impl Tally {
     pub(super) fn stream(&mut self, function: Function, group: &Group, failed: bool) -> (usize, Transfer) {
         let record = &group.record;
         let write = function == Function::WriteAsync;
-        let file = self.file_of(group.process, record.library(), record.object, record.start_ns);
-        let transfer = self.transfer(group.process, record, write, (How::Stream, record.start_ns));
+        let file = self.file_of(group.process, record.library(), record.object);
+        let transfer = self.transfer(group.process, record, write, How::Stream);
         self.files[file].submit(&transfer);
         if failed {
             self.files[file].finish(&transfer, -1);
             return (file, transfer);
         }
+        let library = record.library();
+        self.accounts.entry((group.process, library)).or_default().submit(&transfer, record.start_ns);
         if !write {
             self.reading_threads.insert((group.process, group.thread));
         }
         let [result_at, before, after, ..] = record.extra;
         let Group { process, thread, is_visible, .. } = *group;
         let (submitted_ns, before) = (record.start_ns, before.cast_signed());
-        let pending = Pending { process, thread, submitted_ns, file, transfer, result_at, before, is_visible };
-        let ended = self.streams.submit(pending, after.cast_signed(), record.end_ns);
-        self.end_streams(&ended);
+        let pending = Pending { process, library, thread, submitted_ns, file, transfer, result_at, before, is_visible };
+        // Another transfer may have written its result to this address since.
+        if self.of(process).lost.may_end(record.end_ns) {
+            self.put_stream(&pending, None, record.end_ns);
+        } else {
+            let ended = self.streams.submit(pending, after.cast_signed(), record.end_ns);
+            self.end_streams(&ended);
+        }
         (file, transfer)
     }
 
@@ -44,6 +51,7 @@ impl Tally {
     pub(in crate::watch) fn end_streams(&mut self, ended: &[Ended]) {
         for (pending, result, at_ns) in ended {
             self.files[pending.file].finish(&pending.transfer, *result);
+            self.accounts.entry((pending.process, pending.library)).or_default().end(&pending.transfer, *result);
             self.put_stream(pending, Some(*result), *at_ns);
             if *result < 0 {
                 self.failure(STREAM_TRANSFER, *result, 0, Some(pending.file), true);
@@ -82,14 +90,20 @@ impl Tally {
         for part in group.parts.iter().filter(|part| part.kind() == kind::BATCH_ENTRY) {
             let [cookie, opcode, handle, ..] = part.extra;
             let write = opcode != OPCODE_READ;
-            let file = self.file_of(process, library, handle, group.record.start_ns);
-            let transfer = self.transfer(process, part, write, (How::Batch, group.record.start_ns));
+            let file = self.file_of(process, library, handle);
+            let transfer = self.transfer(process, part, write, How::Batch);
             self.files[file].submit(&transfer);
+            self.accounts.entry((process, library)).or_default().submit(&transfer, group.record.start_ns);
             files.push(file);
             if !write {
                 self.reading_threads.insert((process, group.thread));
             }
             let entry = Entry { cookie, file, transfer, thread: group.thread, submitted_ns: group.record.start_ns };
+            // Its end may be lost, and another entry may have its cookie.
+            if self.of(process).lost.may_end(group.record.end_ns) {
+                self.put_entry(process, &entry, None, group.record.end_ns);
+                continue;
+            }
             let is_new = !self.of(process).batches.contains_key(&(library, part.object));
             if !self.may_keep(is_new) {
                 continue;
@@ -127,6 +141,7 @@ impl Tally {
         let result = if failed { result.min(-1) } else { result };
         let Transfer { write, size, .. } = entry.transfer;
         self.files[entry.file].finish(&entry.transfer, result);
+        self.accounts.entry((process, library)).or_default().end(&entry.transfer, result);
         if !write {
             // The program sees the end of an entry when it asks for the status of the batch.
             self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
@@ -151,10 +166,26 @@ impl Tally {
     pub(super) fn destroy_batch(&mut self, process: u32, library: u8, destroy: &Record) {
         let Some(entries) = self.of(process).batches.remove(&(library, destroy.object)) else { return };
         self.registered -= 1;
-        self.unseen_entries = self.unseen_entries.saturating_add(entries.len() as u64);
+        self.unseen_transfers = self.unseen_transfers.saturating_add(entries.len() as u64);
         for entry in &entries {
             self.put_entry(process, entry, None, destroy.start_ns);
         }
+    }
+
+    /// Removes all transfers of a process that have not ended, because their end is not known any more. Returns their
+    /// number.
+    pub(super) fn forget_transfers(&mut self, process: u32, at_ns: u64) -> u64 {
+        let batches = std::mem::take(&mut self.of(process).batches);
+        self.registered -= batches.len();
+        let entries: Vec<Entry> = batches.into_values().flatten().collect();
+        for entry in &entries {
+            self.put_entry(process, entry, None, at_ns);
+        }
+        let pending = self.streams.forget(process);
+        for pending in &pending {
+            self.put_stream(pending, None, at_ns);
+        }
+        (entries.len() + pending.len()) as u64
     }
 
     /// Adds the transfers without a known end to the timeline, when the recording ends.
@@ -162,7 +193,7 @@ impl Tally {
         let entries: Vec<(u32, Entry)> = (self.processes.iter())
             .flat_map(|(process, known)| known.batches.values().flatten().map(|entry| (*process, *entry)))
             .collect();
-        self.unseen_entries = self.unseen_entries.saturating_add(entries.len() as u64);
+        self.unseen_transfers = self.unseen_transfers.saturating_add(entries.len() as u64);
         for (process, entry) in &entries {
             self.put_entry(*process, entry, None, at_ns);
         }

@@ -1,6 +1,7 @@
 //! Tests of the limits of a report, see `tally.rs`.
 
 use super::*;
+use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
@@ -29,50 +30,6 @@ fn handles_and_buffers_without_end_take_bounded_memory_and_are_counted_as_lost()
     assert_eq!(tally.registered, MOST_REGISTERED - 2);
     call(&mut tally, Function::HandleRegister, 8, 4);
     assert_eq!((tally.registered, tally.not_kept), (MOST_REGISTERED - 1, 2));
-}
-
-#[test]
-fn reads_after_lost_registrations_belong_to_no_file_that_was_known_before() {
-    const MEMORY: u64 = 0x1000;
-    let mut tally = Tally::default();
-    let take = |tally: &mut Tally, function: Function, at_ns: u64| {
-        let record = Record {
-            head: Record::head(function as u16, 0, 0),
-            start_ns: at_ns,
-            end_ns: at_ns + 1,
-            object: 7,
-            base: MEMORY,
-            size: 16,
-            result: if function == Function::Read { 16 } else { 0 },
-            ..Record::default()
-        };
-        tally.take(&Group { process: 1, thread: 1, is_visible: false, record, parts: Vec::new() });
-    };
-    let known = tally.file("/known".to_owned(), 7);
-    take(&mut tally, Function::BufRegister, 5);
-    tally.of(1).handles.insert((0, 7), (known, 10));
-    take(&mut tally, Function::Read, 20);
-    tally.lose_names(30, 40);
-    // This read began before the loss, and arrives later.
-    take(&mut tally, Function::Read, 25);
-    let reads = |tally: &Tally, path: &str| tally.files[tally.by_path[path]].seen().reads;
-    assert_eq!(reads(&tally, "/known").count, 2);
-    assert_eq!(reads(&tally, "/known").unregistered, 0);
-    for at_ns in [35, 50] {
-        take(&mut tally, Function::Read, at_ns);
-    }
-    assert_eq!(reads(&tally, "/known").count, 2);
-    let unknown = reads(&tally, "unknown file (handle 0x7)");
-    assert_eq!((unknown.count, unknown.unregistered), (2, 0));
-    // A later registration is known again.
-    tally.of(1).handles.insert((0, 7), (known, 60));
-    take(&mut tally, Function::Read, 70);
-    assert_eq!(reads(&tally, "/known").count, 3);
-    for second in 0..MOST_GAPS as u64 + 5 {
-        tally.lose_names(100 + second * 10, 101 + second * 10);
-    }
-    assert_eq!(tally.names_lost.len(), MOST_GAPS);
-    assert!(tally.is_certain(42, 99) && !tally.is_certain(42, 100) && !tally.is_certain(0, u64::MAX));
 }
 
 /// A submission of one entry to a batch, or a status call with one event, between two times in nanoseconds.
@@ -119,4 +76,179 @@ fn entries_whose_end_was_lost_are_not_ended_by_a_later_event_with_their_cookie()
     // The first submission is not known, and its event does not end the entry of the second one.
     let groups = [status(200, vec![event]), submit(1000), status(1010, vec![event])];
     assert_eq!(longest(&groups), (4096, 11));
+}
+
+const FILES: [&str; 2] = ["/data/a", "/data/b"];
+const MIB: u64 = 1 << 20;
+
+/// A call of process 1 that ended at this time in nanoseconds, with a handle or the address of memory.
+fn called(function: Function, at_ns: u64, object: u64) -> Group {
+    let record = Record {
+        head: Record::head(function as u16, 0, 0),
+        start_ns: at_ns,
+        end_ns: at_ns,
+        object,
+        base: object,
+        size: MIB,
+        ..Record::default()
+    };
+    Group { process: 1, thread: 1, is_visible: true, record, parts: Vec::new() }
+}
+
+fn registered(at_ns: u64, handle: u64, path: &str) -> Group {
+    let record = Record { size: 0, ..called(Function::HandleRegister, at_ns, handle).record };
+    Group::with_text(1, 1, record, path)
+}
+
+fn read(at_ns: u64, handle: u64) -> Group {
+    let mut read = called(Function::Read, at_ns, handle);
+    read.record.result = MIB;
+    read
+}
+
+fn began(process: u32, at_ns: u64, parent: u64) -> Group {
+    let head = Record::head(kind::PROCESS, 0, 0);
+    let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: parent, ..Record::default() };
+    Group { process, ..Group::with_text(process, process, record, "/bin/load") }
+}
+
+/// The number of reads of each file, by its path.
+fn reads(tally: &Tally) -> Vec<(String, u64)> {
+    let files = tally.report(&Totals::default()).files;
+    let mut reads: Vec<_> = files.into_iter().map(|file| (file.path, file.reads.count)).collect();
+    reads.retain(|(_, count)| *count > 0);
+    reads.sort();
+    reads
+}
+
+fn counts(files: &[(&str, u64)]) -> Vec<(String, u64)> {
+    files.iter().map(|(path, count)| ((*path).to_owned(), *count)).collect()
+}
+
+#[test]
+fn after_a_lost_release_a_handle_does_not_mean_its_earlier_file() {
+    let lost = Losses { release_ns: 50, ..Losses::default() };
+    let mut tally = Tally::default();
+    for group in [registered(10, 7, FILES[0]), read(20, 7)] {
+        tally.take(&group);
+    }
+    tally.lose(1, lost);
+    // The registration at 40 ended before the loss, so its handle may have been released too.
+    for group in [registered(40, 8, FILES[1]), read(60, 7), read(61, 8)] {
+        tally.take(&group);
+    }
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1)]));
+    // The same loss is reported at each reading, and later registrations are certain.
+    tally.take(&registered(70, 7, FILES[1]));
+    tally.lose(1, lost);
+    tally.take(&read(80, 7));
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1), (FILES[1], 1)]));
+    assert_eq!(tally.registered, 1);
+}
+
+#[test]
+fn after_a_lost_registration_known_handles_keep_their_files() {
+    let mut tally = Tally::default();
+    tally.take(&registered(10, 7, FILES[0]));
+    tally.lose(1, Losses { registration_ns: 50, ..Losses::default() });
+    for group in [read(60, 7), read(61, 8), called(Function::HandleDeregister, 70, 7), read(80, 7)] {
+        tally.take(&group);
+    }
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1)]));
+    // After the end of the driver, the lost registration can have returned the same handle.
+    for group in [registered(90, 7, FILES[0]), called(Function::DriverClose, 100, 0)] {
+        tally.take(&group);
+    }
+    tally.lose(1, Losses { registration_ns: 110, ..Losses::default() });
+    tally.take(&read(120, 7));
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 3), (FILES[0], 1)]));
+}
+
+#[test]
+fn after_a_loss_memory_is_not_called_registered_or_unregistered() {
+    let seen = |lost: Losses| {
+        let mut tally = Tally::default();
+        tally.take(&called(Function::BufRegister, 10, 1 << 30));
+        tally.lose(1, lost);
+        for address in [1 << 30, 1 << 40] {
+            let mut read = read(60, 7);
+            read.record.base = address;
+            tally.take(&read);
+        }
+        let report = tally.report(&Totals::default());
+        let reads = report.files[0].reads;
+        (reads.unregistered, reads.maybe_registered, report.buffers.most_bytes)
+    };
+    assert_eq!(seen(Losses::default()), (1, 0, MIB));
+    assert_eq!(seen(Losses { registration_ns: 50, ..Losses::default() }), (0, 1, MIB));
+    assert_eq!(seen(Losses { release_ns: 50, ..Losses::default() }), (0, 2, MIB));
+}
+
+#[test]
+fn only_the_child_of_a_fork_has_the_handles_of_its_parent() {
+    let mut tally = Tally::default();
+    tally.take(&registered(10, 7, FILES[0]));
+    let reads_in = |process, at_ns, handle| Group { process, ..read(at_ns, handle) };
+    for group in [began(2, 20, 1), began(3, 21, 0), reads_in(2, 30, 7), reads_in(3, 31, 7)] {
+        tally.take(&group);
+    }
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 1), (FILES[0], 1)]));
+    // A later registration of the parent is not that of the child.
+    tally.take(&called(Function::HandleDeregister, 40, 7));
+    tally.take(&registered(41, 7, FILES[1]));
+    tally.take(&reads_in(2, 50, 7));
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1)]));
+}
+
+#[test]
+fn a_new_program_in_a_process_has_nothing_of_the_former_one() {
+    let mut tally = Tally::default();
+    for group in [registered(10, 7, FILES[0]), called(Function::BufRegister, 11, 1 << 30), began(1, 20, 0), read(30, 7)]
+    {
+        tally.take(&group);
+    }
+    assert_eq!((reads(&tally), tally.registered), (counts(&[("(unknown file)", 1)]), 0));
+}
+
+#[test]
+fn reads_of_libc_whose_path_was_lost_have_no_file_of_another() {
+    let mut tally = Tally::default();
+    let read = |inode| {
+        let mut read = called(Function::LibcPread, 10, 3);
+        (read.record.result, read.record.extra[1]) = (MIB, inode);
+        read
+    };
+    let record = Record { head: Record::head(kind::FILE, 0, 0), extra: [0, 5, 0, 0, 0, 0, 0], ..Record::default() };
+    for group in [read(5), read(6), Group::with_text(1, 1, record, FILES[0])] {
+        tally.take(&group);
+    }
+    tally.end_waiting();
+    let files = tally.report(&Totals::default()).files;
+    let seen: Vec<_> = files.iter().map(|file| (file.path.as_str(), file.plain.bytes)).collect();
+    assert_eq!(seen, [("(unknown file)", MIB), (FILES[0], MIB)]);
+}
+
+#[test]
+fn a_reading_of_the_counters_is_compared_with_the_transfers_until_then() {
+    let sum = |transfers| [Sum { transfers, bytes: transfers * MIB }, Sum::default()];
+    let lasting = |thread, start_ns, end_ns| {
+        let mut read = read(end_ns, 7);
+        (read.thread, read.record.start_ns) = (thread, start_ns);
+        read
+    };
+    let counters = |start_ns, end_ns| {
+        let head = Record::head(kind::STATISTICS, 0, 0);
+        Group { record: Record { head, start_ns, end_ns, ..Record::default() }, ..read(0, 0) }
+    };
+    let mut tally = Tally::default();
+    for group in [lasting(1, 10, 20), lasting(2, 15, 60), counters(50, 55)] {
+        tally.take(&group);
+    }
+    tally.take(&lasting(1, 70, 80));
+    let bounds = tally.take_reading().map(|reading| reading.bounds);
+    assert_eq!(bounds, Some(Bounds { least: sum(1), most: sum(2), certain: sum(0) }));
+    assert!(tally.take_reading().is_none());
+    tally.take(&counters(100, 105));
+    let bounds = tally.take_reading().map(|reading| reading.bounds);
+    assert_eq!(bounds, Some(Bounds { least: sum(3), most: sum(3), certain: sum(1) }));
 }

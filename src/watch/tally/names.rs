@@ -1,0 +1,135 @@
+//! The files that handles mean, also after records were lost: a handle never means the file of an earlier registration.
+
+use super::{MOST_FILES, Process, Tally};
+use crate::core::{MORE_FILES, UNKNOWN_FILE};
+use crate::watch::files::File;
+use crate::watch::losses::Losses;
+
+/// Maximum number of forks from the process that registered a file to one that uses it.
+const MOST_FORKS: usize = 64;
+
+impl Tally {
+    pub(super) fn of(&mut self, process: u32) -> &mut Process {
+        let lost = self.lost_by_all;
+        self.processes.entry(process).or_insert_with(|| Process { lost, ..Process::default() })
+    }
+
+    /// The index of the file with this path. All files without a known path share one entry.
+    pub(in crate::watch) fn file(&mut self, path: String) -> usize {
+        let path = if path.is_empty() { UNKNOWN_FILE.to_owned() } else { path };
+        if let Some(at) = self.by_path.get(&path) {
+            return *at;
+        }
+        let is_kept = self.files.len() < MOST_FILES || path == UNKNOWN_FILE;
+        let path = if is_kept { path } else { MORE_FILES.to_owned() };
+        if let Some(at) = self.by_path.get(&path) {
+            return *at;
+        }
+        self.files.push(File::new(path.clone(), &mut self.header_bytes));
+        self.by_path.insert(path, self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    /// The file that a handle means in a process.
+    pub(super) fn file_of(&mut self, process: u32, library: u8, handle: u64) -> usize {
+        let own = self.processes.get(&process).and_then(|known| known.handles.get(&(library, handle)));
+        let known = own.map(|handle| handle.file).or_else(|| self.inherited(process, library, handle));
+        known.unwrap_or_else(|| self.file(String::new()))
+    }
+
+    /// The file of a handle that the process has since it was forked.
+    fn inherited(&self, process: u32, library: u8, handle: u64) -> Option<usize> {
+        let mut at = process;
+        for _ in 0..MOST_FORKS {
+            let child = self.processes.get(&at)?;
+            // A copy of libcufile that it loaded itself has other handles, and so can a registration that was lost.
+            if self.library_of.contains_key(&(at, library)) || child.lost.registration_ns > 0 {
+                return None;
+            }
+            at = child.parent?;
+            if let Some(found) = self.processes.get(&at)?.handles.get(&(library, handle)) {
+                return (found.since_ns < child.began_ns).then_some(found.file);
+            }
+        }
+        None
+    }
+
+    /// The index of a copy of libcufile. After a fork, the child has the copies of its parent. In an attached process and
+    /// its children, a number always means the same copy.
+    pub(super) fn library_number(&self, process: u32, library: u8) -> Option<usize> {
+        let parent = |process: &u32| self.processes.get(process).and_then(|known| known.parent);
+        let mut line = std::iter::successors(Some(process), parent).take(MOST_FORKS);
+        let found = line.find_map(|process| self.library_of.get(&(process, library)));
+        let same = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
+        found.or_else(|| if self.began_late { same() } else { None }).copied()
+    }
+
+    /// Processes the start of a program in a process: nothing of an earlier program or process of this number is left.
+    /// `parent` is the process that it was forked from, or 0.
+    pub(super) fn start(&mut self, process: u32, parent: u64, at_ns: u64) {
+        self.forget_handles(process);
+        self.forget_buffers(process);
+        let unfinished = self.forget_transfers(process, at_ns);
+        self.unseen_transfers = self.unseen_transfers.saturating_add(unfinished);
+        let parent = u32::try_from(parent).ok().filter(|parent| *parent > 0 && *parent != process);
+        let known = self.of(process);
+        *known = Process { parent, began_ns: at_ns, lost: known.lost.after(at_ns), ..Process::default() };
+    }
+
+    /// Notes the losses of a process.
+    pub(in crate::watch) fn lose(&mut self, process: u32, lost: Losses) {
+        let known = self.of(process);
+        let before = known.lost;
+        let now = before.and(lost.after(known.began_ns));
+        known.lost = now;
+        let lacks_registration = now.registration_ns > before.registration_ns;
+        // Without a lost release, only the end of the driver lets a lost registration return a known handle.
+        if now.release_ns > before.release_ns || (lacks_registration && known.has_closed) {
+            self.forget_handles(process);
+        }
+        if now.release_ns > before.release_ns {
+            self.forget_buffers(process);
+        }
+        if now.transfer_ns > before.transfer_ns {
+            self.forget_transfers(process, now.transfer_ns);
+        }
+    }
+
+    /// Notes losses of processes that are not known.
+    pub(in crate::watch) fn lose_in_all(&mut self, at_ns: u64) {
+        let lost = Losses::all(at_ns);
+        self.lost_by_all = lost;
+        let processes: Vec<u32> = self.processes.keys().copied().collect();
+        processes.into_iter().for_each(|process| self.lose(process, lost));
+    }
+
+    /// Processes the end of the driver.
+    pub(super) fn close_driver(&mut self, process: u32) {
+        let known = self.of(process);
+        known.has_closed = true;
+        if known.lost.registration_ns > 0 {
+            self.forget_handles(process);
+        }
+    }
+
+    /// A copy of libcufile that is loaded again has no handle of its former load.
+    pub(super) fn forget_library(&mut self, process: u32, library: u8) {
+        let handles = &mut self.of(process).handles;
+        let before = handles.len();
+        handles.retain(|(number, _), _| *number != library);
+        let forgotten = before - handles.len();
+        self.registered -= forgotten;
+    }
+
+    fn forget_handles(&mut self, process: u32) {
+        let handles = std::mem::take(&mut self.of(process).handles);
+        self.registered -= handles.len();
+    }
+
+    fn forget_buffers(&mut self, process: u32) {
+        let known = self.of(process);
+        known.registered_bytes = 0;
+        let buffers = std::mem::take(&mut known.buffers);
+        self.registered -= buffers.len();
+    }
+}
