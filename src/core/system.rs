@@ -116,9 +116,9 @@ pub struct ProcessUse {
     pub route: SeenRoute,
     /// The evidence for `route`.
     pub evidence: String,
-    /// The model files that it has mapped.
+    /// The files with endings of models that it has mapped.
     pub mapped: Vec<String>,
-    /// The model files that it has open.
+    /// The files with endings of models that it has open.
     pub files: Vec<OpenFile>,
     /// Whether its open files could be listed.
     pub files_readable: bool,
@@ -137,15 +137,15 @@ pub enum SeenRoute {
     Cufile,
     /// It uses cuFile, and its log or the missing direct routes show compat mode.
     Compat,
-    /// It has model files open with `O_DIRECT` and does not use cuFile.
+    /// It has such files open with `O_DIRECT` and does not use cuFile.
     Direct,
-    /// It has model files mapped.
+    /// It has such files mapped.
     Mapped,
-    /// It has model files open for reads through the page cache.
+    /// It has such files open for reads through the page cache.
     Cached,
 }
 
-/// A model file that a process has open.
+/// A file with an ending of models that a process has open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenFile {
     /// Its path.

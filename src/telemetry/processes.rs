@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Extensions of model files.
+/// Extensions of files that can be models. Other programs use some of them too, so the text calls them files.
 const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".tensors"];
 /// The bit of `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h,
 /// arch/arm64).
@@ -307,7 +307,7 @@ fn open_files(folder: &Path) -> Option<Open> {
 fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String) {
     let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
     let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
-    let files = |n: usize| if n == 1 { "one model file".to_owned() } else { format!("{n} model files") };
+    let files = |n: usize| if n == 1 { "one file".to_owned() } else { format!("{n} files") };
     match (&libraries.cufile, open) {
         (Some(library), Some(o)) if o.nvidia_fs => {
             (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
@@ -325,7 +325,7 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
         _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
         (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
-        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
+        _ => (SeenRoute::Unknown, "no file with an ending of models is open or mapped".to_owned()),
     }
 }
 
@@ -415,6 +415,7 @@ mod tests {
             (seen[0].route, seen[0].mapped.as_slice()),
             (SeenRoute::Mapped, &["/m/a.safetensors".to_owned()][..])
         );
+        assert_eq!(seen[0].evidence, "one file mapped");
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn a_small_screen_shows_reads_memory_and_files_of_a_process_in_turn() {
     let mut ui = app(ScreenId::System);
     drawn(&mut ui, &state, (60, 20));
     press(&mut ui, &state, KeyCode::Enter);
-    for (title, next) in [("Reads", "Tab memory"), ("Memory", "Tab model files"), ("Model files", "Tab reads")] {
+    for (title, next) in [("Reads", "Tab memory"), ("Memory", "Tab files"), ("Possible model files", "Tab reads")] {
         let shown = drawn(&mut ui, &state, (60, 20));
         assert!(shown.contains(title) && shown.contains(next), "{shown}");
         press(&mut ui, &state, KeyCode::Tab);

@@ -1,4 +1,4 @@
-//! One process on the System screen: its reads over time, and the model files that it has open or mapped.
+//! One process on the System screen: its reads over time, and the files with endings of models that it has open or mapped.
 
 use super::charts;
 use super::state::Ui;
@@ -81,7 +81,7 @@ fn small(
         }
         1 => {
             memory(&mut page, process.pid, state, ui, theme);
-            "model files"
+            "files"
         }
         _ => {
             files(&mut page, process, theme);
@@ -145,7 +145,7 @@ fn memory(pen: &mut Pen<'_>, pid: u32, state: &State, ui: &Ui<'_>, theme: &Theme
 }
 
 fn files(pen: &mut Pen<'_>, process: &ProcessUse, theme: &Theme) {
-    let mut inside = pen.frame(&[("Model files".to_owned(), theme.strong)], theme.faint);
+    let mut inside = pen.frame(&[("Possible model files".to_owned(), theme.strong)], theme.faint);
     let (w, h) = (inside.width(), inside.height());
     if !process.files_readable && process.mapped.is_empty() {
         inside.fit(1, 0, w.saturating_sub(2), "Its open files need the rights of its owner or of root.", theme.dim);
