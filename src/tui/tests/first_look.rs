@@ -83,6 +83,14 @@ fn a_small_screen_shows_reads_memory_and_files_of_a_process_in_turn() {
 }
 
 #[test]
+fn a_small_screen_has_the_reads_of_a_process_from_storage_and_by_calls() {
+    let state = testdata::in_use(testdata::state(Scene::Live), true);
+    let shown = drawn(&mut app(ScreenId::System), &state, (60, 20));
+    let heads = shown.lines().find(|line| line.contains("process  ")).unwrap_or_default();
+    assert!(["storage", "calls", "GPU mem"].iter().all(|head| heads.contains(head)), "{shown}");
+}
+
+#[test]
 fn the_lesson_shows_its_figure_below_its_words_on_an_ordinary_terminal() {
     let state = State::default();
     let mut ui = app(ScreenId::Learn);

@@ -276,7 +276,12 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     }
     let wide = w >= 96;
     let columns = |texts: [String; 7]| -> Vec<(u16, String)> {
-        let rooms = if w < 70 { [12, 0, 0, 10, 0, 0, 0] } else { [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0] };
+        // Reads from the page cache are only in the calls, so they are shown before the memory.
+        let rooms = match w {
+            ..50 => [12, 0, 0, 10, 0, 0, 0],
+            50..70 => [11, 11, 0, 10, 0, 0, 0],
+            _ => [11, 11, 10, 10, 7, if wide { 8 } else { 0 }, 0],
+        };
         rooms.into_iter().zip(texts).collect()
     };
     let taken: u16 = columns(Default::default()).iter().map(|(room, _)| room).sum();
