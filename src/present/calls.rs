@@ -2,7 +2,7 @@
 
 use super::view::{Answer, GAP};
 use super::watch::{self, moved};
-use crate::core::units::{self, bytes, count, duration, plural};
+use crate::core::units::{self, bytes, duration, plural};
 use crate::core::{WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
@@ -137,7 +137,10 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
     let without = |file: &WatchedFile| file.plain.bytes.saturating_add(file.plain.touched_bytes);
     let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
         (true, _) if file.reads.count + file.writes.count > 0 => match without(file) > moved(file) / 10 {
-            true => format!("{}, reads", watch::route(file)),
+            true => {
+                let other = if file.plain.touched_bytes > file.plain.bytes { "mapping" } else { "read calls" };
+                format!("{}; {other}", watch::route(file))
+            }
             false => watch::route(file),
         },
         (_, true) => "mapping".to_owned(),
@@ -175,9 +178,10 @@ pub fn summary(state: &State, report: &WatchReport) -> String {
     let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
     let left_out = match state.calls_left_out {
         0 => String::new(),
-        n => format!("; not in the timeline: {}", count(n)),
+        n => format!("; not in the timeline: {}", plural(n, "call")),
     };
-    format!("{} in {}{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
+    // The answer counts transfers, so the line says that these are calls of the other functions too.
+    format!("{} in {}, of all functions{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
 }
 
 /// The answers about the program.
@@ -226,6 +230,14 @@ mod tests {
         let (shown, hidden) = grid.within(1, 1);
         assert_eq!((shown.rows[0].1.as_slice(), hidden), ([3].as_slice(), 3));
         assert_eq!(grid.within(0, 0).1, 6);
+    }
+
+    #[test]
+    fn the_line_of_calls_says_that_it_counts_all_functions() {
+        let mut state = State::default();
+        state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls: Vec::new(), left_out: 2 } });
+        let text = summary(&state, &WatchReport::default());
+        assert!(text.contains("of all functions") && text.ends_with("not in the timeline: 2 calls"), "{text}");
     }
 
     #[test]

@@ -179,7 +179,8 @@ fn moment(ns: u64) -> String {
 }
 
 fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
-    let mut inside = pen.frame(&[("Files".to_owned(), theme.strong)], theme.faint);
+    let title = [("Files".to_owned(), theme.strong), (" by cuFile, read calls, mappings".to_owned(), theme.dim)];
+    let mut inside = pen.frame(&title, theme.faint);
     let rows = calls::top_files(report, usize::from(inside.height()));
     if rows.is_empty() {
         inside.text(1, 0, "No file yet.", theme.dim);
