@@ -115,6 +115,16 @@ fn the_rate_and_the_threads_have_the_same_time_axis() {
 }
 
 #[test]
+fn the_time_axis_of_the_threads_is_below_the_last_thread() {
+    let state = watched();
+    let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), 140, 40));
+    let lines: Vec<&str> = shown.lines().collect();
+    let last = lines.iter().rposition(|line| line.contains("4711/471"));
+    let axis = last.and_then(|last| lines.get(last + 1)).copied().unwrap_or_default();
+    assert!(axis.contains("1.90 s"), "{shown}");
+}
+
+#[test]
 fn panes_without_space_are_named() {
     let state = watched();
     for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true)] {

@@ -166,11 +166,13 @@ fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     }
     let more = threads.len().saturating_sub(usize::from(rows));
     let left = if more > 0 { format!("{more} more") } else { String::new() };
-    inside.text(0, rows, &left, theme.dim);
+    // The time axis is below the last thread.
+    let y = usize::from(rows).min(threads.len()) as u16;
+    inside.text(0, y, &left, theme.dim);
     let (from, to) = calls::window(state);
-    inside.text(THREAD, rows, &moment(from), theme.dim);
+    inside.text(THREAD, y, &moment(from), theme.dim);
     let end = inside.width();
-    inside.right(end, rows, &moment(to), theme.dim);
+    inside.right(end, y, &moment(to), theme.dim);
 }
 
 /// A time since the start of the program.
