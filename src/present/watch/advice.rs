@@ -126,7 +126,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             format!("not recorded: {}", unseen(*transfers)),
         ),
         WatchAdvice::Unrecorded(programs) if programs.iter().all(|program| program.ends_with(WITHOUT_SPACE)) => (
-            "Raise the limit of the address space (ulimit -v): calls of these programs are missing, because the recording did not fit."
+            "Raise 'ulimit -v', or set it to unlimited: it left too little address space (about 70 MB is needed) to record these programs."
                 .to_owned(),
             format!("not recorded: {}", programs.join(", ")),
         ),
@@ -221,4 +221,16 @@ fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
         None => ".".to_owned(),
     };
     (text + &explained, proof)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_address_space_has_the_limit_and_the_need_in_its_advice() {
+        let (text, proof) = sentence(&WatchAdvice::Unrecorded(vec![format!("1 program {WITHOUT_SPACE}")]));
+        assert!(text.contains("ulimit -v") && text.contains("70 MB"), "{text}");
+        assert!(proof.ends_with(WITHOUT_SPACE), "{proof}");
+    }
 }
