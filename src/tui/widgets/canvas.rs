@@ -62,15 +62,22 @@ impl Canvas {
         }
     }
 
-    /// Draws a series over the time range `x`, with values from 0 at the bottom to `top`. Points that are further
-    /// apart than the gap of the series are not joined.
+    /// Draws a series over the time range `x`, with values from 0 in the middle of the lowest row to `top` in that of
+    /// the highest, where the labels of an axis are. Points that are further apart than the gap of the series are not
+    /// joined.
     pub(crate) fn line(&mut self, series: &Series, owner: usize, x: (f64, f64), top: f64) {
         let length = x.1 - x.0;
         if !(length > 0.0 && length.is_finite() && top > 0.0) || self.columns == 0 || self.rows == 0 {
             return;
         }
-        let (wide, high) = (f64::from(self.columns) * 2.0 - 1.0, f64::from(self.rows) * 4.0 - 1.0);
-        let place = |(px, py): (f64, f64)| ((px - x.0) / length * wide, high - (py / top).clamp(0.0, 1.0) * high);
+        let wide = f64::from(self.columns) * 2.0 - 1.0;
+        // A single row has only its dots to show a value.
+        let (highest, lowest) = match self.rows {
+            1 => (0.0, 3.0),
+            rows => (1.5, f64::from(rows) * 4.0 - 2.5),
+        };
+        let height = |value: f64| lowest - (value / top).clamp(0.0, 1.0) * (lowest - highest);
+        let place = |(px, py): (f64, f64)| ((px - x.0) / length * wide, height(py));
         let mut end = None;
         for run in runs(shown(&series.points, x), series.gap) {
             let points = decimate(run, x, self.columns);
@@ -223,6 +230,19 @@ mod tests {
         let mut canvas = Canvas::new(60, 4);
         canvas.line(&series(points, 0.45), 0, (0.0, 3600.0), 2.0);
         assert!((0..60).all(|x| (0..4).any(|y| canvas.dots[y * 60 + x] > 0)), "a column is empty");
+    }
+
+    #[test]
+    fn a_value_at_a_label_of_the_axis_is_in_the_middle_of_its_row() {
+        // The dots in the middle of a cell.
+        const MIDDLE: u8 = 0x02 | 0x10 | 0x04 | 0x20;
+        for (value, row) in [(0.0, 4), (0.5, 2), (1.0, 0)] {
+            let mut canvas = Canvas::new(10, 5);
+            canvas.line(&series(vec![(0.0, value), (1.0, value)], 2.0), 0, (0.0, 1.0), 1.0);
+            let drawn: Vec<usize> = (0..50).filter(|cell| canvas.dots[*cell] > 0).collect();
+            assert_eq!(drawn, (row * 10..row * 10 + 10).collect::<Vec<_>>());
+            assert!(drawn.iter().all(|cell| canvas.dots[*cell] & !MIDDLE == 0), "{value}");
+        }
     }
 
     #[test]

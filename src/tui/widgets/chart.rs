@@ -236,9 +236,11 @@ impl Chart<'_> {
             // The unit is shown once: at zero or, if zero is not visible, at the first label.
             let zero = value.abs() < scale.step * 1e-6;
             let number = if zero { "0".to_owned() } else { scale.label(value) };
+            // The number is centred at its time, without the unit.
+            let half = (width(&number) as u16).saturating_sub(1) / 2;
             let text = if if has_zero { zero } else { i == first } { format!("{number} {unit}") } else { number };
             let column = ((value - from) / length * f64::from(pen.width() - 1)).round() as u16;
-            let start = column.saturating_sub((width(&text) as u16).saturating_sub(1) / 2);
+            let start = column.saturating_sub(half);
             let start = start.min(pen.width().saturating_sub(width(&text) as u16));
             if start >= free_from {
                 free_from = pen.text(start, 0, &text, theme.dim) + 1;
