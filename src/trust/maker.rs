@@ -52,11 +52,16 @@ impl std::fmt::Display for Maker {
     }
 }
 
-/// The state and the start time of a process: fields 3 and 22 of its stat file. They follow the name, which may contain
-/// any character.
+/// The state and the start time of a process. `None` if procfs does not show it.
 fn stat_of(pid: u32) -> Option<(char, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    fields_of(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The state and the start time: fields 3 and 22 of a stat file. They follow the name, which may contain any byte, also
+/// bytes that are not UTF-8.
+fn fields_of(stat: &[u8]) -> Option<(char, u64)> {
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
@@ -77,6 +82,17 @@ mod tests {
         for other in ["gds-top-", "gds-top-root-1-x", "other-1-2-3", "gds-top", "gds-top-kv-ucm"] {
             assert_eq!(Maker::of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_process_may_contain_any_byte() {
+        for name in [&b"sleep"[..], b"a) Z 1 (b", b"caf\xe9", b"\xff) \xfe"] {
+            let after = b") S 1 2 3 0 -1 4194304 5 6 7 8 9 10 11 12 20 0 1 0 777 0 0\n";
+            let stat = [&b"4242 ("[..], name, after].concat();
+            assert_eq!(fields_of(&stat), Some(('S', 777)), "{name:?}");
+        }
+        assert_eq!(fields_of(b"4242 (sleep) S 1"), None);
+        assert_eq!(fields_of(b"4242 sleep"), None);
     }
 
     #[test]
