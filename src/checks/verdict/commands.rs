@@ -16,13 +16,19 @@ pub(crate) fn complete(ctx: &Context<'_>, judged: &mut [Judged]) {
     }
 }
 
-/// Gives the problems whose findings name no fix the default fix of their check, or the command of their advice.
-/// Findings need their final status for this.
+/// Gives the problems whose findings name no fix the default fix of their check, or the command of their advice, and
+/// removes the fixes of consequences. Findings need their final status for this.
 pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
     for judged in judged {
         let is_problem = matches!(judged.finding.status, Status::Fail | Status::Warn);
-        // A consequence is fixed with its cause.
-        if judged.finding.fix.is_none() && judged.finding.cause.is_none() && is_problem {
+        // A consequence is fixed with its cause. Until then its fix fails: modprobe cannot load a module that the kernel
+        // rejects.
+        if is_problem && judged.finding.cause.is_some() && judged.finding.fix.is_some() {
+            judged.advice = None;
+            judged.finding.advice = None;
+            judged.finding.fix = None;
+            judged.finding.command = None;
+        } else if judged.finding.fix.is_none() && judged.finding.cause.is_none() && is_problem {
             // What is permanent can only be avoided.
             let is_permanent = judged.finding.permanent;
             let fix = judged
