@@ -119,6 +119,12 @@ impl Finding {
             _ => false,
         }
     }
+
+    /// Whether its advice is to build nvidia-fs by hand. The one of the package is not used then.
+    #[must_use]
+    pub fn needs_hand_built_nvidia_fs(&self) -> bool {
+        self.facts.contains(&FindingFact::HandBuiltNvidiaFs)
+    }
 }
 
 /// A fact of a finding that the plan of a fix needs.
@@ -138,6 +144,8 @@ pub enum FindingFact {
     OutdatedDoca,
     /// nvidia-fs was built with the source of a different driver version than the loaded one.
     OtherDriverSource,
+    /// Only an nvidia-fs that is built by hand loads, and it replaces that of the package.
+    HandBuiltNvidiaFs,
 }
 
 /// The basis of a verdict that is not proven by a read.

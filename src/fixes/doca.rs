@@ -12,7 +12,7 @@ use super::packages::{built_again, compiler, dkms, dkms_version, install};
 use super::parts::{Family, empty, initramfs, line_in, run};
 use super::secure_boot;
 use crate::checks::Report;
-use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
     MlnxOfed, PathFacts, Root, built_in, kernel_release, mlnx_ofed, nvme_transports, ofed_module_to_build, os_release,
 };
@@ -259,6 +259,13 @@ fn of_ofed(
 /// nvidia-fs is compiled with the symbols of OFED (see its dkms.conf), so it is built after the driver. Returns the
 /// commands and a sentence.
 fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'static str) {
+    // A later step removes the package, and with it the version in DKMS.
+    if report.findings.iter().any(Finding::needs_hand_built_nvidia_fs) {
+        return (
+            Vec::new(),
+            "Build nvidia-fs 2.17.4 after it. With this GPU's driver the kernel loads no later version.",
+        );
+    }
     if !has_nvidia_fs(root, report) {
         return (Vec::new(), "Install it before nvidia-gds: nvidia-fs must be built after it.");
     }

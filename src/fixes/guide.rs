@@ -245,8 +245,7 @@ fn without_repeats(steps: &mut [Step]) {
 fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) -> Vec<Step> {
     let mut out = Vec::new();
     for row in Row::ALL {
-        let checks: Vec<CheckId> =
-            CheckId::ALL.iter().copied().filter(|id| id.spec().step.is_some_and(|part| part.step == row)).collect();
+        let checks: Vec<CheckId> = CheckId::ALL.iter().copied().filter(|id| row_of(report, *id) == Some(row)).collect();
         let is_open = |id: &CheckId| match (wanted, report.finding(*id)) {
             (Some(wanted), _) => wanted.contains(id),
             (None, Some(finding)) => row.is_for(route) && is_open(root, finding),
@@ -282,6 +281,12 @@ fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) 
     }
     add_consequences(report, &mut out);
     out
+}
+
+/// The row of a check. An nvidia-fs that is built by hand is built after the storage driver, like that of the package.
+fn row_of(report: &Report, id: CheckId) -> Option<Row> {
+    let is_build = report.finding(id).is_some_and(Finding::needs_hand_built_nvidia_fs);
+    if is_build { Some(Row::Module) } else { id.spec().step.map(|part| part.step) }
 }
 
 /// Whether an open step has the action of a finding.

@@ -4,7 +4,7 @@
 use crate::copies::look;
 use crate::machine::fixtures;
 use gds_top::checks::Report;
-use gds_top::core::{Change, CheckId, FixId, FixPlan, Guide, Route, StepState};
+use gds_top::core::{Change, CheckId, FixId, FixPlan, Guide, GuideStep, Route, StepState};
 use gds_top::fixes::guide;
 use gds_top::machine::{Root, nvidia_fs_installed};
 
@@ -190,4 +190,26 @@ fn an_unsigned_driver_is_signed_before_its_key_is_enrolled() {
     let text = words(&plan).join(" ");
     let (signed, enrolled) = (text.find("sign-file"), text.find("--import"));
     assert!(signed.is_some() && signed < enrolled, "{text}");
+}
+
+#[test]
+fn a_version_that_a_step_removes_is_neither_built_nor_a_step_that_is_done() {
+    let (_, report, guide) = of("volta-rhel8-nvfs-rejected");
+    let at = |is_meant: &dyn Fn(&GuideStep) -> bool| guide.steps.iter().position(is_meant).unwrap();
+    let driver = at(&|step| step.plans.iter().any(|plan| plan.id == FixId::NvmePatch));
+    let module = at(&|step| step.checks.contains(&CheckId::GpuOpenCapable));
+    // The replacement is built with the symbols of the new NVMe driver.
+    assert!(driver < module, "{}", guide::text(&guide, usize::MAX));
+    let words: Vec<String> = guide.steps.iter().flat_map(|step| &step.plans).flat_map(words).collect();
+    assert!(words.iter().any(|word| word == "./mlnxofedinstall"), "{words:?}");
+    assert!(!words.iter().any(|word| word.contains("nvidia-fs")), "{words:?}");
+    let of_module = &guide.steps[module];
+    assert_eq!(of_module.state, StepState::Open);
+    for id in [CheckId::NvfsDkms, CheckId::NvfsLoadErrors, CheckId::NvfsLoaded] {
+        assert!(of_module.checks.contains(&id), "{id} is in another step");
+    }
+    // The command that loads the module fails until then, so it is not offered.
+    let loaded = report.finding(CheckId::NvfsLoaded).unwrap();
+    assert_eq!((loaded.cause, loaded.fix), (Some(CheckId::GpuOpenCapable), None));
+    assert_eq!((&loaded.command, &loaded.advice), (&None, &None));
 }

@@ -7,7 +7,7 @@ use crate::checks::gpu::flavours::{self, is_for_proprietary};
 use crate::checks::gpu::guest_driver;
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::matrix::{self, GpuClass};
-use crate::core::{CheckId, FixId, Route, units};
+use crate::core::{CheckId, FindingFact, FixId, Route, units};
 use crate::machine::{self, Architecture};
 
 /// Checks of each GPU. They wait for NVML.
@@ -158,7 +158,11 @@ fn open_capable(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     let old = machine::nvidia_fs_installed(ctx.root).is_some_and(|version| is_for_proprietary(ctx, &version));
     let last = LAST_PROPRIETARY;
     let judged = if let Some(summary) = only_lacks_old_module(ctx, &name, old) {
-        Judged::lack(ID, summary).missing(Cost::Install, &[Route::Nvfs]).never(&[Route::P2pdma]).advice(old_module(ctx))
+        Judged::lack(ID, summary)
+            .fact(FindingFact::HandBuiltNvidiaFs)
+            .missing(Cost::Install, &[Route::Nvfs])
+            .never(&[Route::P2pdma])
+            .advice(old_module(ctx))
     } else if old {
         Judged::warn(ID, format!("{name} is older than Turing: keep nvidia-fs at 2.17.4 or older"))
             .advice(format!("Keep the proprietary driver, branch {last} or older, and do not update nvidia-fs."))
@@ -220,7 +224,7 @@ fn old_module(ctx: &Context<'_>) -> Advice {
         .command(build)
         .text(", and load it with ")
         .command("sudo modprobe nvidia-fs")
-        .text(". Build it again after each update of the kernel or the driver.")
+        .text(". Build it again after each update of the kernel, the NVIDIA driver or the NVMe driver.")
 }
 
 fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {

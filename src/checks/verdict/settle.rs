@@ -171,8 +171,8 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     // there, other steps to the route have no effect. Causes are before their consequences. Compat mode can be
     // forbidden on purpose, so it is part of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
-    steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
-    permanent.sort_by_key(|j| (!blocks_all(j), work_order(j.id)));
+    steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j)));
+    permanent.sort_by_key(|j| (!blocks_all(j), work_order(j)));
     // A fix or command that resolves several blockers is one step.
     let mut once: Vec<&Judged> = Vec::new();
     let mut again: Vec<&Judged> = Vec::new();
@@ -194,7 +194,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
     let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
     let mut blockers = [permanent.clone(), steps.clone(), again].concat();
-    blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j.id)));
+    blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j)));
     // Why no read works until the direct route does.
     let forbids =
         |j: &&Judged| j.id == CheckId::CfgCompat && j.stops(Route::Compat) && !steps.iter().any(|s| s.id == j.id);
@@ -246,9 +246,10 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
 
 /// The order of the steps: the order of the table of checks, with exceptions. A network card is hardware, so nothing is
 /// installed before it. nvidia-fs is built against the NVMe driver, and a mount over RDMA needs the client.
-fn work_order(id: CheckId) -> (usize, bool) {
-    match id {
+fn work_order(judged: &Judged) -> (usize, bool) {
+    match judged.id {
         CheckId::RdmaStack => (CheckId::GpuPresent.rank(), true),
+        _ if judged.finding.needs_hand_built_nvidia_fs() => (CheckId::NvfsNvmeSymbol.rank(), true),
         CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
         CheckId::NfsRdma => (CheckId::NvfsRegistered.rank(), true),
         CheckId::LibVersion => (CheckId::LibFound.rank(), true),
