@@ -214,10 +214,13 @@ fn old_module(ctx: &Context<'_>) -> Advice {
         machine::packages::Family::Suse => "sudo zypper remove nvidia-fs-dkms",
     };
     let build = "git clone --depth 1 --branch v2.17.4 https://github.com/NVIDIA/gds-nvidia-fs && sudo make -C gds-nvidia-fs/src && sudo make -C gds-nvidia-fs/src install";
-    let advice = match machine::nvidia_fs_installed(ctx.root) {
-        Some(_) => Advice::from("Keep the proprietary driver. Replace nvidia-fs by 2.17.4: remove its package with ")
-            .command(remove),
-        None => Advice::from("Keep the proprietary driver, and install no package of nvidia-fs"),
+    let is_installed =
+        machine::nvidia_fs_installed(ctx.root).is_some() || !machine::nvidia_fs_builds(ctx.root).is_empty();
+    let advice = if is_installed {
+        Advice::from("Keep the proprietary driver. Replace nvidia-fs by 2.17.4: remove its package with ")
+            .command(remove)
+    } else {
+        Advice::from("Keep the proprietary driver, and install no package of nvidia-fs")
     };
     advice
         .text(", build 2.17.4 with ")

@@ -112,7 +112,14 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
             }
             judged = judged.broken().found(failed.log, failed.line);
         }
-        if !has_inputs {
+        // The kernel rejects this version next to the proprietary modules, so a build of it has no use.
+        let is_rejected = ctx.are_all_before_turing()
+            && machine::Driver::of(ctx.root).is_open() == Some(false)
+            && machine::version_numbers(&unbuilt.version) > vec![2, 17, 4];
+        if is_rejected {
+            judged = judged.fixes(None).cause(CheckId::GpuOpenCapable);
+            judged.advice = None;
+        } else if !has_inputs {
             judged = judged.cause(CheckId::NvfsBuildInputs);
         } else if !machine::Driver::of(ctx.root).is_loaded() {
             // The driver that the build needs is not loaded either.
