@@ -149,6 +149,9 @@ fn a_client_is_built_on_the_host_and_a_mount_keeps_its_options() {
     for word in ["./build.sh bin", "sudo apt-get install ./dist/vastnfs-*.deb", "vastnfs-ctl status"] {
         assert!(client.contains(word), "{client}");
     }
+    let in_container = advice("vast-in-container", "nvfs-registered");
+    assert!(in_container.contains("vastnfs.vastdata.com"), "{in_container}");
+    assert!(!in_container.contains("apt-get"), "{in_container}");
     assert!(advice("gpfs-foreign-address", "rdma-ips").contains("verbsGPUDirectStorage"));
 }
 
