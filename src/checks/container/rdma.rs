@@ -6,9 +6,10 @@ use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::ports::{self, Port, ports};
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
+use crate::checks::filesystem::clients;
 use crate::checks::judged::{Cost, Judged};
 use crate::core::{CheckId, Route};
-use crate::machine;
+use crate::machine::{self, PathFacts};
 use serde_json::Value;
 
 /// Shows the state and the addresses of the interfaces of all RDMA devices.
@@ -123,10 +124,12 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
 }
 
 /// The finding if no port is active, and a client in the kernel needs one. For clients in user space, the finding about
-/// rdma_dev_addr_list shows it. A mount of such a client can be older than the failure of its port.
+/// rdma_dev_addr_list shows it. A mount of such a client can be older than the failure of its port. A mount over TCP has
+/// another finding.
 fn no_port(ctx: &Context<'_>, user_space: bool) -> Option<Judged> {
     let ports = ports(ctx.root);
-    if user_space || ports.is_empty() || ports.iter().any(Port::is_active) {
+    let over_rdma = || ctx.subjects.iter().filter_map(|s| s.facts.as_ref()).any(|facts| is_over_rdma(ctx, facts));
+    if user_space || ports.is_empty() || ports.iter().any(Port::is_active) || !over_rdma() {
         return None;
     }
     let down: Vec<&Port> = ports.iter().collect();
@@ -135,6 +138,16 @@ fn no_port(ctx: &Context<'_>, user_space: bool) -> Option<Judged> {
             .missing(Cost::System, &[Route::Nvfs])
             .advice(ports::advice(ctx, &down));
     Some(seen(judged, &down))
+}
+
+/// Whether a client in the kernel reaches its servers over RDMA.
+fn is_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> bool {
+    match facts.filesystem.as_deref() {
+        Some("lustre") => !classes::is_lustre_over_tcp(ctx.root, facts),
+        Some("beegfs" | "fhgfs") => clients::beegfs_over_tcp(ctx, facts).is_none(),
+        Some(kind) => kind.starts_with("nfs") && facts.option_value("proto") == Some("rdma"),
+        None => false,
+    }
 }
 
 /// Adds the states of ports as evidence.
