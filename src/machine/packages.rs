@@ -125,10 +125,28 @@ pub fn install_headers(root: &Root, kernel: &str, again: bool) -> Option<String>
     let packages = headers(root, family, kernel);
     Some(match family {
         Family::Debian if again => format!("sudo apt-get install --reinstall {packages}"),
-        Family::Debian => format!("sudo apt-get install {packages}"),
+        Family::Debian => match debian_headers(root, kernel) {
+            Some(following) => format!("sudo apt-get install {packages} {following}"),
+            None => format!("sudo apt-get install {packages}"),
+        },
         Family::RedHat => format!("sudo {} install {packages}", dnf(root)),
         Family::Suse => format!("sudo zypper install {packages}"),
     })
+}
+
+/// The package of Debian that depends on the headers of its newest kernel, so that an update brings them too. That of
+/// the backports has another release.
+fn debian_headers(root: &Root, kernel: &str) -> Option<String> {
+    const FLAVOURS: [&str; 6] = ["amd64", "arm64", "cloud-amd64", "cloud-arm64", "rt-amd64", "rt-arm64"];
+    // `6.12.57+deb13-amd64` and `6.1.0-28-amd64`.
+    let rest = kernel.split_once('-')?.1;
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let flavour = match rest.split_once('-') {
+        Some((number, flavour)) if is_number(number) => flavour,
+        _ => rest,
+    };
+    let is_known = id(root) == "debian" && FLAVOURS.contains(&flavour) && !kernel.contains("bpo");
+    is_known.then(|| format!("linux-headers-{flavour}"))
 }
 
 /// The package with the headers of a kernel of Arch Linux or Manjaro: `6.12.53-1-lts` is linux-lts, `6.17.3-arch2-1` is
@@ -243,6 +261,31 @@ mod tests {
         ] {
             let command = install_headers(&root, kernel, false).unwrap();
             assert_eq!(command, format!("sudo pacman -S --needed {package}"), "{kernel}");
+        }
+    }
+
+    #[test]
+    fn headers_of_debian_follow_the_updates_of_the_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("etc")).unwrap();
+        let command = |release: &str, kernel: &str| {
+            std::fs::write(folder.path().join("etc/os-release"), release).unwrap();
+            install_headers(&Root::tree(folder.path()).unwrap(), kernel, false).unwrap()
+        };
+        for (kernel, package) in [
+            ("6.12.57+deb13-amd64", "linux-headers-amd64"),
+            ("6.1.0-28-amd64", "linux-headers-amd64"),
+            ("6.12.57+deb13-cloud-arm64", "linux-headers-cloud-arm64"),
+        ] {
+            let wanted = format!("sudo apt-get install linux-headers-{kernel} {package}");
+            assert_eq!(command("ID=debian\n", kernel), wanted);
+        }
+        for (release, kernel) in [
+            ("ID=debian\n", "6.12.43+deb12-bpo-amd64"),
+            ("ID=debian\n", "6.5.0-0.deb12.4-amd64"),
+            ("ID=ubuntu\nID_LIKE=debian\n", "6.8.0-88-generic"),
+        ] {
+            assert_eq!(command(release, kernel), format!("sudo apt-get install linux-headers-{kernel}"));
         }
     }
 }
