@@ -65,7 +65,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         verify: format!("gds-top check {}", quoted(&place)),
         remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
-        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, FixRisk::High, FixPolicy::Never)
+        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Never)
     }
 }
 

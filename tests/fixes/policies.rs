@@ -2,7 +2,7 @@
 
 use crate::copies::look;
 use crate::machine::{build, config};
-use gds_top::core::{FixId, FixPlan, FixPolicy, FixStage, Status};
+use gds_top::core::{FixId, FixPlan, FixPolicy, FixRisk, FixStage, Status};
 use gds_top::fixes::{self, Place};
 use std::collections::BTreeSet;
 use std::fs;
@@ -116,4 +116,12 @@ fn a_missing_folder_of_the_log_is_made_after_consent() {
     let preview = fixes::preview(&plan, usize::MAX);
     assert!(preview.contains("sudo mkdir -p -m 1777 /"), "{preview}");
     assert!(plan.undo_commands[0].join(" ").starts_with("sudo rmdir /"), "{:?}", plan.undo_commands);
+}
+
+#[test]
+fn a_copy_of_the_model_has_a_low_risk() {
+    let folder = build("nvfs-healthy", &[]);
+    let plan = plan(folder.path(), "move-model");
+    assert_eq!(plan.risk, FixRisk::Low);
+    assert!(!fixes::preview(&plan, 80).contains("manual repair"));
 }
