@@ -2,7 +2,7 @@
 
 use crate::fixtures::check;
 use crate::machine;
-use gds_top::core::{Finding, FixId, Route, Status};
+use gds_top::core::{CheckId, Finding, FixId, Route, Status};
 
 /// Machine, current route, best possible route, and the steps in order.
 type Row = (&'static str, Route, Route, &'static [&'static str]);
@@ -184,4 +184,18 @@ fn a_module_that_does_not_build_or_load_is_a_warning_on_the_way_to_another_route
     let old = finding("nvfs-old-for-driver", "nvfs-dkms");
     assert!(old.summary.contains("driver 580.95.05"), "{}", old.summary);
     assert_eq!(old.fix, Some(FixId::NvfsInstall));
+}
+
+#[test]
+fn a_cloud_has_a_cause_and_a_reason_against_each_route() {
+    for (name, cloud) in [("azure-p2pdma", "Azure"), ("ec2-p2pdma", "Amazon EC2")] {
+        let verdict = check(name).verdicts.swap_remove(0);
+        assert_eq!((verdict.possible, verdict.blockers), (Route::Compat, vec![CheckId::NvfsNvmeSymbol]), "{name}");
+        for reason in [
+            format!("NVIDIA documents only compat mode in virtual machines of {cloud}."),
+            format!("P2PDMA in virtual machines of {cloud} is not documented"),
+        ] {
+            assert!(verdict.advice.contains(&reason), "{name}: {}", verdict.advice);
+        }
+    }
 }

@@ -131,7 +131,8 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
                 .explaining();
         }
         let judged = Judged::lack(ID, "the NVMe driver is not built for GDS").advice(patched_driver(ctx));
-        return if without_doca(ctx).is_some() { judged.never(NVFS) } else { judged.missing(Cost::System, NVFS) };
+        let is_closed = without_doca(ctx).is_some() || is_only_nvme_in_cloud(ctx);
+        return if is_closed { judged.never(NVFS) } else { judged.missing(Cost::System, NVFS) };
     };
     let kernel = row.kernel.as_deref().map_or_else(String::new, |kernel| format!(", {kernel}"));
     let state = format!("{}/{}{kernel}: {}", row.name, row.version, row.state);
@@ -256,6 +257,13 @@ fn without_doca(ctx: &Context<'_>) -> Option<String> {
     Some(name.unwrap_or(id))
 }
 
+/// Whether this is a virtual machine of a cloud for whose kernels no NVMe driver for GDS exists, and all paths are on
+/// disks. Other paths, such as FSx for Lustre, do not need this driver.
+fn is_only_nvme_in_cloud(ctx: &Context<'_>) -> bool {
+    let mut paths = ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref());
+    classes::undocumented(ctx).is_some() && paths.all(|facts| !machine::disks(facts).is_empty())
+}
+
 /// Whether the system is RHEL 8 or a rebuild of it.
 fn is_rhel_8(ctx: &Context<'_>) -> bool {
     machine::kernel_release(ctx.root).is_some_and(|release| release.contains(".el8"))
@@ -277,7 +285,7 @@ fn system_of_host(ctx: &Context<'_>) -> Option<&'static str> {
 }
 
 /// The source of a driver on a machine with MLNX_OFED, which must not be combined with DOCA.
-pub(super) fn from_ofed(ofed: &machine::MlnxOfed, part: &str) -> String {
+pub(crate) fn from_ofed(ofed: &machine::MlnxOfed, part: &str) -> String {
     match ofed.package(part) {
         Some(package) => format!("{package} from the repository of the installed {}", ofed.release),
         None => {
