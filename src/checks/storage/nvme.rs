@@ -3,18 +3,20 @@
 use crate::checks::advice::{Advice, for_single_paths, rebuild_initramfs};
 use crate::checks::classes;
 use crate::checks::context::{Context, Subject};
-use crate::checks::filesystem::layers;
+use crate::checks::filesystem::{layers, network};
 use crate::checks::guest;
 use crate::checks::image_host;
 use crate::checks::judged::{Cost, DIRECT, Judged, Scope};
 use crate::checks::kernel::arguments::{change_argument, without_argument};
 use crate::checks::kernel::reboot_pending;
+use crate::checks::nvidia_fs::nvme_hook;
 use crate::checks::storage::software::software;
 use crate::checks::storage::{format, raid, virtual_disk};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{
     self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, PathFacts,
 };
+use crate::text::quoted;
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -91,7 +93,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         out.extend(scsi_queues(ctx, name));
         return out;
     }
-    let mut out = vec![transport(ctx, &names), multipath(ctx, &names)];
+    let mut out = vec![transport(ctx, facts, &names), multipath(ctx, &names)];
     out.extend(names.iter().find_map(|name| integrity(ctx, facts, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
@@ -131,7 +133,7 @@ fn geometry(ctx: &Context<'_>, disk: &BlockDevice) -> Option<Judged> {
     Some(judged)
 }
 
-fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
+fn transport(ctx: &Context<'_>, facts: &PathFacts, names: &[&str]) -> Judged {
     const ID: CheckId = CheckId::NvmeTransport;
     let mut kinds = Vec::new();
     for name in names {
@@ -141,9 +143,9 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
     }
     let slow = kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|k| k != "pcie" && k != "rdma"));
     let mut judged = match slow {
-        Some((Ok(kind), _)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
+        Some((Ok(kind), path)) => Judged::lack(ID, format!("the NVMe disk is reached over {kind}"))
             .never(DIRECT)
-            .advice("Keep the model on a local NVMe disk. Or use RDMA as the transport, with nvidia-fs and its nvme-rdma driver."),
+            .advice(other_transport(ctx, facts, kind, path.trim_end_matches("/transport"))),
         // The disks of one path can have different transports.
         _ => match &kinds.iter().find(|(kind, _)| kind.as_ref().is_ok_and(|kind| kind == "rdma")).or(kinds.first()) {
             // The kernel's nvme-rdma driver does not support PCI P2PDMA, and NVIDIA's guide excludes NVMe-oF.
@@ -162,6 +164,32 @@ fn transport(ctx: &Context<'_>, names: &[&str]) -> Judged {
         };
     }
     judged
+}
+
+/// How to reach a target of NVMe over TCP over RDMA instead. `folder` is that of the controller in sysfs. The driver for
+/// RDMA is in the package of DOCA's NVMe driver.
+fn other_transport(ctx: &Context<'_>, facts: &PathFacts, kind: &str, folder: &str) -> String {
+    const LOCAL: &str = "Keep the model on a local NVMe disk.";
+    if kind != "tcp" || machine::container(ctx.root).is_some() || network::has_rdma(ctx) != Some(true) {
+        return LOCAL.to_owned();
+    }
+    let read = |path: String| ctx.root.read_text(path).ok().map(|text| text.trim().to_owned());
+    // `traddr=10.30.0.5,trsvcid=4420`.
+    let address = read(format!("{folder}/address")).unwrap_or_default();
+    let address = address.split(',').find_map(|part| part.strip_prefix("traddr=")).map_or("ADDRESS".into(), quoted);
+    let controller = folder.rsplit('/').next().unwrap_or_default();
+    let subsystems = machine::nvme_subsystems(ctx.root);
+    let subsystem = subsystems.iter().find(|(_, controllers)| controllers.iter().any(|name| name == controller));
+    let name = read(format!("{folder}/subsysnqn"))
+        .or_else(|| read(format!("{NVME_SUBSYSTEMS}/{}/subsysnqn", subsystem?.0)))
+        .unwrap_or_else(|| "NQN".to_owned());
+    let name = quoted(&name);
+    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
+    let driver = machine::mlnx_ofed(ctx.root)
+        .map_or_else(|| "DOCA with mlnx-nvme-dkms".to_owned(), |ofed| nvme_hook::from_ofed(&ofed, "mlnx-nvme"));
+    format!(
+        "{LOCAL} Or use RDMA as the transport, if the target exports it. It needs nvidia-fs and {driver}, then a reboot. First `sudo modprobe nvme-rdma && sudo nvme discover -t rdma -a {address}` must list the target. Stop the programs that use {point}, and unmount it. Then run `sudo nvme disconnect -n {name}` and `sudo nvme connect -t rdma -a {address} -n {name}`, and mount it again."
+    )
 }
 
 fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {
