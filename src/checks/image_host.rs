@@ -105,7 +105,7 @@ fn gds_of_operator(host: ImageHost) -> Advice {
         .command(change_policy(host, "{\"gds\":{\"enabled\":true}}"))
         .text(". If it is set, read the log of its container: ")
         .command(format!("kubectl -n {namespace} logs -l app=nvidia-driver-daemonset -c nvidia-fs-ctr --previous"))
-        .text(". If the image lacks the module of this system (exit 127), choose another gds.version.")
+        .text(". If the image lacks the module of this system (exit 127), choose another gds.version. Then create the pods with GPUs again: only new pods get the devices of nvidia-fs.")
 }
 
 /// How the DOCA-OFED driver container of NVIDIA's Network Operator loads the NFS client for GDS.

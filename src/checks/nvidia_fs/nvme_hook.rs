@@ -341,7 +341,8 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     } else {
         "DOCA with its NVMe driver"
     };
-    match by_p2pdma {
+    let commands = commands_of_host(ctx).filter(|_| by_p2pdma != (true, true)).unwrap_or_default();
+    let advice = match by_p2pdma {
         (true, true) if !driver_has_p2pdma(ctx) => {
             format!("Install {driver}. P2PDMA needs no patched NVMe driver, but NVIDIA driver 565.47 or later.")
         }
@@ -354,5 +355,27 @@ fn patched_driver(ctx: &Context<'_>) -> String {
             "Boot a kernel before 6.17, because reads can fail with this driver from 6.17 on (NVIDIA's known issues). Then install {driver}."
         ),
         _ => format!("Install {driver}."),
-    }
+    };
+    advice + &commands
+}
+
+/// The commands that install the driver on the host of a container. The commands of a fix are those of the image.
+fn commands_of_host(ctx: &Context<'_>) -> Option<String> {
+    let host = system_of_host(ctx).filter(|_| machine::mlnx_ofed(ctx.root).is_none() && !is_rhel_8(ctx))?;
+    let (kernel, doca) = match host {
+        "ubuntu" => (
+            " The kernel: `sudo apt-get install linux-nvidia`.",
+            "sudo apt-get install linux-headers-$(uname -r) doca-ofed mlnx-nvme-dkms",
+        ),
+        "debian" => ("", "sudo apt-get install linux-headers-$(uname -r) doca-ofed mlnx-nvme-dkms"),
+        "rhel" => ("", "sudo dnf install kernel-devel-$(uname -r) doca-ofed mlnx-nvme-dkms"),
+        _ => ("", "sudo zypper install doca-ofed mlnx-nvme-dkms"),
+    };
+    let is_pod = machine::container(ctx.root).is_some_and(|container| container.runtime == "kubernetes");
+    let operator = if is_pod {
+        " With DOCA, set driver.rdma.enabled and driver.rdma.useHostMofed in the ClusterPolicy of NVIDIA's GPU Operator."
+    } else {
+        ""
+    };
+    Some(format!("{kernel} DOCA, after its repository is added: `{doca}`.{operator} Then reboot."))
 }

@@ -133,7 +133,7 @@ pub(crate) fn advice(
         };
         return possible + &text.join(" ");
     }
-    match (steps.as_slice(), pair.goal) {
+    let text = match (steps.as_slice(), pair.goal) {
         ([], Some(goal)) if route_table::says(ctx, &ctx.subjects[pair.path], goal) == Some(false) => {
             format!(
                 "No check explains why libcufile omits {goal}. Run the program with CUFILE_LOGGING_LEVEL=DEBUG and CUFILE_LOGFILE_PATH=$HOME/cufile.log, then run `gds-top explain - < $HOME/cufile.log`."
@@ -155,7 +155,18 @@ pub(crate) fn advice(
             format!("{}\nRun `{command}` for all steps in order.", numbered(several))
         }
         (several, _) => numbered(several),
+    };
+    with_drain(ctx, text)
+}
+
+/// Advice with the commands before and after a reboot of the node, if this is a pod and a step needs one.
+fn with_drain(ctx: &Context<'_>, text: String) -> String {
+    const DRAIN: &str = "Before the node reboots, run `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`. After it, run `kubectl uncordon NODE`.";
+    let is_pod = machine::container(ctx.root).is_some_and(|container| container.runtime == "kubernetes");
+    if !is_pod || !text.contains("reboot") {
+        return text;
     }
+    format!("{text}{}{DRAIN}", if text.contains('\n') { "\n" } else { " " })
 }
 
 /// Moves the mount of NFS over RDMA before the client for it. Its test with the present client shows whether the server
