@@ -3,8 +3,8 @@
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
-    Lack, Report, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_denied, lxc, nearest_gpu,
-    place_for_model,
+    Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_denied,
+    lxc, nearest_gpu, place_for_model,
 };
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{PathFacts, Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
@@ -23,7 +23,9 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let mine = report.paths.first().and_then(|facts| facts.mount_point.as_deref());
     // A container does not show the mounts of its host.
     let known = place_for_model(root, mine).filter(|_| runtime.is_none());
-    let place = known.as_ref().map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
+    let free = disk_for_model(root).filter(|_| known.is_none());
+    let point = known.as_ref().or(free.as_ref().map(|(_, point)| point));
+    let place = point.map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
     let copy = match &program {
         Some(program) => vec![
             program.clone(),
@@ -53,6 +55,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " Give the pod a volume on a local NVMe disk of the node (hostPath, or a local PersistentVolume) and the node's /run/udev, and copy the model to it."
             } else if known.is_some() {
                 ""
+            } else if free.is_some() {
+                " No partition, file system or mount is known on this disk. mkfs.xfs erases it, so go on only if wipefs shows nothing."
             } else {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
@@ -61,12 +65,27 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else {
                 ""
             },
-        changes: (!is_pod && known.is_none()).then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS")).into_iter().chain([Change::Run { argv: copy }]).collect(),
+        changes: (!is_pod && known.is_none())
+            .then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"))
+            .into_iter()
+            .chain(free.iter().flat_map(|(disk, _)| file_system(disk, &place)))
+            .chain([Change::Run { argv: copy }])
+            .collect(),
         verify: format!("gds-top check {}", quoted(&place)),
         remaining: then.into_iter().collect(),
         undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
-        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, FixRisk::Low, FixPolicy::Never)
+        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, if free.is_some() { FixRisk::High } else { FixRisk::Low }, FixPolicy::Never)
     }
+}
+
+/// The commands that make a file system on a disk and mount it. mkfs.xfs stops if it finds another file system.
+fn file_system(disk: &str, place: &str) -> [Change; 4] {
+    [
+        run(&format!("sudo wipefs --no-act /dev/{disk}")),
+        run(&format!("sudo mkfs.xfs /dev/{disk}")),
+        run(&format!("sudo mkdir -p {place}")),
+        run(&format!("sudo mount /dev/{disk} {place}")),
+    ]
 }
 
 /// The plan that uses the GPU that is nearest to the disk.

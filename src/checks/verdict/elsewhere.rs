@@ -1,10 +1,15 @@
 //! Another place of the machine for a model, if its path closes every direct route.
 
+use crate::checks::advice::Examined;
+use crate::checks::classes;
 use crate::checks::context::Context;
-use crate::checks::judged::{Judged, Scope};
+use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::matrix::{self, Storage};
 use crate::checks::storage::virtual_disk;
+use crate::checks::verdict::commands;
 use crate::checks::verdict::pairs::Pair;
-use crate::machine::{self, BlockDevice, BlockKind, Mount, Root};
+use crate::core::{CheckId, FixId, Needs, Route, Status};
+use crate::machine::{self, BlockDevice, BlockKind, Mount, NvmeMultipath, Root};
 use std::path::{Path, PathBuf};
 
 /// Whether only the path closes the direct routes, and not the machine or the GPU.
@@ -12,8 +17,8 @@ pub(crate) fn is_of_path(permanent: &[&Judged]) -> bool {
     !permanent.is_empty() && permanent.iter().all(|judged| matches!(judged.scope, Scope::Path(_) | Scope::Pair(..)))
 }
 
-/// A sentence about an examined path or a mounted NVMe disk with a direct route for the same GPU.
-pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair]) -> Option<String> {
+/// Sentences about an examined path or a local NVMe disk with a direct route for the same GPU.
+pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&Judged]) -> Option<String> {
     let is_better = |other: &&Pair| {
         other.gpu == pair.gpu && other.path != pair.path && (other.route.is_direct() || other.goal.is_some())
     };
@@ -25,11 +30,117 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair]) -> Option
             (_, None) => return None,
         });
     }
-    let mine = ctx.subjects[pair.path].facts.as_ref().and_then(|facts| facts.mount_point.clone());
-    let Some(disk) = nvme_mount(ctx, mine.as_deref()) else { return in_use(ctx) };
-    let point = disk.point.display();
-    let command = format!("gds-top check {}", crate::text::quoted(&disk.point.to_string_lossy()));
-    Some(format!("{point} is {} on a local NVMe disk: examine it with `{command}`.", disk.filesystem))
+    let present = ctx.subjects[pair.path].facts.as_ref().and_then(|facts| facts.mount_point.clone());
+    let (place, point) = match nvme_mount(ctx, present.as_deref()) {
+        Some(disk) => {
+            let point = disk.point.display();
+            let command = format!("gds-top check {}", crate::text::quoted(&disk.point.to_string_lossy()));
+            let place = format!("{point} is {} on a local NVMe disk: examine it with `{command}`.", disk.filesystem);
+            (Some(place), Some(disk.point))
+        }
+        None => match free_disk(ctx) {
+            Some(disk) => {
+                (Some(format!("{disk} is a local NVMe disk without partitions and mounts.")), Some(mount_of(&disk)))
+            }
+            None => (in_use(ctx), None),
+        },
+    };
+    let parts: Vec<String> = place.into_iter().chain(needs(ctx, pair, mine, point.as_deref())).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// What a direct route still needs at a place on a local NVMe disk: the fixes, or the checks without one. `None` if it
+/// needs nothing, and if no such route is known to work on this machine.
+fn needs(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], place: Option<&Path>) -> Option<String> {
+    let has_nvfs = machine::nvidia_fs_loaded(ctx.root) == Some(true);
+    let is_to_move = place.is_some() || mine.iter().any(|j| j.finding.fix == Some(FixId::MoveModel));
+    if !is_to_move || has_nvfs || classes::doubt(ctx).is_some() || machine::container(ctx.root).is_some() {
+        return None;
+    }
+    let class = pair.gpu.and_then(|gpu| classes::of_gpu(&ctx.gpus()[gpu]));
+    let is_open =
+        |route: &Route| pair.candidates.contains(route) && !matrix::is_closed(class, Some(Storage::Nvme), *route);
+    let route = [Route::P2pdma, Route::Nvfs].into_iter().find(is_open)?;
+    let is_of_path = |j: &Judged| matches!(j.scope, Scope::Path(_) | Scope::Pair(..)) && j.id != CheckId::CfgP2pBoth;
+    // A finding about the driver of the disks has no effect on a path without a direct route.
+    let is_driver = |j: &Judged| {
+        route == Route::Nvfs
+            && j.id == CheckId::NvfsNvmeSymbol
+            && !matches!(j.finding.status, Status::Pass | Status::Na)
+    };
+    let lacks = |j: &Judged| j.finding.cause.is_none() && !is_of_path(j) && (j.stops(route) || is_driver(j));
+    let lacking: Vec<&Judged> = mine.iter().copied().filter(|j| lacks(j)).collect();
+    if lacking.iter().any(|j| j.effects.contains(&(route, Weight::Never))) {
+        return None;
+    }
+    let name = |j: &&Judged| {
+        let fix = j.finding.fix.or_else(|| j.id.spec().default_fix()).filter(|_| !j.by_hand);
+        fix.map_or_else(|| j.id.as_str(), FixId::as_str)
+    };
+    let mut names: Vec<&str> = lacking.iter().map(name).collect();
+    if route == Route::P2pdma && machine::nvme_multipath(ctx.root) == NvmeMultipath::On {
+        names.push(FixId::NvmeMultipathOff.as_str());
+    }
+    names.dedup();
+    if names.is_empty() {
+        return None;
+    }
+    let label = if route == Route::P2pdma { "P2PDMA" } else { "nvfs" };
+    let start = if place.is_some() { "There" } else { "On a local NVMe disk," };
+    let text = format!("{start} {label} still needs: {}.", names.join(", "));
+    let Some(place) = place else { return Some(text) };
+    let known = commands::examined(ctx, pair.path);
+    let at = Examined { path: Some(place), config: known.config, program: known.program };
+    Some(format!("{text} After the copy, run `{}`.", at.line("nvidia-gds", Needs::Root)))
+}
+
+/// A local NVMe disk without partitions, file system, mount and other use. `None` in a container, which does not show the
+/// uses of its host.
+fn free_disk(ctx: &Context<'_>) -> Option<String> {
+    let root = ctx.root;
+    let read = |path: String| root.read_text(path).ok().map(|text| text.trim().to_owned());
+    let mounts = root.read_text("/proc/self/mountinfo").ok().filter(|_| machine::container(root).is_none())?;
+    let swaps = root.read_text("/proc/swaps").unwrap_or_default();
+    let members = machine::nvme_members(root);
+    let is_free = |name: &String| {
+        let folder = format!("/sys/block/{name}");
+        let (Some(number), Some(size), Ok(parts)) =
+            (read(format!("{folder}/dev")), read(format!("{folder}/size")), root.entries(&folder))
+        else {
+            return false;
+        };
+        let controller = machine::nvme_controller(name).unwrap_or_default();
+        let is_local = read(format!("/sys/class/nvme/{controller}/transport")).is_some_and(|kind| kind == "pcie");
+        let words = [format!("/dev/{name} "), format!("/dev/{name}p"), format!(" {number} ")];
+        let is_in = |text: &str| words.iter().any(|word| text.contains(word));
+        let record = root.read_text(machine::udev_record_path(&number)).unwrap_or_default();
+        let device = BlockDevice { name: name.clone(), kind: BlockKind::Disk, ..BlockDevice::default() };
+        // A hidden path of a multipath device has a `c` in its name.
+        name.starts_with("nvme")
+            && !name.contains('c')
+            && is_local
+            && size != "0"
+            && !parts.iter().any(|part| part.starts_with(&format!("{name}p")))
+            && !members.iter().any(|(member, _)| member == name)
+            && !is_in(&mounts)
+            && !is_in(&swaps)
+            && !["ID_FS_TYPE=", "ID_PART_TABLE_TYPE="].iter().any(|key| record.contains(key))
+            && virtual_disk::maker(ctx, &device).is_none()
+    };
+    root.entries("/sys/block").ok()?.into_iter().find(is_free)
+}
+
+/// The mount point that the plan gives to a free disk.
+fn mount_of(disk: &str) -> PathBuf {
+    PathBuf::from(format!("/mnt/{disk}"))
+}
+
+/// A free local NVMe disk for a model, and its future mount point.
+#[must_use]
+pub(crate) fn disk_for_model(root: &Root) -> Option<(String, PathBuf)> {
+    let disk = free_disk(&Context::new(root, &[], None))?;
+    let point = mount_of(&disk);
+    Some((disk, point))
 }
 
 /// A warning about NVMe disks that look free and are parts of other devices. An NVMe multipath device is a disk itself.

@@ -119,7 +119,7 @@ pub(crate) fn advice(
             text.push(doubt.clone());
         } else if elsewhere::is_of_path(permanent) {
             text.push("No fix gives this path a direct route.".to_owned());
-            text.extend(elsewhere::sentence(ctx, pair, pairs));
+            text.extend(elsewhere::sentence(ctx, pair, pairs, mine));
         } else if permanent.iter().any(|j| matches!(j.scope, Scope::Gpu(_))) {
             text.push("No fix gives this GPU a direct route.".to_owned());
         } else {
