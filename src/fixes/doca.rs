@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 const SERVER: &str = "https://linux.mellanox.com/public/repo/doca";
 /// The part of an address that all online repositories of DOCA have. The release is next.
 const ONLINE: &str = "/repo/doca/";
+/// The part of the address of a repository from a package of DOCA-Host. The release is next.
+const UNPACKED: &str = "/doca-host-";
 const RPM_KEYS: &str = "https://linux.mellanox.com/public/repo/doca/public_keys/nvidia-doca-rpm-gpg-public-key.asc https://linux.mellanox.com/public/repo/doca/GPG-KEY-Mellanox.pub";
 const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
 /// NVIDIA changed its key in February 2026. Depending on the release, packages are signed with the old or the new
@@ -54,12 +56,9 @@ impl Transport {
         }
     }
 
-    /// The packages. The NFS client needs the InfiniBand drivers of DOCA, against which it is built.
-    const fn packages(self) -> &'static str {
-        match self {
-            Self::Nvme => "doca-ofed mlnx-nvme-dkms",
-            Self::NfsRdma => "doca-ofed mlnx-nfsrdma-dkms",
-        }
+    /// The package of DOCA with it. The NFS client needs the InfiniBand drivers of DOCA, against which it is built.
+    fn package(self, is_compiled: bool) -> String {
+        if is_compiled { format!("kmod-{}", self.module()) } else { format!("{}-dkms", self.module()) }
     }
 }
 
@@ -79,6 +78,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         .and_then(|found| found.evidence.iter().find(|evidence| evidence.source.ends_with("/make.log")))
         .map(|evidence| format!("{} ({})", evidence.text, evidence.source));
     let ofed = mlnx_ofed(root);
+    let is_compiled = match &ofed {
+        Some(ofed) => family == Family::RedHat && ofed.package(transport.module()).is_some(),
+        None => has_compiled_drivers(root, family),
+    };
     let (mut changes, source) = match &ofed {
         // DKMS has the driver: a new kernel needs only its build.
         _ if is_outdated => match updated(root, family) {
@@ -123,7 +126,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         changes.extend(built_again(kernel_release(root).as_deref()));
         changes.extend(rebuilt);
         changes.extend(distribution::unsupported_modules(root));
-        changes.extend([replaced(transport), run(initramfs(root, family))]);
+        changes.extend([replaced(transport, is_compiled), run(initramfs(root, family))]);
         changes.extend(signing.iter().flat_map(|signing| signing.after.clone()));
         changes.extend(mount.iter().filter_map(|facts| unmount(facts)));
         changes.extend(table);
@@ -154,7 +157,9 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             None if is_before_doca(root) => {
                 "remove MLNX_OFED (sudo /usr/sbin/ofed_uninstall.sh --force), rebuild the initramfs, reboot".to_owned()
             }
-            None => format!("remove {}-dkms and doca-ofed, rebuild the initramfs, reboot", transport.module()),
+            None => {
+                format!("remove {} and doca-ofed, rebuild the initramfs, reboot", transport.package(is_compiled))
+            }
         },
         remaining,
         obstacle,
@@ -173,10 +178,12 @@ fn has_fabric(root: &Root, report: &Report) -> bool {
     report.paths.iter().any(|facts| nvme_transports(root, facts).iter().any(|kind| kind == "rdma"))
 }
 
-/// A command that succeeds if modprobe loads a driver that is not in the kernel's own directory.
-fn replaced(transport: Transport) -> Change {
+/// A command that succeeds if modprobe loads a driver that is not in the kernel's own directory. A compiled driver is
+/// linked from weak-updates for the other kernels of the release.
+fn replaced(transport: Transport, is_compiled: bool) -> Change {
     let module = if transport == Transport::Nvme { "nvme" } else { "rpcrdma" };
-    let command = format!("/sbin/modinfo -n {module} | grep -E \"/(updates|extra)/\"");
+    let folders = if is_compiled { "updates|extra|weak-updates" } else { "updates|extra" };
+    let command = format!("/sbin/modinfo -n {module} | grep -E \"/({folders})/\"");
     Change::Run { argv: ["sh", "-c", &command].map(str::to_owned).to_vec() }
 }
 
@@ -295,7 +302,7 @@ fn doca(root: &Root, family: Family, transport: Transport) -> Result<(Vec<Change
             " It is not confirmed that NVIDIA has an online repository for {}: download DOCA-Host from {DOWNLOADS} (Host-Server, DOCA-Host, doca-ofed).",
             called(root)
         );
-        let command = install(root, family, &format!("{headers} {}", transport.packages()));
+        let command = install(root, family, &format!("{headers} doca-ofed {}", transport.package(false)));
         let refresh =
             if family == Family::Suse { "sudo zypper --gpg-auto-import-keys refresh" } else { "sudo dnf makecache" };
         return Ok((
@@ -321,13 +328,19 @@ fn doca(root: &Root, family: Family, transport: Transport) -> Result<(Vec<Change
     if configured(root, family).is_some() && family == Family::Debian {
         changes.push(run("sudo apt-get update"));
     }
-    changes.push(run(&install(root, family, &format!("{headers} {}", transport.packages()))));
-    let older = match family {
-        Family::Debian => String::new(),
-        _ => format!(" Before DOCA 3.2 the package was kmod-{}.", transport.module()),
+    let is_compiled = has_compiled_drivers(root, family);
+    let package = transport.package(is_compiled);
+    let packages = if is_compiled { format!("doca-ofed {package}") } else { format!("{headers} doca-ofed {package}") };
+    changes.push(run(&install(root, family, &packages)));
+    let how = match family {
+        _ if is_compiled => {
+            format!(" The configured DOCA is older than 3.2, so its driver is compiled and in {package}.")
+        }
+        Family::Debian => dkms.to_owned(),
+        _ => format!("{dkms} Before DOCA 3.2 the package was kmod-{}.", transport.module()),
     };
     let firmware = if transport == Transport::Nvme { FIRMWARE } else { "" };
-    Ok((changes, format!("{said}{dkms}{older}{firmware}")))
+    Ok((changes, format!("{said}{how}{firmware}")))
 }
 
 /// The address of the newest release.
@@ -436,9 +449,24 @@ fn configured(root: &Root, family: Family) -> Option<String> {
     let folder = super::repository::folder(family);
     let names = root.entries(folder).ok()?.into_iter().map(|name| format!("{folder}/{name}"));
     let is_doca = |text: String| {
-        text.lines().any(|line| !line.starts_with('#') && (line.contains(ONLINE) || line.contains("/doca-host-")))
+        text.lines().any(|line| !line.starts_with('#') && (line.contains(ONLINE) || line.contains(UNPACKED)))
     };
     names.into_iter().find(|path| root.read_text(path).is_ok_and(is_doca))
+}
+
+/// Whether the configured DOCA has compiled drivers, in packages whose names begin with kmod. From 3.2 on DKMS builds
+/// them. Debian's packages always used DKMS.
+fn has_compiled_drivers(root: &Root, family: Family) -> bool {
+    let is_before = || {
+        let text = root.read_text(configured(root, family)?).ok()?;
+        let release = text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+            let (_, rest) = line.split_once(ONLINE).or_else(|| line.split_once(UNPACKED))?;
+            // The newest release has no number.
+            numbers(rest)
+        })?;
+        Some(release < (3, 2))
+    };
+    family == Family::RedHat && is_before() == Some(true)
 }
 
 /// The change that stores the keys of the repository.

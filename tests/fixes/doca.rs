@@ -140,6 +140,38 @@ fn a_repository_that_is_there_keeps_its_lines_and_is_not_added_again() {
 }
 
 #[test]
+fn the_package_fits_the_configured_release_of_doca() {
+    let on_rocky = |address: &str| {
+        let text = format!("[doca]\nname=DOCA\nbaseurl={address}\nenabled=1\n");
+        let repo = put("files/etc/yum.repos.d/doca.repo", text);
+        plan(ROCKY, "5.14.0-570.17.1.el9_6.x86_64", vec![repo])
+    };
+    for address in [
+        "https://linux.mellanox.com/public/repo/doca/3.1.0/rhel9.6/x86_64/",
+        "https://mirror.example/repo/doca/2.9.1/rhel9/x86_64/",
+        "file:///usr/share/doca-host-3.1.0-091000-25.07-rhel96/repo",
+    ] {
+        let plan = on_rocky(address);
+        let steps = lines(&plan);
+        assert!(steps.contains(&"sudo dnf install -y doca-ofed kmod-mlnx-nvme".to_owned()), "{address}: {steps:#?}");
+        assert!(steps.iter().any(|line| line.contains("/(updates|extra|weak-updates)/")), "{address}: {steps:#?}");
+        assert!(!plan.why.contains("dkms") && plan.undo.contains("kmod-mlnx-nvme"), "{}\n{}", plan.why, plan.undo);
+    }
+    for address in [
+        "https://linux.mellanox.com/public/repo/doca/3.2.0/rhel9.6/x86_64/",
+        "https://linux.mellanox.com/public/repo/doca/latest/rhel9/x86_64/",
+    ] {
+        let steps = lines(&on_rocky(address));
+        assert!(steps.iter().any(|line| line.ends_with("doca-ofed mlnx-nvme-dkms")), "{address}: {steps:#?}");
+        assert!(steps.contains(&REPLACED.to_owned()), "{address}: {steps:#?}");
+    }
+    // Debian's packages always used DKMS.
+    let list = "deb https://linux.mellanox.com/public/repo/doca/3.1.0/ubuntu24.04/x86_64/ ./\n";
+    let steps = lines(&plan(UBUNTU, "6.8.0-60-generic", vec![put("files/etc/apt/sources.list.d/doca.list", list)]));
+    assert!(steps.iter().any(|line| line.ends_with("doca-ofed mlnx-nvme-dkms")), "{steps:#?}");
+}
+
+#[test]
 fn nvidia_fs_is_built_again_after_the_driver_and_before_the_reboot() {
     let status = "nvidia-fs/2.28.4, 6.8.0-60-generic, x86_64: installed\nnvidia/580.95.05, 6.8.0-60-generic, x86_64: installed\n";
     let steps = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", vec![command(&["dkms", "status"], status)]));

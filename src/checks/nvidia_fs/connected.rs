@@ -164,10 +164,14 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Adv
             )
             .into()
         }
-        "nfs" | "nfs4" => Advice::from(
-            "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms with doca-ofed of DOCA. ",
-        )
-        .and(vast_client(ctx)),
+        "nfs" | "nfs4" => {
+            // The modules in Red Hat's packages are compiled in earlier releases.
+            let older = if family(ctx.root) == Family::RedHat { " (before 3.2 kmod-mlnx-nfsrdma)" } else { "" };
+            Advice::from(format!(
+                "Install an NFS client that registers with nvidia-fs: mlnx-nfsrdma-dkms{older} with doca-ofed of DOCA. "
+            ))
+            .and(vast_client(ctx))
+        }
         _ => format!("Install a client of {filesystem} that its vendor built for GPUDirect Storage.").into(),
     }
 }
