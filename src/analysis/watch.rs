@@ -445,7 +445,7 @@ mod tests {
         {
             let stuck = WatchReport { ended, open_calls: vec![open(age_ns)], ..report.clone() };
             assert_eq!(ids(&stuck).contains(&"calls-not-returned"), is_stuck, "{ended:?} {age_ns}");
-            assert_eq!(is_proven_direct(&stuck), Some(false));
+            assert_eq!(is_proven_direct(&stuck), Some(!is_stuck));
         }
         for (incomplete, id) in [
             (WatchReport { unrecorded: vec!["/bin/x".to_owned()], ..report.clone() }, "programs-not-recorded"),
