@@ -64,7 +64,7 @@ impl Transport {
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Transport) -> FixPlan {
-    const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. First test the mount over RDMA with it (nfs-rdma): only a server that exports NFS over RDMA needs this plan. The drivers of all NVIDIA network cards are replaced. Stop the programs that use the mount.";
+    const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. The drivers of all NVIDIA network cards are replaced.";
     const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
     let kernel = kernel_release(root).unwrap_or_default();
     let missing = ofed_module_to_build(root, transport.module(), &kernel);
@@ -116,8 +116,12 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         },
     };
     let (rebuilt, order) = nvidia_fs(root, report, family);
-    let is_nfs = |facts: &&PathFacts| facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs"));
-    let mount = report.paths.iter().filter(|_| transport == Transport::NfsRdma).find(is_nfs);
+    // A mount over TCP is changed by hand after its test over RDMA (nfs-rdma), so it stays usable without one.
+    let is_over_rdma = |facts: &&PathFacts| {
+        facts.filesystem.as_deref().is_some_and(|kind| kind.starts_with("nfs"))
+            && facts.option_value("proto") == Some("rdma")
+    };
+    let mount = report.paths.iter().filter(|_| transport == Transport::NfsRdma).find(is_over_rdma);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     let (table, remaining) = mount.map_or((None, Vec::new()), |facts| at_boot(root, facts));
     if source.is_ok() {
@@ -135,8 +139,12 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
     let obstacle = obstacle(root).filter(|_| transport == Transport::Nvme).or_else(|| source.as_ref().err().cloned());
     FixPlan {
         why: format!(
-            "{} {order}{}{}{}",
+            "{}{} {order}{}{}{}",
             if transport == Transport::Nvme { WHY } else { WHY_NFS },
+            match transport {
+                Transport::Nvme => "",
+                Transport::NfsRdma => use_of_mount(report, mount.is_some()),
+            },
             source.unwrap_or_default(),
             compiler(kernel_release(root).as_deref()),
             signing.map_or_else(String::new, |signing| signing.why)
@@ -167,6 +175,22 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
     }
 }
 
+/// A sentence about the mount of an NFS client. It starts with a space. The verdict has the test of a mount over RDMA
+/// after the client if the client of the kernel cannot be loaded.
+fn use_of_mount(report: &Report, is_over_rdma: bool) -> &'static str {
+    let is_test_later = report.verdicts.iter().any(|verdict| {
+        let at = |id: CheckId| verdict.steps.iter().position(|step| *step == id);
+        at(CheckId::NvfsRegistered).is_some() && at(CheckId::NvfsRegistered) < at(CheckId::NfsRdma)
+    });
+    if is_over_rdma {
+        " Stop the programs that use the mount."
+    } else if is_test_later {
+        " The present mount stays as it is. The client of the kernel cannot be loaded next to DOCA's drivers, so the test of a mount over RDMA (nfs-rdma) follows this plan."
+    } else {
+        " The present mount stays as it is. First test a mount over RDMA with the present client (nfs-rdma): only a server that exports NFS over RDMA needs this plan."
+    }
+}
+
 /// Whether NVIDIA lists this system for MLNX_OFED 5.8 and not for DOCA: RHEL 8 and its rebuilds, and old releases of Ubuntu
 /// (release notes of GDS, MLNX_OFED/DOCA requirements).
 fn is_before_doca(root: &Root) -> bool {
@@ -187,8 +211,8 @@ fn replaced(transport: Transport, is_compiled: bool) -> Change {
     Change::Run { argv: ["sh", "-c", &command].map(str::to_owned).to_vec() }
 }
 
-/// The change of `/etc/fstab` with which the reboot mounts an NFS file system over RDMA. Without a line for it, the
-/// command that mounts it again.
+/// The change of `/etc/fstab` with which the reboot mounts an NFS file system over RDMA, as it is now. Without a line for
+/// it, the command that mounts it again.
 fn at_boot(root: &Root, facts: &PathFacts) -> (Option<Change>, Vec<String>) {
     const PATH: &str = "/etc/fstab";
     let before = root.read_text(PATH).ok();
@@ -198,15 +222,8 @@ fn at_boot(root: &Root, facts: &PathFacts) -> (Option<Change>, Vec<String>) {
             (Some(Change::WriteFile { path: PathBuf::from(PATH), before, after, mode: 0o644 }), Vec::new())
         }
         Fstab::HasIt => (None, Vec::new()),
-        Fstab::NoLine => (None, over_rdma(facts).into_iter().collect()),
+        Fstab::NoLine => (None, facts.mount_command(&[]).map(|argv| quoted_line(&argv)).into_iter().collect()),
     }
-}
-
-/// The command that mounts an NFS file system again, over RDMA.
-fn over_rdma(facts: &PathFacts) -> Option<String> {
-    let is_rdma = facts.option_value("proto") == Some("rdma");
-    let changed: &[(&str, &str)] = if is_rdma { &[] } else { &[("proto", "rdma"), ("port", "20049")] };
-    Some(quoted_line(&facts.mount_command(changed)?))
 }
 
 /// The command that unmounts an NFS file system, so that the old client is not used when the machine stops.

@@ -37,7 +37,9 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
         Route::Rdma => "the client of this file system moves data by RDMA",
         _ => "the route nvfs needs the fewest steps here",
     };
-    let mut steps = rows(root, report, possible, wanted(report, verdict).as_deref());
+    let wanted = wanted(report, verdict);
+    let mut steps = rows(root, report, possible, wanted.as_deref());
+    nfs_client_first(&mut steps, wanted.as_deref().unwrap_or_default());
     add_repository(root, report, &mut steps);
     steps.push(proof(report, possible));
     once(&mut steps);
@@ -161,6 +163,32 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
 
 fn steps_of(closed: &[&Finding]) -> Vec<CheckId> {
     closed.iter().map(|finding| finding.id).collect()
+}
+
+/// Whether a step has one of these fixes.
+fn offers(step: &Step, fixes: &[FixId]) -> bool {
+    step.plans.iter().any(|plan| fixes.contains(&plan.id))
+}
+
+/// Whether a step is the open test and change of a mount over RDMA.
+fn is_mount(step: &Step) -> bool {
+    step.state == State::Open && step.checks.contains(&CheckId::NfsRdma)
+}
+
+/// Moves the NFS client before nvidia-fs, which is built after it. The mount over RDMA is next to it, in the order of the
+/// verdict: its test is first if the present client can do it.
+fn nfs_client_first(steps: &mut Vec<Step>, wanted: &[CheckId]) {
+    const NVIDIA_FS: [FixId; 3] = [FixId::NvfsInstall, FixId::NvfsDkms, FixId::NvfsLoad];
+    let Some(client) = steps.iter().position(|step| offers(step, &[FixId::NfsRdmaClient])) else { return };
+    if let Some(module) = steps[..client].iter().position(|step| offers(step, &NVIDIA_FS)) {
+        steps[module..=client].rotate_right(1);
+    }
+    let Some(mount) = steps.iter().position(is_mount) else { return };
+    let mount = steps.remove(mount);
+    let at = |id: CheckId| wanted.iter().position(|known| *known == id);
+    let is_test_first = at(CheckId::NfsRdma) < at(CheckId::NvfsRegistered);
+    let client = steps.iter().position(|step| offers(step, &[FixId::NfsRdmaClient])).unwrap_or(steps.len());
+    steps.insert(if is_test_first { client } else { steps.len().min(client + 1) }, mount);
 }
 
 /// Adds the plan of NVIDIA's repository before the first plan that installs packages from it, unless the repository is

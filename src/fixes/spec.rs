@@ -230,7 +230,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NfsRdmaClient => Spec {
             title: "Install an NFS client that is built for GDS",
-            changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs, and sets proto=rdma in /etc/fstab",
+            changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs; keeps proto=rdma of a mount over RDMA in /etc/fstab",
             undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsRegistered,

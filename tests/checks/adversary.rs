@@ -282,7 +282,7 @@ fn two_paths_on_different_storage_get_verdicts_of_their_own() {
     assert_eq!((told[0].0.as_str(), told[0].1, told[0].2), ("/data/models", Route::Nvfs, &[][..]), "{told:?}");
     assert_eq!(
         (told[1].0.as_str(), told[1].1, told[1].2),
-        ("/mnt/share", Route::Compat, &[CheckId::NvfsRegistered, CheckId::NfsRdma][..]),
+        ("/mnt/share", Route::Compat, &[CheckId::NfsRdma, CheckId::NvfsRegistered][..]),
         "{told:?}"
     );
     assert_eq!(loud(&report), ["nvfs-registered", "nfs-rdma"]);

@@ -15,7 +15,7 @@ pub(crate) const TABLE: &[Row] = &[
         &["rdma-stack", "driver-flavour", "nvfs-loaded", "nvfs-registered"],
     ),
     ("fsx-lustre-tcp", Route::Compat, Route::Nvfs, &["fs-type", "nvfs-loaded"], &["fs-type", "nvfs-loaded"]),
-    ("vast-tcp", Route::Compat, Route::Nvfs, &["nvfs-registered", "nfs-rdma"], &["nvfs-registered", "nfs-rdma"]),
+    ("vast-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma", "nvfs-registered"], &["nvfs-registered", "nfs-rdma"]),
     (
         "gb200-secure-boot",
         Route::None,

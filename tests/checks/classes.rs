@@ -18,7 +18,7 @@ const TABLE: &[Row] = &[
     ("tumbleweed-btrfs", Route::None, Route::Compat, &["fs-type"]),
     ("beegfs-tcp", Route::Compat, Route::Nvfs, &["rdma-stack", "driver-flavour", "nvfs-loaded", "nvfs-registered"]),
     ("beegfs-not-built", Route::Compat, Route::Nvfs, &["nvfs-registered"]),
-    ("vast-tcp", Route::Compat, Route::Nvfs, &["nvfs-registered", "nfs-rdma"]),
+    ("vast-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma", "nvfs-registered"]),
     ("rocky-8-stock-nvme", Route::None, Route::Nvfs, &["nvfs-nvme-symbol"]),
     ("misspelt-keys", Route::None, Route::P2pdma, &["cfg-p2p-both"]),
     ("pod-overlay", Route::None, Route::Compat, &["cuda-driver-runtime"]),

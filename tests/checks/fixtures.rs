@@ -68,7 +68,7 @@ const TABLE: &[Row] = &[
         &["driver-mismatch", "gpu-static-bar1", "cfg-p2p-both"],
         &["driver-mismatch", "lib-open-probe", "gpu-static-bar1", "cfg-p2p-both"],
     ),
-    ("nfs-tcp", Route::Compat, Route::Nvfs, &["nvfs-registered", "nfs-rdma"], &["nvfs-registered", "nfs-rdma"]),
+    ("nfs-tcp", Route::Compat, Route::Nvfs, &["nfs-rdma", "nvfs-registered"], &["nvfs-registered", "nfs-rdma"]),
     ("unreadable-cufile-json", Route::None, Route::Nvfs, &["cfg-parse"], &["cfg-parse", "lib-open-probe"]),
     ("denylist", Route::Compat, Route::Nvfs, &["cfg-effective"], &["cfg-effective"]),
     ("reboot-pending", Route::Compat, Route::P2pdma, &["gpu-static-bar1"], &["gpu-static-bar1"]),

@@ -155,7 +155,11 @@ fn commands_name_versions_and_keep_the_options_of_the_mount() {
     }
     assert!(!mount.contains("proto=tcp") || mount.contains("mountproto=tcp"), "{mount}");
     let (_, report, _) = of("vast-tcp");
-    assert_eq!(report.verdicts[0].steps, [CheckId::NvfsRegistered, CheckId::NfsRdma], "the client comes first");
+    assert_eq!(
+        report.verdicts[0].steps,
+        [CheckId::NfsRdma, CheckId::NvfsRegistered],
+        "the test of the server is first"
+    );
     let next = &report.verdicts[0].advice;
     assert!(next.find("nfs-rdma-test") < next.find("nfs-rdma-client"), "the test of the server comes first: {next}");
     let remove = advice("gh200-pass-through", "iommu-state");

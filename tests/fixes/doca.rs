@@ -253,3 +253,51 @@ fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
     let nvidia_fs = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
     assert!(nvidia_fs.why.contains("run gds-top fix nvme-patch first"), "{}", nvidia_fs.why);
 }
+
+#[test]
+fn a_mount_over_tcp_is_tested_before_it_is_changed_and_the_client_is_before_nvidia_fs() {
+    const FSTAB: &str = "server:/models /data nfs4 rw,vers=4.2,hard,_netdev 0 0\n";
+    const MODULES: &str = "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\n";
+    for (loaded, has_doca) in [("mlx_compat 98304 0 - Live 0x0\n", true), ("", false)] {
+        let folder = build(
+            "nfs-tcp",
+            &[
+                put("files/etc/os-release", ROCKY),
+                put("files/proc/sys/kernel/osrelease", "5.14.0-570.17.1.el9_6.x86_64"),
+                put(
+                    "files/etc/yum.repos.d/doca.repo",
+                    "[doca]\nbaseurl=https://linux.mellanox.com/public/repo/doca/3.1.0/rhel9.6/x86_64/\n",
+                ),
+                put("files/etc/fstab", FSTAB),
+                put("files/proc/modules", format!("{MODULES}{loaded}")),
+                without("files/proc/driver/nvidia-fs"),
+                without("files/sys/module/nvidia_fs"),
+                without("files/dev/nvidia-fs0"),
+            ],
+        );
+        let root = Root::folder(folder.path()).unwrap();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        let guided = guide::guide(&root, &report);
+        let text = guide::text(&guided, usize::MAX);
+        let has = |fixes: &[FixId]| {
+            guided
+                .steps
+                .iter()
+                .position(|step| step.plans.iter().any(|plan| fixes.contains(&plan.id)))
+                .unwrap_or_else(|| panic!("{text}"))
+        };
+        let client = has(&[FixId::NfsRdmaClient]);
+        let module = has(&[FixId::NvfsInstall, FixId::NvfsDkms, FixId::NvfsLoad]);
+        let is_mount = |step: &gds_top::core::GuideStep| step.checks.iter().any(|id| *id == "nfs-rdma");
+        let mount = guided.steps.iter().position(is_mount).unwrap_or_else(|| panic!("{text}"));
+        // The client of the kernel cannot be loaded next to the modules of DOCA.
+        assert!(if has_doca { client < mount } else { mount < client }, "{has_doca}: {text}");
+        assert!(client < module && mount < module, "{has_doca}: {text}");
+        let plan = fixes::plan_by_id(&root, &report, FixId::NfsRdmaClient).unwrap();
+        let steps = lines(&plan);
+        assert!(steps.iter().any(|line| line.ends_with("doca-ofed kmod-mlnx-nfsrdma")), "{steps:#?}");
+        assert!(!steps.iter().any(|line| line.contains("umount") || line.contains("/etc/fstab")), "{steps:#?}");
+        let verdict = &report.verdicts[0].advice;
+        assert_eq!(verdict.find("nfs-rdma-test") < verdict.find("an NFS client"), !has_doca, "{verdict}");
+    }
+}

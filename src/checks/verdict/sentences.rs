@@ -5,7 +5,6 @@ use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
 use crate::checks::cufile::route_table;
-use crate::checks::filesystem::network;
 use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::logs::xid;
 use crate::checks::verdict::pairs::{Pair, closes_all};
@@ -94,8 +93,7 @@ pub(crate) fn advice(
     let has_one_command = can_apply > 1 && pair.goal.is_some() && machine::container(ctx.root).is_none();
     // Such a step is last, and the others keep their order.
     let is_last = |j: &&Judged| j.advice.as_ref().is_some_and(|advice| advice.plain().contains(LAST));
-    let (last, mut first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
-    test_mount_first(ctx, &mut first);
+    let (last, first): (Vec<&Judged>, Vec<&Judged>) = blockers.iter().copied().partition(is_last);
     let steps: Vec<String> = first
         .iter()
         .chain(&last)
@@ -167,21 +165,6 @@ fn with_drain(ctx: &Context<'_>, text: String) -> String {
         return text;
     }
     format!("{text}{}{DRAIN}", if text.contains('\n') { "\n" } else { " " })
-}
-
-/// Moves the mount of NFS over RDMA before the client for it. Its test with the present client shows whether the server
-/// has RDMA, and the client replaces all network drivers. With those of DOCA, only its client can be loaded.
-fn test_mount_first(ctx: &Context<'_>, steps: &mut Vec<&Judged>) {
-    if network::has_ofed(ctx) {
-        return;
-    }
-    let at = |id: CheckId| steps.iter().position(|j| j.id == id);
-    if let (Some(client), Some(mount)) = (at(CheckId::NvfsRegistered), at(CheckId::NfsRdma))
-        && client < mount
-    {
-        let mount = steps.remove(mount);
-        steps.insert(client, mount);
-    }
 }
 
 /// The step that gives a container several parts of its host, if it lacks more than the part of this finding.

@@ -4,6 +4,7 @@ use crate::checks::advice::{Advice, Command};
 use crate::checks::classes::unlisted;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
+use crate::checks::filesystem::network;
 use crate::checks::judged::{Judged, Weight};
 use crate::checks::verdict::commands::{add_fixes, examined};
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
@@ -171,8 +172,8 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     // there, other steps to the route have no effect. Causes are before their consequences. Compat mode can be
     // forbidden on purpose, so it is part of the rest.
     let blocks_all = |j: &&Judged| j.stops(Route::Compat) && j.id != CheckId::CfgCompat;
-    steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j)));
-    permanent.sort_by_key(|j| (!blocks_all(j), work_order(j)));
+    steps.sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(ctx, pair, j)));
+    permanent.sort_by_key(|j| (!blocks_all(j), work_order(ctx, pair, j)));
     // A fix or command that resolves several blockers is one step.
     let mut once: Vec<&Judged> = Vec::new();
     let mut again: Vec<&Judged> = Vec::new();
@@ -194,7 +195,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     let is_permanent = |j: &&Judged| permanent.iter().any(|one| std::ptr::eq(*one, *j));
     let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
     let mut blockers = [permanent.clone(), steps.clone(), again].concat();
-    blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(j)));
+    blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(ctx, pair, j)));
     // Why no read works until the direct route does.
     let forbids =
         |j: &&Judged| j.id == CheckId::CfgCompat && j.stops(Route::Compat) && !steps.iter().any(|s| s.id == j.id);
@@ -245,15 +246,25 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
 }
 
 /// The order of the steps: the order of the table of checks, with exceptions. A network card is hardware, so nothing is
-/// installed before it. nvidia-fs is built against the NVMe driver, and a mount over RDMA needs the client.
-fn work_order(judged: &Judged) -> (usize, bool) {
+/// installed before it. nvidia-fs is built against the NVMe driver and the NFS client. The test of a mount over RDMA
+/// shows whether the server has it, so it is before the client, which replaces all network drivers. Next to the drivers
+/// of DOCA only the client of DOCA can be loaded, so it is before the test.
+fn work_order(ctx: &Context<'_>, pair: &Pair, judged: &Judged) -> (usize, u8) {
+    const USUAL: u8 = 3;
+    const AFTER: u8 = 4;
+    let nfs_client = CheckId::NvfsDkms.rank();
+    let is_nfs = || {
+        let facts = ctx.subjects[pair.path].facts.as_ref();
+        facts.and_then(|facts| facts.filesystem.as_deref()).is_some_and(|kind| kind.starts_with("nfs"))
+    };
     match judged.id {
-        CheckId::RdmaStack => (CheckId::GpuPresent.rank(), true),
-        _ if judged.finding.needs_hand_built_nvidia_fs() => (CheckId::NvfsNvmeSymbol.rank(), true),
-        CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), true),
-        CheckId::NfsRdma => (CheckId::NvfsRegistered.rank(), true),
-        CheckId::LibVersion => (CheckId::LibFound.rank(), true),
-        other => (other.rank(), false),
+        CheckId::RdmaStack => (CheckId::GpuPresent.rank(), AFTER),
+        _ if judged.finding.needs_hand_built_nvidia_fs() => (CheckId::NvfsNvmeSymbol.rank(), AFTER),
+        CheckId::NvfsLoaded => (CheckId::NvfsNvmeSymbol.rank(), AFTER),
+        CheckId::NvfsRegistered if is_nfs() => (nfs_client, 1),
+        CheckId::NfsRdma => (nfs_client, if network::has_ofed(ctx) { 2 } else { 0 }),
+        CheckId::LibVersion => (CheckId::LibFound.rank(), AFTER),
+        other => (other.rank(), USUAL),
     }
 }
 

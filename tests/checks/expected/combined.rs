@@ -178,7 +178,7 @@ pub(crate) fn two_faults() -> Vec<Variant> {
             "nfs-tcp",
             Route::Compat,
             Route::Nvfs,
-            &["nvfs-registered", "nfs-rdma"],
+            &["nfs-rdma", "nvfs-registered"],
             &["nvfs-registered", "nfs-rdma", "lim-nofile"],
             vec![put(
                 "files/proc/self/limits",

@@ -138,7 +138,7 @@ pub(crate) fn variations() -> Vec<Variant> {
             "grace",
             Route::Compat,
             Route::Nvfs,
-            &["nvfs-loaded", "nvfs-registered", "nfs-rdma"],
+            &["nfs-rdma", "nvfs-registered", "nvfs-loaded"],
             &["nvfs-loaded", "nvfs-registered", "nfs-rdma"],
             vec![
                 filesystem("nfs4"),
