@@ -43,6 +43,7 @@ pub fn guide(root: &Root, report: &Report) -> Guide {
     add_repository(root, report, &mut steps);
     steps.push(proof(report, possible));
     once(&mut steps);
+    settings_first(&mut steps);
     without_repeats(&mut steps);
     let reason = format!("{}{}", capitalised(reason), without_route(root, report));
     Guide { route: possible, reason, open: Vec::new(), steps }
@@ -242,22 +243,59 @@ fn reboots(plan: &FixPlan) -> bool {
     plan.needs == Needs::Reboot || plan.changes.iter().any(is_reboot)
 }
 
+/// Whether a step tests the client that an earlier step installs. `earlier` are the steps before it.
+fn tests_client(step: &Step, earlier: &[Step]) -> bool {
+    is_mount(step) && earlier.iter().any(|before| offers(before, &[FixId::NfsRdmaClient]))
+}
+
+/// Whether a plan needs what the reboot of an earlier plan brings.
+fn waits(plan: &FixPlan) -> bool {
+    plan.obstacle.is_some() || plan.id == FixId::NvfsLoad
+}
+
+/// Whether a step only changes settings for the next boot, so that it can be before every other step.
+fn is_setting(step: &Step) -> bool {
+    const SETTINGS: [FixId; 5] =
+        [FixId::IommuOff, FixId::AcsRedirect, FixId::NvmeMultipathOff, FixId::P2pdmaRegistryKeys, FixId::Ext4Ordered];
+    let is_setting = |plan: &FixPlan| SETTINGS.contains(&plan.id) && reboots(plan) && !waits(plan);
+    step.state == State::Open && !step.plans.is_empty() && step.plans.iter().all(is_setting)
+}
+
+/// Moves the settings that need a reboot before the last reboot that another step waits for. They need no further one.
+fn settings_first(steps: &mut [Step]) {
+    for at in 0..steps.len() {
+        if !is_setting(&steps[at]) {
+            continue;
+        }
+        let is_waiting =
+            |place: &usize| steps[*place].plans.iter().any(waits) || tests_client(&steps[*place], &steps[..*place]);
+        let Some(waiting) = (0..at).rev().find(is_waiting) else { continue };
+        let reboot =
+            steps[..waiting].iter().rposition(|step| step.plans.iter().any(|plan| reboots(plan) && !waits(plan)));
+        if let Some(reboot) = reboot {
+            steps[reboot..=at].rotate_right(1);
+        }
+    }
+}
+
 /// Removes what a later step makes unnecessary: all reboots but the last before a step that waits for one, and keys and
 /// tools that an earlier step installs.
 fn without_repeats(steps: &mut [Step]) {
     let mut is_reboot_later = false;
-    for plan in steps.iter_mut().rev().flat_map(|step| step.plans.iter_mut().rev()) {
-        // These need what the reboot brings.
-        is_reboot_later &= plan.obstacle.is_none() && plan.id != FixId::NvfsLoad;
-        let reboots = reboots(plan);
-        if reboots && is_reboot_later {
-            plan.changes.retain(|change| !is_reboot(change));
-            plan.needs = Needs::Reboot;
-            if plan.remaining.is_empty() {
-                plan.remaining.push("sudo reboot".to_owned());
+    for at in (0..steps.len()).rev() {
+        is_reboot_later &= !tests_client(&steps[at], &steps[..at]);
+        for plan in steps[at].plans.iter_mut().rev() {
+            is_reboot_later &= !waits(plan);
+            let reboots = reboots(plan);
+            if reboots && is_reboot_later {
+                plan.changes.retain(|change| !is_reboot(change));
+                plan.needs = Needs::Reboot;
+                if plan.remaining.is_empty() {
+                    plan.remaining.push("sudo reboot".to_owned());
+                }
             }
+            is_reboot_later |= reboots;
         }
-        is_reboot_later |= reboots;
     }
     let mut before: Vec<Change> = Vec::new();
     for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {

@@ -301,3 +301,44 @@ fn a_mount_over_tcp_is_tested_before_it_is_changed_and_the_client_is_before_nvid
         assert_eq!(verdict.find("nfs-rdma-test") < verdict.find("an NFS client"), !has_doca, "{verdict}");
     }
 }
+
+#[test]
+fn a_kernel_argument_is_set_before_a_reboot_that_is_needed_anyway() {
+    // nvidia-fs waits for the open driver, so the reboot before it is needed.
+    let edits = all([
+        gpu("Tesla T4", "7.5"),
+        vec![
+            put("files/proc/kallsyms", "0000000000000000 T pci_enable_device\n"),
+            put(
+                "files/proc/driver/nvidia/version",
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Release Build  (dvs-builder@U16)\n",
+            ),
+            without("files/proc/driver/nvidia-fs"),
+            without("files/sys/module/nvidia_fs"),
+            without("files/dev/nvidia-fs0"),
+            put(
+                "files/proc/modules",
+                "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\nnvme 60000 3 - Live 0x0\nnvme_core 220000 4 nvme, Live 0x0\n",
+            ),
+        ],
+    ]);
+    let folder = build("iommu-on", &edits);
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let guided = guide::guide(&root, &report);
+    let text = guide::text(&guided, usize::MAX);
+    let at = |id: FixId| {
+        guided
+            .steps
+            .iter()
+            .position(|step| step.plans.iter().any(|plan| plan.id == id))
+            .unwrap_or_else(|| panic!("{id}: {text}"))
+    };
+    assert!(at(FixId::IommuOff) < at(FixId::NvmePatch) && at(FixId::NvmePatch) < at(FixId::NvfsInstall), "{text}");
+    let plans = guided.steps.iter().flat_map(|step| &step.plans);
+    let reboots: Vec<FixId> = plans
+        .filter(|plan| plan.obstacle.is_none() && lines(plan).contains(&"sudo reboot".to_owned()))
+        .map(|plan| plan.id)
+        .collect();
+    assert_eq!(reboots, [FixId::NvmePatch], "{text}");
+}
