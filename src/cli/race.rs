@@ -3,7 +3,7 @@
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline, Wanted};
 use super::consent;
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, Ran, fail, note};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
@@ -74,12 +74,20 @@ fn screens_of(feed: Feed, look: Look, first: (tui::ScreenId, bool), speed: u32, 
 
 /// Shows a watched program on the screens. After them, the result is printed as without screens, and the exit status is
 /// the same.
-pub(super) fn watched_on_screens(feed: Feed, look: Look, output: &OutputArgs, export: Option<Export>) -> Ran {
+pub(super) fn watched_on_screens(
+    feed: Feed,
+    look: Look,
+    output: &OutputArgs,
+    export: Option<Export>,
+) -> Result<headless::Outcome, String> {
     let (state, exit) = show(feed, look, (tui::ScreenId::Race, false), REAL_TIME, export)?;
     headless::print_result(&state, &headless_options(output, None), false, &mut io::stdout())
         .or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
         .map_err(|error| format!("the result could not be written to standard output: {error}"))?;
-    Ok(exit.max(headless::exit_code(&state)))
+    // A program that continues after SIGTERM has no end in the state.
+    let unended = if state.ended.is_none() { INTERRUPTED } else { FINE };
+    let exit = exit.max(headless::exit_code(&state)).max(unended);
+    Ok(headless::Outcome { state, exit, exported: Vec::new() })
 }
 
 /// Shows the screens. Returns the state at the end of the session and the exit status, which does not depend on the

@@ -44,7 +44,7 @@ pub(super) struct WatchArgs {
     record: Option<PathBuf>,
     /// Show the screens while the program runs. Its output is dropped and it gets no input. 'q' ends the program, then
     /// the result is printed
-    #[arg(long, conflicts_with_all = ["json", "require", "baseline"])]
+    #[arg(long, conflicts_with = "json")]
     screens: bool,
     /// Compare the calls with this recording or report.json; exit status 1 if calls are slower, fail more often or lost a direct route. If a route is proven there, the statistics are on as with --statistics
     #[arg(long, value_name = "FILE")]
@@ -69,6 +69,8 @@ enum Require {
 
 pub(super) fn run(args: WatchArgs) -> Ran {
     let output = args.output.on(&args.look);
+    // A wrong theme is found before the program starts.
+    let look = settings::look(&output)?;
     if args.screens && !has_terminal() {
         return Err("--screens needs a terminal".to_owned());
     }
@@ -106,10 +108,10 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         Ok(feed) => feed,
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
-    let Some(signals) = signals else {
-        return race::watched_on_screens(feed, settings::look(&output)?, &output, export);
+    let outcome = match signals {
+        Some(signals) => race::follow_watched(&feed, &signals, &output, export),
+        None => race::watched_on_screens(feed, look, &output, export)?,
     };
-    let outcome = race::follow_watched(&feed, &signals, &output, export);
     let seen = outcome.state.watch.as_deref();
     let unmet = args.require.and_then(|Require::Direct| watch::unmet(seen));
     if let Some(unmet) = unmet {

@@ -187,3 +187,27 @@ fn the_system_screen_shows_the_machine_while_a_program_is_watched() {
     terminal.keys("q");
     terminal.end();
 }
+
+#[test]
+fn after_the_screens_a_watched_program_has_the_text_and_the_status_of_headless() {
+    if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        return;
+    }
+    let end = |arguments: &[&str], ends: &str| {
+        let mut terminal = Terminal::start(arguments, &[]);
+        terminal.until(ends);
+        terminal.keys("q");
+        let status = terminal.end();
+        terminal.wait("the text", |t| !t.is_alternate() && t.shown().contains("command "));
+        (status, terminal.shown())
+    };
+    let (status, text) = end(&["watch", "--screens", "--", "sh", "-c", "exit 3"], "exit status 3");
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("The program failed with exit status 3."), "{text}");
+    let (status, text) = end(&["watch", "--screens", "--", "true"], "does not use cuFile");
+    assert_eq!(status, 0, "{text}");
+    let required = ["watch", "--screens", "--require", "direct", "--", "true"];
+    let (status, text) = end(&required, "does not use cuFile");
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("--require direct is not met"), "{text}");
+}
