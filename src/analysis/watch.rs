@@ -1,5 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
+use super::watch_gaps::is_complete;
 use crate::core::{
     OpenCall, ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units,
 };
@@ -333,21 +334,6 @@ const SET_UPS: [&str; 3] = ["cuFileHandleRegister", "cuFileBatchIOSetUp", "cuFil
 pub fn failed_set_ups(report: &WatchReport) -> u64 {
     let calls = report.calls.iter().filter(|call| SET_UPS.contains(&call.function.as_str()));
     calls.fold(0, |sum, call| sum.saturating_add(call.errors))
-}
-
-/// Whether no call is known to be missing. While a program runs, its calls in progress are not.
-#[must_use]
-pub fn is_complete(report: &WatchReport) -> bool {
-    let is_running = report.attached.is_none() && report.ended.is_none();
-    let all_returned = if is_running { not_returned(report).is_empty() } else { report.open_calls.is_empty() };
-    report.lost_events == 0
-        && !report.paused
-        && report.libraries_left_out == 0
-        && report.unrecorded.is_empty()
-        && report.in_other_session.is_empty()
-        && all_returned
-        && report.still_running == 0
-        && report.unseen.is_none()
 }
 
 /// Whether every transfer of the program is proven to use a direct route. `None` if it made no transfer.

@@ -1,6 +1,7 @@
 //! Compares two recordings of a watched program.
 
 use super::against::Tolerance;
+use super::watch_gaps::WatchGap;
 use crate::core::{CallPace, CallTotal, ProgramEnd, WatchReport, WatchedFile, units};
 use serde::Serialize;
 use std::collections::HashSet;
@@ -124,6 +125,18 @@ pub struct WatchComparison {
     pub threshold: f64,
     /// Whether the earlier recording proves a direct route, and the later one cannot prove any.
     pub route_unknown: bool,
+    /// The reasons why calls are missing in the earlier recording.
+    pub missing_before: Vec<WatchGap>,
+    /// The reasons why calls are missing in the later recording.
+    pub missing: Vec<WatchGap>,
+}
+
+impl WatchComparison {
+    /// The comparison of recordings in which calls are missing for these reasons.
+    #[must_use]
+    pub fn with_missing(self, missing_before: Vec<WatchGap>, missing: Vec<WatchGap>) -> Self {
+        Self { missing_before, missing, ..self }
+    }
 }
 
 /// Compares `now` with `before`.

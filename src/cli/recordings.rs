@@ -6,11 +6,11 @@ use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
 use super::settings;
 use super::terminal::{columns, headless_options};
-use crate::analysis::{LEAST_NOISE, Tolerance, WATCH_THRESHOLD, against, compare_watched};
+use crate::analysis::{LEAST_NOISE, Tolerance, WATCH_THRESHOLD, WatchGap, against, compare_watched};
 use crate::core::WatchReport;
 use crate::headless;
 use crate::present::baseline as present;
-use crate::present::watch_compare;
+use crate::present::{watch, watch_compare};
 use crate::report::lines;
 use crate::report::section::Section;
 use crate::session::{REAL_TIME, replay};
@@ -104,7 +104,8 @@ pub(super) fn report(
             worst = worst.max(baseline::judge(earlier, &runs, pressure, Wanted::Recorded, output));
         }
         all.push(Baseline { name: label, runs, threshold: LEAST_NOISE, pressure });
-        watched.push(state.watch);
+        let missing = watch::gaps(&state);
+        watched.push(state.watch.map(|report| (report, missing)));
     }
     if several {
         worst = worst.max(together(&all, &watched, output));
@@ -112,12 +113,16 @@ pub(super) fn report(
     Ok(worst)
 }
 
+/// A watched program, and the reasons why calls are missing.
+type Watched = (Arc<WatchReport>, Vec<WatchGap>);
+
 /// Shows several recordings side by side, and compares each with the first one if it has the same loads.
-fn together(all: &[Baseline], watched: &[Option<Arc<WatchReport>>], output: &OutputArgs) -> u8 {
+fn together(all: &[Baseline], watched: &[Option<Watched>], output: &OutputArgs) -> u8 {
     let Some((first, others)) = all.split_first() else { return FINE };
-    let compared_calls = |(now, other): (&Option<Arc<WatchReport>>, &Baseline)| {
+    let compared_calls = |(now, other): (&Option<Watched>, &Baseline)| {
         let tolerance = Tolerance { threshold: WATCH_THRESHOLD, ..first.tolerance(other.pressure) };
-        Some(compare_watched(watched.first()?.as_deref()?, now.as_deref()?, tolerance))
+        let ((before, missing_before), (now, missing)) = (watched.first()?.as_ref()?, now.as_ref()?);
+        Some(compare_watched(before, now, tolerance).with_missing(missing_before.clone(), missing.clone()))
     };
     let calls: Vec<_> = watched.iter().skip(1).zip(others).map(compared_calls).collect();
     let compared: Vec<_> =

@@ -4,7 +4,7 @@ use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::baseline::{self, Sampled};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
 use super::{race, report_file, settings, terminal};
-use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, compare_watched, is_not_recorded};
+use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, WatchGap, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
@@ -82,7 +82,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         args.baseline.as_deref().map(|path| Ok::<_, String>((name(path), earlier(path)?))).transpose()?;
     // Without statistics, a route that the baseline proves could not be proven again.
     let has_proof =
-        earlier_program.as_ref().is_some_and(|(_, (before, _))| before.files.iter().any(|file| file.proven));
+        earlier_program.as_ref().is_some_and(|(_, before)| before.report.files.iter().any(|file| file.proven));
     let target = match args.pid {
         Some(pid) => WatchTarget::Process(pid, args.seconds.map(Duration::from_secs)),
         None => WatchTarget::Launch(Launch {
@@ -119,10 +119,11 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     }
     let could_run = if seen.is_some_and(is_not_recorded) { COULD_NOT_RUN } else { FINE };
     let worse = match (&earlier_program, outcome.state.watch.as_deref()) {
-        (Some((name, (before, pressure))), Some(now)) => {
+        (Some((name, before)), Some(now)) => {
             let threshold = args.threshold.map_or(WATCH_THRESHOLD, |percent| percent / 100.0);
-            let pressure = pressure.max(baseline::pressure(&outcome.state));
-            compared(name, &compare_watched(before, now, Tolerance { threshold, pressure }), &output)
+            let pressure = before.pressure.max(baseline::pressure(&outcome.state));
+            let comparison = compare_watched(&before.report, now, Tolerance { threshold, pressure });
+            compared(name, &comparison.with_missing(before.missing.clone(), watch::gaps(&outcome.state)), &output)
         }
         _ => FINE,
     };
@@ -152,18 +153,29 @@ fn compared(baseline: &str, comparison: &WatchComparison, output: &OutputArgs) -
     }
 }
 
-/// The watched program in a recording or a report.json, and the CPU pressure of its session.
-fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
+/// A watched program in a recording or a report.json.
+struct Earlier {
+    report: WatchReport,
+    /// The CPU pressure of its session.
+    pressure: f64,
+    /// The reasons why calls are missing.
+    missing: Vec<WatchGap>,
+}
+
+fn earlier(path: &Path) -> Result<Earlier, String> {
     let none = || format!("{} has no watched program to compare with", path.display());
+    let cut = || format!("{} is incomplete: its session ended unexpectedly. Record a new one.", path.display());
     if path.extension().is_none_or(|ending| ending != "json") {
         let mut state = State::default();
         for event in recording::read(path).map_err(|error| error.to_string())? {
             state.reduce(&event.map_err(|error| error.to_string())?);
         }
         if state.ended.is_none() {
-            return Err(format!("{} is incomplete: its session ended unexpectedly. Record a new one.", path.display()));
+            return Err(cut());
         }
-        return state.watch.as_deref().map(|seen| (seen.clone(), baseline::pressure(&state))).ok_or_else(none);
+        let (pressure, missing) = (baseline::pressure(&state), watch::gaps(&state));
+        let report = state.watch.as_deref().cloned().ok_or_else(none)?;
+        return Ok(Earlier { report, pressure, missing });
     }
     let wrong = |error: serde_json::Error| format!("{} is not a report of gds-top: {error}", path.display());
     let mut report: Value = serde_json::from_slice(&report_file::read(path)?).map_err(wrong)?;
@@ -173,9 +185,14 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
     let paces = report["program"]["paces"].take();
     let samples = Option::<Vec<Sampled>>::deserialize(report["samples"].take()).map_err(wrong)?.unwrap_or_default();
     let ended = report["program"]["ended"].take();
+    let missing = report["watch"]["missing"].take();
+    let is_cut = report["ended"].is_null();
     let wall_ns = report["program"]["wall_ns"].as_u64().unwrap_or(0);
     if calls.is_null() || files.is_null() {
         return Err(none());
+    }
+    if is_cut {
+        return Err(cut());
     }
     let seen = WatchReport {
         calls: serde_json::from_value(calls).map_err(wrong)?,
@@ -186,5 +203,7 @@ fn earlier(path: &Path) -> Result<(WatchReport, f64), String> {
         wall_ns,
         ..WatchReport::default()
     };
-    Ok((seen, baseline::pressure_of(&samples)))
+    // Reports of earlier versions do not have this field.
+    let missing = Option::<_>::deserialize(missing).map_err(wrong)?.unwrap_or_default();
+    Ok(Earlier { report: seen, pressure: baseline::pressure_of(&samples), missing })
 }

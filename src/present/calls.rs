@@ -1,9 +1,11 @@
 //! The calls of a watched program: latencies by size, a timeline for each thread, and the files with the most bytes.
 
+use super::headline::UNEXPECTED_END;
 use super::view::{Answer, GAP};
 use super::watch::{self, moved};
+use crate::analysis::SessionEnd;
 use crate::core::units::{self, bytes, duration, plural};
-use crate::core::{WatchReport, WatchedFile};
+use crate::core::{Status, WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
 
@@ -184,10 +186,13 @@ pub fn summary(state: &State, report: &WatchReport) -> String {
     format!("{} in {}, of all functions{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
 }
 
-/// The answers about the program.
+/// The answers about the program. `is_over`: no more events will come.
 #[must_use]
-pub fn answers(report: &WatchReport) -> Vec<Answer> {
-    std::iter::once(watch::answer(report)).chain(watch::end(report)).collect()
+pub fn answers(state: &State, is_over: bool) -> Vec<Answer> {
+    let Some(report) = state.watch.as_deref() else { return Vec::new() };
+    let end = SessionEnd::of(state.ended, is_over);
+    let cut = (end == SessionEnd::Cut).then(|| Answer::new(Status::Warn, UNEXPECTED_END, ""));
+    cut.into_iter().chain([watch::answer(report, end)]).chain(watch::end(report)).collect()
 }
 
 #[cfg(test)]

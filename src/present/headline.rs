@@ -5,6 +5,7 @@ use super::engine_rows::{self, EngineRow, RowGroup, row_groups};
 use super::labels::{self, plural};
 use super::view::Answer;
 use super::{grid, progress, verdict, watch, winner};
+use crate::analysis::SessionEnd;
 use crate::core::{Engine, FallbackAction, Grid, Status, units};
 use crate::session::{LaneStatus, State};
 
@@ -38,8 +39,10 @@ pub fn answers(state: &State) -> Vec<Answer> {
     }
     answers.extend(none_can_run(state));
     answers.extend(state.grid.iter().flat_map(grid::answers));
-    answers
-        .extend(state.watch.iter().flat_map(|report| std::iter::once(watch::answer(report)).chain(watch::end(report))));
+    let end = SessionEnd::of(state.ended, true);
+    answers.extend(
+        state.watch.iter().flat_map(|report| std::iter::once(watch::answer(report, end)).chain(watch::end(report))),
+    );
     answers.extend(problems(state));
     if state.ended == Some(true) {
         answers.push(Answer::new(Status::Warn, "The session was interrupted. Results are incomplete.", ""));

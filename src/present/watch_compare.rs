@@ -1,6 +1,7 @@
 //! Compares a watched program with an earlier recording, as sentences and as tables.
 
 use super::view::{Answer, GAP, Table, number, text};
+use super::watch;
 use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression, is_busy};
 use crate::core::units::{bytes, count, duration, percent, plural};
 use crate::core::{BATCH_ENTRY, ProgramEnd, Status};
@@ -24,6 +25,13 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
         || format!("Tasks of this machine waited for a CPU in {} of the time", percent(comparison.cpu_pressure));
     if let Some(end) = comparison.other_end {
         return not_decided(other_end(end));
+    }
+    let incomplete = [("earlier", &comparison.missing_before), ("later", &comparison.missing)];
+    let incomplete: Vec<String> = (incomplete.into_iter().filter(|(_, missing)| !missing.is_empty()))
+        .map(|(which, missing)| format!("The {which} recording is incomplete: {}.", watch::reasons(missing)))
+        .collect();
+    if !incomplete.is_empty() {
+        return not_decided(incomplete.join(" "));
     }
     if comparison.route_unknown {
         return not_decided(
@@ -197,6 +205,7 @@ fn by_size(comparison: &WatchComparison) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::WatchGap;
 
     fn pace(function: &str, calls: [u64; 2], means_ns: [u64; 2], result: PaceResult) -> PaceChange {
         let side = |at: usize| PaceSide { count: calls[at], mean_ns: means_ns[at], ..PaceSide::default() };
@@ -223,6 +232,23 @@ mod tests {
             let is_named = |function: &str| answer.conditions.contains(function);
             assert!(!is_named("cuFileDriverOpen") && !is_named("cuFileBufRegister"), "{answer:?}");
         }
+    }
+
+    #[test]
+    fn a_recording_without_all_calls_decides_only_regressions() {
+        let paces = || vec![pace("cuFileRead", [800, 900], [1000, 1000], PaceResult::Same)];
+        let compared = |before: &[WatchGap], now: &[WatchGap], regressions: Vec<WatchRegression>| {
+            let comparison = WatchComparison { paces: paces(), regressions, ..WatchComparison::default() };
+            answer(&comparison.with_missing(before.to_vec(), now.to_vec()), "a")
+        };
+        assert_eq!(compared(&[], &[], Vec::new()).status, Status::Pass);
+        let lost = compared(&[], &[WatchGap::LostEvents], Vec::new());
+        assert_eq!((lost.status, lost.headline.as_str()), (Status::Warn, "Not decided against a."));
+        assert_eq!(lost.conditions, "The later recording is incomplete: lost details of calls.");
+        let cut = compared(&[WatchGap::SessionCut], &[], Vec::new());
+        assert_eq!(cut.conditions, "The earlier recording is incomplete: no end of the session.");
+        let errors = WatchRegression::MoreErrors { function: "cuFileRead".to_owned(), before: 0, now: 1 };
+        assert_eq!(compared(&[], &[WatchGap::LostEvents], vec![errors]).status, Status::Fail);
     }
 
     #[test]

@@ -1,19 +1,45 @@
-//! A watched program as CSV tables: its calls by function, its files, their tensors, and single calls.
+//! A watched program as CSV tables: the program, its calls by function, its files, their tensors, and single calls.
 
 use super::csv::cell;
-use crate::core::{WatchReport, WatchedFile};
+use crate::core::{ProgramEnd, WatchReport, WatchedFile};
 use crate::present::watch;
 use crate::session::State;
 use crate::text::CsvRows;
 use std::io::{self, Write};
 
-/// Writes one row per function.
-pub(super) fn calls(report: &WatchReport, out: impl Write) -> io::Result<()> {
+/// Writes one row about the program and the session: without calls, the other tables have no row that shows whether
+/// calls are missing.
+pub(super) fn program(state: &State, report: &WatchReport, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
-    rows.put(&["function", "calls", "errors", "bytes", "total_ns"])?;
+    rows.put(&["command", "exit_status", "signal", "wall_ns", "complete", "missing", "lost_calls", "uncounted_calls"])?;
+    let (status, signal) = match report.ended {
+        Some(ProgramEnd::Status(status)) => (Some(status), None),
+        Some(ProgramEnd::Signal(signal)) => (None, Some(signal)),
+        Some(ProgramEnd::Unknown) | None => (None, None),
+    };
+    let missing = watch::gaps(state);
+    rows.put(&[
+        report.command.join(" "),
+        cell(status),
+        cell(signal),
+        report.wall_ns.to_string(),
+        missing.is_empty().to_string(),
+        watch::gap_ids(&missing),
+        report.lost_events.to_string(),
+        report.uncounted.to_string(),
+    ])?;
+    rows.flush()
+}
+
+/// Writes one row per function.
+pub(super) fn calls(state: &State, report: &WatchReport, out: impl Write) -> io::Result<()> {
+    let mut rows = CsvRows::new(out);
+    let complete = watch::gaps(state).is_empty().to_string();
+    rows.put(&["function", "calls", "errors", "bytes", "total_ns", "complete"])?;
     for call in report.calls.iter().chain(&report.other_calls) {
         let numbers = [call.count, call.errors, call.bytes, call.total_ns].map(|number| number.to_string());
-        rows.put(&std::iter::once(call.function.clone()).chain(numbers).collect::<Vec<_>>())?;
+        let cells = std::iter::once(call.function.clone()).chain(numbers).chain([complete.clone()]);
+        rows.put(&cells.collect::<Vec<_>>())?;
     }
     rows.flush()
 }
@@ -45,10 +71,11 @@ const COLUMNS: [Column; 20] = [
 ];
 
 /// Writes one row per file. The columns of `plain` and of mappings are about reads without cuFile.
-pub(super) fn files(report: &WatchReport, out: impl Write) -> io::Result<()> {
+pub(super) fn files(state: &State, report: &WatchReport, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
+    let complete = watch::gaps(state).is_empty().to_string();
     let head = ["path", "route", "route_proven", "route_source"].into_iter().chain(COLUMNS.map(|(name, _)| name));
-    rows.put(&head.chain(["o_direct"]).collect::<Vec<_>>())?;
+    rows.put(&head.chain(["o_direct", "complete"]).collect::<Vec<_>>())?;
     for file in &report.files {
         let mut cells = vec![file.path.clone()];
         // A file without cuFile has no route.
@@ -57,22 +84,23 @@ pub(super) fn files(report: &WatchReport, out: impl Write) -> io::Result<()> {
             false => Default::default(),
         });
         cells.extend(COLUMNS.map(|(_, value)| value(file).to_string()));
-        cells.push(cell(file.o_direct));
+        cells.extend([cell(file.o_direct), complete.clone()]);
         rows.put(&cells)?;
     }
     rows.flush()
 }
 
 /// Writes one row per tensor that was read.
-pub(super) fn tensors(report: &WatchReport, out: impl Write) -> io::Result<()> {
+pub(super) fn tensors(state: &State, report: &WatchReport, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
-    rows.put(&["path", "tensor", "bytes", "reads", "read_bytes", "touched_bytes"])?;
+    let complete = watch::gaps(state).is_empty().to_string();
+    rows.put(&["path", "tensor", "bytes", "reads", "read_bytes", "touched_bytes", "complete"])?;
     for file in &report.files {
         for tensor in &file.tensors {
             let numbers =
                 [tensor.size, tensor.reads, tensor.bytes, tensor.touched_bytes].map(|number| number.to_string());
             let names = [file.path.clone(), tensor.name.clone()];
-            rows.put(&names.into_iter().chain(numbers).collect::<Vec<_>>())?;
+            rows.put(&names.into_iter().chain(numbers).chain([complete.clone()]).collect::<Vec<_>>())?;
         }
     }
     rows.flush()
@@ -81,6 +109,7 @@ pub(super) fn tensors(report: &WatchReport, out: impl Write) -> io::Result<()> {
 /// Writes one row per single call that was kept.
 pub(super) fn timeline(state: &State, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
+    let complete = (watch::gaps(state).is_empty() && state.calls_left_out == 0).to_string();
     rows.put(&[
         "function",
         "process",
@@ -96,6 +125,7 @@ pub(super) fn timeline(state: &State, out: impl Write) -> io::Result<()> {
         "flags",
         "result",
         "error",
+        "complete",
     ])?;
     for call in &state.calls {
         rows.put(&[
@@ -113,6 +143,7 @@ pub(super) fn timeline(state: &State, out: impl Write) -> io::Result<()> {
             cell(call.flags),
             cell(call.result),
             call.error.to_string(),
+            complete.clone(),
         ])?;
     }
     rows.flush()

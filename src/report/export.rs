@@ -21,8 +21,8 @@ pub enum Format {
     /// `report.html`, one self-contained file.
     Html,
     /// `runs.csv`, `tensors.csv`, `samples.csv` and `results.csv`; for a workload also `workloads.csv` and
-    /// `layers.csv`, and for a storage measurement `grid.csv`. For a watched program `calls.csv`, `files.csv`,
-    /// `file_tensors.csv` and `timeline.csv` instead.
+    /// `layers.csv`, and for a storage measurement `grid.csv`. For a watched program `program.csv`,
+    /// `calls.csv`, `files.csv`, `file_tensors.csv` and `timeline.csv` instead.
     Csv,
     /// `trace.json`, for Perfetto.
     Trace,
@@ -65,6 +65,7 @@ impl Format {
                 "workloads.csv",
                 "layers.csv",
                 "grid.csv",
+                "program.csv",
                 "calls.csv",
                 "files.csv",
                 "file_tensors.csv",
@@ -212,9 +213,10 @@ fn write_files(
             Format::Html => put("report.html", &|out| out.write_all(html::html(state).as_bytes()))?,
             Format::Csv => {
                 if let Some(report) = state.watch.as_deref() {
-                    put("calls.csv", &|out| csv_watch::calls(report, out))?;
-                    put("files.csv", &|out| csv_watch::files(report, out))?;
-                    put("file_tensors.csv", &|out| csv_watch::tensors(report, out))?;
+                    put("program.csv", &|out| csv_watch::program(state, report, out))?;
+                    put("calls.csv", &|out| csv_watch::calls(state, report, out))?;
+                    put("files.csv", &|out| csv_watch::files(state, report, out))?;
+                    put("file_tensors.csv", &|out| csv_watch::tensors(state, report, out))?;
                     put("timeline.csv", &|out| csv_watch::timeline(state, out))?;
                     continue;
                 }

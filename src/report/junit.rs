@@ -1,7 +1,7 @@
 //! Checks and runs, or a watched program, as JUnit XML for CI systems. A failed check, run or requirement is a failure.
 
-use crate::analysis::is_not_recorded;
-use crate::core::{Failure, Status, WatchReport};
+use crate::analysis::{SessionEnd, WatchGap, is_not_recorded};
+use crate::core::{Failure, ProgramEnd, Status, WatchReport};
 use crate::present::finding::FindingView;
 use crate::present::{labels, progress, watch};
 use crate::session::{LaneStatus, State};
@@ -26,7 +26,7 @@ pub(super) fn write(state: &State, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<testsuites name=\"gds-top\">")?;
     if let Some(report) = state.watch.as_deref() {
-        suite(out, "watch", &program(report))?;
+        suite(out, "watch", &program(state, report))?;
     } else {
         suite(out, "checks", &checks(state))?;
         suite(out, "runs", &runs(state))?;
@@ -88,18 +88,30 @@ fn runs(state: &State) -> Vec<Case> {
     lanes.chain(unavailable).collect()
 }
 
-/// The end of the program, its requirement, the answer about the route, and each file of cuFile.
-fn program(report: &WatchReport) -> Vec<Case> {
+/// The end of the program, whether calls are missing, its requirement, the answer about the route, and each file of
+/// cuFile. If calls are missing, no case that depends on them passes: it fails or is skipped.
+fn program(state: &State, report: &WatchReport) -> Vec<Case> {
     let seconds = report.wall_ns as f64 / 1e9;
-    let case = |name: &str, failure: Option<(String, String)>| {
-        let failed = |(message, details)| Outcome::Failed { message, details };
-        Case { name: name.to_owned(), seconds, outcome: failure.map_or(Outcome::Passed, failed) }
-    };
+    let gaps = watch::gaps(state);
+    let incomplete = watch::incomplete(&gaps);
+    let new = |name: &str, outcome| Case { name: name.to_owned(), seconds, outcome };
+    let failed = |(message, details)| Outcome::Failed { message, details };
+    let without_failure = || incomplete.clone().map_or(Outcome::Passed, Outcome::Skipped);
+    let case = |name: &str, failure: Option<(String, String)>| new(name, failure.map_or_else(without_failure, failed));
     let mut cases = Vec::new();
     if report.attached.is_none() {
-        cases.push(case("exit status", watch::end(report).map(|answer| (answer.headline, answer.conditions))));
+        let outcome = match (watch::end(report), report.ended) {
+            (Some(answer), _) => failed((answer.headline, answer.conditions)),
+            (None, None | Some(ProgramEnd::Unknown)) => Outcome::Skipped(watch::NO_END.to_owned()),
+            (None, Some(_)) => Outcome::Passed,
+        };
+        cases.push(new("exit status", outcome));
     }
-    let answer = watch::answer(report);
+    // Without its end, the result of a session is unknown. Other reasons are limits of the recording.
+    let is_cut = gaps.iter().any(|gap| matches!(gap, WatchGap::SessionCut | WatchGap::SessionInterrupted));
+    let cut = incomplete.clone().filter(|_| is_cut).map(|sentence| (sentence, String::new()));
+    cases.push(case("complete recording", cut));
+    let answer = watch::answer(report, SessionEnd::of(state.ended, true));
     let is_failure = answer.status == Status::Fail || is_not_recorded(report);
     cases.push(case("route", is_failure.then_some((answer.headline, answer.conditions))));
     if report.requires_direct {

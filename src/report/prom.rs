@@ -4,7 +4,7 @@
 use super::common::tool;
 use crate::analysis::median;
 use crate::core::{Finding, Histogram, ProgramEnd, Route, RunResult, Status, Target, WatchReport};
-use crate::present::{SessionAnalysis, ceilings};
+use crate::present::{SessionAnalysis, ceilings, watch};
 use crate::session::{Lane, State};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -111,12 +111,17 @@ const MOVED: Family =
 const MOVED_BYTES: Family = gauge("gds_top_watch_transferred_bytes", TRANSFERS, "Bytes of the transfers by route.");
 const MOVED_ERRORS: Family = gauge("gds_top_watch_transfer_errors", TRANSFERS, "Transfers that failed by route.");
 const LOST: Family = gauge("gds_top_watch_lost_calls", &[], "Calls whose details were not recorded.");
+const COMPLETE: Family = gauge(
+    "gds_top_watch_complete",
+    &["missing"],
+    "1 if no call is known to be missing, otherwise 0 and the reasons; the other numbers are then lower bounds.",
+);
 const WATCHED: Family = gauge("gds_top_watch_seconds", &[], "Time in which the program was watched.");
 const STATUS: Family =
     gauge("gds_top_watch_exit_status", &[], "Exit status of the watched program; 128 and its number for a signal.");
 
 /// All families, in the order of the output.
-pub const FAMILIES: [Family; 30] = [
+pub const FAMILIES: [Family; 31] = [
     INFO,
     TIMESTAMP,
     ROUTE,
@@ -145,6 +150,7 @@ pub const FAMILIES: [Family; 30] = [
     MOVED_BYTES,
     MOVED_ERRORS,
     LOST,
+    COMPLETE,
     WATCHED,
     STATUS,
 ];
@@ -212,7 +218,7 @@ pub fn write(state: &State, out: impl Write) -> io::Result<()> {
     loads(&analysis, &mut series);
     workloads(state, &mut series);
     if let Some(report) = state.watch.as_deref() {
-        program(report, &mut series);
+        program(state, report, &mut series);
     }
     series.write(FAMILIES, out)
 }
@@ -340,7 +346,7 @@ fn workloads(state: &State, series: &mut Series) {
 
 /// Adds the calls of a watched program by function, and its transfers by route. Paths are not labels, because a cache can
 /// have many files.
-fn program(report: &WatchReport, series: &mut Series) {
+fn program(state: &State, report: &WatchReport, series: &mut Series) {
     for call in report.calls.iter().chain(&report.other_calls) {
         let labels = [call.function.as_str()];
         series.put(&CALLS, &labels, call.count as f64);
@@ -366,6 +372,8 @@ fn program(report: &WatchReport, series: &mut Series) {
         }
     }
     series.put::<&str>(&LOST, &[], report.lost_events as f64);
+    let missing = watch::gaps(state);
+    series.put(&COMPLETE, &[watch::gap_ids(&missing)], truth(missing.is_empty()));
     series.put::<&str>(&WATCHED, &[], report.wall_ns as f64 / 1e9);
     let status = match report.ended {
         Some(ProgramEnd::Status(status)) => Some(status),

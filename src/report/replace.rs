@@ -12,7 +12,7 @@ pub const PAGE_MARK: &str = "<meta name=\"generator\" content=\"gds-top\">";
 const HEAD_BYTES: u64 = 4 << 10;
 
 /// For each file name: the text that must be near the beginning of the file.
-const MARKS: [(&str, &str); 19] = [
+const MARKS: [(&str, &str); 20] = [
     ("report.json", "{\"schema_version\":2,\"tool\":\""),
     ("report.json", "{\"schema_version\":1,\"tool\":\""),
     ("report.schema.json", "\"urn:gds-top:report"),
@@ -25,6 +25,7 @@ const MARKS: [(&str, &str); 19] = [
     ("workloads.csv", "lane,cache,repeat,"),
     ("layers.csv", "lane,cache,repeat,"),
     ("grid.csv", "transfer,access,pattern,block_bytes,"),
+    ("program.csv", "command,exit_status,"),
     ("calls.csv", "function,calls,"),
     ("files.csv", "path,route,route_proven,"),
     ("file_tensors.csv", "path,tensor,bytes,"),

@@ -3,7 +3,7 @@
 //! and the transfers that they submitted.
 
 use crate::core::WatchedCall;
-use crate::present::SessionAnalysis;
+use crate::present::{SessionAnalysis, watch};
 use crate::session::State;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,7 +17,12 @@ fn microseconds(ns: u64) -> Value {
 /// Writes the trace, one event at a time.
 pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
     let analysis = SessionAnalysis::new(state);
-    out.write_all(b"{\"displayTimeUnit\":\"ms\",\"otherData\":{\"tool\":\"gds-top\"},\"traceEvents\":[\n")?;
+    let missing = watch::gaps(state);
+    let about = match &state.watch {
+        Some(_) => json!({"tool": "gds-top", "complete": missing.is_empty(), "missing": missing}),
+        None => json!({"tool": "gds-top"}),
+    };
+    writeln!(out, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{about},\"traceEvents\":[")?;
     let mut first = true;
     let mut put = |event: Value| {
         if !std::mem::take(&mut first) {
@@ -55,6 +60,10 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
     }
     calls(state, &mut put)?;
+    if let (Some(report), Some(sentence)) = (&state.watch, watch::incomplete(&missing)) {
+        let end = microseconds(report.wall_ns);
+        put(json!({"ph": "i", "s": "g", "name": sentence, "cat": "missing", "pid": 0, "tid": 0, "ts": end}))?;
+    }
     for timed in &state.samples {
         let pid = timed.lane.map_or(0, |l| u64::from(l.0) + 1);
         for (metric, value) in timed.readings().filter(|(_, v)| v.is_finite()) {

@@ -11,6 +11,7 @@ mod advice;
 mod attach;
 mod ends;
 mod harness;
+mod incomplete;
 mod outputs;
 mod plain;
 mod programs;

@@ -234,8 +234,11 @@ fn the_exports_have_the_calls_the_files_and_the_requirement() {
         let named = |line: &str| line.split("name=\"").nth(2).unwrap().split('"').next().unwrap().to_owned();
         let failed: Vec<String> = cases.clone().filter(|line| line.contains("<failure ")).map(named).collect();
         assert_eq!(failed, failing, "{junit}");
-        assert_eq!(cases.map(named).collect::<Vec<_>>(), ["exit status", "route", "--require direct", &data]);
-        assert!(junit.contains(&format!("tests=\"4\" failures=\"{}\"", failing.len())), "{junit}");
+        assert_eq!(
+            cases.map(named).collect::<Vec<_>>(),
+            ["exit status", "complete recording", "route", "--require direct", &data]
+        );
+        assert!(junit.contains(&format!("tests=\"5\" failures=\"{}\"", failing.len())), "{junit}");
 
         let rows = |name: &str| -> Vec<std::collections::HashMap<String, String>> {
             let text = read(name);

@@ -1,7 +1,8 @@
 //! The answer about a watched program, and its facts.
 
 use super::file::{proof, route_text};
-use crate::analysis::{failed_set_ups, is_complete, is_proven_direct, not_returned};
+use super::missing;
+use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
     AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
@@ -24,8 +25,8 @@ pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
 
 /// The answer: the route of the program's transfers. If calls were lost, it says so.
 #[must_use]
-pub fn answer(report: &WatchReport) -> Answer {
-    let mut answer = of_route(report);
+pub fn answer(report: &WatchReport, end: SessionEnd) -> Answer {
+    let mut answer = of_route(report, end == SessionEnd::Cut);
     if report.statistics_name_no_route() && report.transfers() > 0 {
         answer.conditions =
             format!("{} The statistics of libcufile name no route.", answer.conditions).trim_start().to_owned();
@@ -40,19 +41,24 @@ pub fn answer(report: &WatchReport) -> Answer {
     answer
 }
 
-fn of_route(report: &WatchReport) -> Answer {
+/// `is_cut`: the end of the session was not recorded.
+fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
         return attached(process);
     }
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
+    let plain = plain_bytes(report);
+    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    if is_cut && reads + writes == 0 {
+        let headline = "No cuFile transfer was recorded before the session ended.";
+        return Answer::new(Status::Warn, headline, read.trim_start().to_owned());
+    }
     if report.attached.is_none() && report.programs == 0 {
         return Answer::new(Status::Warn, "The program could not be recorded.", not_loaded(report.not_loaded));
     }
-    let plain = plain_bytes(report);
-    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
     // The calls are counted before the other facts about them are read.
-    let is_running = report.attached.is_none() && report.ended.is_none();
+    let is_running = !is_cut && report.attached.is_none() && report.ended.is_none();
     if is_running && reads + writes == 0 {
         let headline = match report.libraries.is_empty() && report.calls.is_empty() {
             true => "The program has not used cuFile so far.",
@@ -105,8 +111,7 @@ fn of_route(report: &WatchReport) -> Answer {
     }
     let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
     let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
-    let is_late = report.attached.as_ref().is_some_and(|process| process.loaded_late);
-    let is_complete = is_complete(report) && !is_late;
+    let is_complete = is_complete(report) && !is_cut;
     let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
         "{}{} and {}{}, {} in {}{}.{missing}",
@@ -131,7 +136,7 @@ fn of_route(report: &WatchReport) -> Answer {
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
     let is_direct = one_route && used().all(|file| file.proven && file.route.is_direct());
-    match (is_proven_direct(report), first) {
+    match (is_proven_direct(report).map(|is_proven| is_proven && !is_cut), first) {
         (Some(true), route) if one_route => Answer::new(
             Status::Pass,
             format!("All recorded cuFile transfers take the direct route {route}, proven."),
@@ -260,8 +265,9 @@ pub fn end(report: &WatchReport) -> Option<Answer> {
 
 /// Labelled facts about the program.
 #[must_use]
-pub fn facts(report: &WatchReport) -> Vec<(&'static str, String)> {
+pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String)> {
     let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
+    facts.extend(missing::fact(report, end));
     if let Some(process) = &report.attached {
         let gap = || crate::present::view::GAP.to_owned();
         facts.push(("process", process.pid.to_string()));
@@ -423,6 +429,10 @@ pub(in crate::present) mod tests {
     use super::*;
     use crate::core::{Transfers, WatchedLibrary};
 
+    fn answer(report: &WatchReport) -> Answer {
+        super::answer(report, SessionEnd::Running)
+    }
+
     fn file(route: Route, proof: RouteProof) -> WatchedFile {
         WatchedFile {
             path: "/m".to_owned(),
@@ -533,6 +543,31 @@ pub(in crate::present) mod tests {
         ] {
             assert!(!is_pending(&other), "{:?}", answer(&other));
         }
+    }
+
+    #[test]
+    fn a_session_without_its_end_proves_nothing_and_knows_nothing_later() {
+        let running = WatchReport { programs: 1, ..WatchReport::default() };
+        let direct = WatchReport {
+            libraries: vec![WatchedLibrary::default()],
+            files: vec![file(Route::P2pdma, RouteProof::Statistics)],
+            ..running.clone()
+        };
+        for (report, headline) in [
+            (WatchReport::default(), "No cuFile transfer was recorded before the session ended."),
+            (running, "No cuFile transfer was recorded before the session ended."),
+            (direct.clone(), "The recorded cuFile transfers take p2pdma, proven; others may be missing."),
+        ] {
+            let shown = super::answer(&report, SessionEnd::Cut);
+            assert_eq!((shown.status, shown.headline.as_str()), (Status::Warn, headline));
+            assert!(!shown.text().contains("so far") && !shown.text().contains("not known yet"), "{shown:?}");
+            let fact = facts(&report, SessionEnd::Cut).into_iter().find(|(label, _)| *label == "complete");
+            assert!(fact.is_some_and(|(_, text)| text.starts_with("no: no end of the session")));
+        }
+        assert!(super::answer(&direct, SessionEnd::Cut).conditions.starts_with("At least 1 read "));
+        let complete = |end| facts(&direct, end).into_iter().find(|(label, _)| *label == "complete");
+        assert_eq!(complete(SessionEnd::Running), None);
+        assert_eq!(complete(SessionEnd::Whole), Some(("complete", "yes".to_owned())));
     }
 
     #[test]

@@ -3,10 +3,13 @@
 mod advice;
 pub(super) mod answer;
 mod file;
+mod missing;
 mod tables;
 
 pub use advice::advice;
 pub use answer::{answer, end, facts, unmet};
 pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
+pub(super) use missing::reasons;
+pub use missing::{NO_END, gap_ids, gaps, incomplete};
 pub use tables::{TENSOR_HEADS, tables, tensor_count, tensor_rows, tensor_summary};

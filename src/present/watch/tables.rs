@@ -87,7 +87,7 @@ fn calls_note(report: &WatchReport) -> String {
         None if is_incomplete(report) => {
             "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
         }
-        None if report.ended.is_none() => "Every call so far is counted, of all processes.".to_owned(),
+        None if report.ended.is_none() => "Every call until the last report is counted, of all processes.".to_owned(),
         None => "Every call is counted, of all processes.".to_owned(),
     };
     counted + &open
@@ -265,6 +265,7 @@ pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iter
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::SessionEnd;
     use crate::core::{OpenCall, ProgramEnd, WatchedLibrary};
     use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
 
@@ -300,8 +301,8 @@ mod tests {
             .flat_map(|report| {
                 let notes = tables(report, true).into_iter().map(|table| table.note);
                 let advice = advice(report).into_iter().flat_map(|(_, text, proof)| [text, proof]);
-                let answer = answer(report);
-                let facts = facts(report).into_iter().map(|(_, text)| text);
+                let answer = answer(report, SessionEnd::Whole);
+                let facts = facts(report, SessionEnd::Whole).into_iter().map(|(_, text)| text);
                 notes.chain(advice).chain(facts).chain([answer.headline, answer.conditions]).collect::<Vec<_>>()
             })
             .collect()

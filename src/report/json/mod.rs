@@ -122,7 +122,7 @@ impl<'a> Report<'a> {
             samples: Samples(state),
             analysis: figures(analysis),
             grid: state.grid.as_ref().map(grid::json),
-            watch: state.watch.as_deref().map(watch::watch),
+            watch: state.watch.as_deref().map(|report| watch::watch(state, report)),
             program: state.watch.as_deref().map(|report| watch::program(state, report)),
             earlier: earlier(state),
             messages: state

@@ -16,7 +16,8 @@ pub(super) struct Program<'a> {
     timeline_left_out: u64,
 }
 
-pub(super) fn watch(report: &WatchReport) -> Value {
+pub(super) fn watch(state: &State, report: &WatchReport) -> Value {
+    let missing = watch::gaps(state);
     let files = report.files.iter().filter(|file| watch::is_of_cufile(file)).map(|file| {
         json!({
             "path": file.path,
@@ -35,6 +36,8 @@ pub(super) fn watch(report: &WatchReport) -> Value {
         "files": files.collect::<Vec<_>>(),
         "threads": report.threads,
         "lost_events": report.lost_events,
+        "complete": missing.is_empty(),
+        "missing": missing,
         "advice": advice.collect::<Vec<_>>(),
     })
 }

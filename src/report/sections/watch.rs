@@ -1,5 +1,6 @@
 //! The section about a watched program: facts, calls, files and advice.
 
+use crate::analysis::SessionEnd;
 use crate::core::WatchReport;
 use crate::present::watch;
 use crate::report::section::{Block, Section};
@@ -7,7 +8,8 @@ use crate::session::State;
 
 pub(super) fn sections(state: &State, full: bool) -> Vec<Section> {
     let Some(report) = state.watch.as_deref() else { return Vec::new() };
-    let mut sections = vec![Section::new("Program").block(Block::Facts(watch::facts(report)))];
+    let mut sections =
+        vec![Section::new("Program").block(Block::Facts(watch::facts(report, SessionEnd::of(state.ended, true))))];
     sections.extend(watch::tables(report, full).into_iter().map(Section::from));
     sections.extend(advice(report));
     sections

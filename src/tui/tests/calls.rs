@@ -103,6 +103,22 @@ fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
 }
 
 #[test]
+fn a_replay_of_a_session_without_its_end_says_so_at_its_end() {
+    let state = watched();
+    for (screen, width, height) in
+        [(ScreenId::Race, 140, 40), (ScreenId::Race, 80, 24), (ScreenId::Report, 140, 60), (ScreenId::Report, 80, 24)]
+    {
+        for is_over in [false, true] {
+            let mut ui = app(screen);
+            ui.ctx.over = is_over;
+            let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), width, height));
+            assert_eq!(shown.contains("ended unexpectedly"), is_over, "{width}×{height}:\n{shown}");
+            assert!(!is_over || !shown.contains("so far"), "{shown}");
+        }
+    }
+}
+
+#[test]
 fn the_rate_and_the_threads_have_the_same_time_axis() {
     let state = watched();
     for (width, height) in [(140, 40), (80, 40)] {

@@ -15,6 +15,6 @@ pub(crate) fn is_shown(page: &State) -> bool {
 }
 
 /// The answer, for the clipboard.
-pub(crate) fn copied(page: &State) -> String {
-    page.watch.as_deref().map_or_else(String::new, |report| headline_in(&calls::answers(report), u16::MAX, 1).text)
+pub(crate) fn copied(page: &State, is_over: bool) -> String {
+    headline_in(&calls::answers(page, is_over), u16::MAX, 1).text
 }

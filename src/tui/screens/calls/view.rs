@@ -37,12 +37,12 @@ const GB: f64 = 1e9;
 /// Characters for the share of time that is spent in calls.
 const FILLS: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
-/// Draws the screen.
-pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+/// Draws the screen. `is_over`: no more events will come.
+pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Theme) {
     let Some(report) = state.watch.as_deref() else { return };
     let (w, h) = (pen.width(), pen.height());
     let mut y = u16::from(h >= 26);
-    let answer = headline_in(&calls::answers(report), w.saturating_sub(6), 2);
+    let answer = headline_in(&calls::answers(state, is_over), w.saturating_sub(6), 2);
     y += headline::draw(&mut pen.part(0, y, w, 2), &answer, theme);
     pen.fit(3, y, w.saturating_sub(4), &calls::summary(state, report), theme.dim);
     y += 1;

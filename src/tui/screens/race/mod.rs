@@ -151,7 +151,7 @@ impl Screen for Race {
         let page = ctx.page(session);
         match page.grid.as_ref().filter(|_| shows_grid(page)) {
             Some(measured) => grid::draw(pen, page, measured, self.cell, theme),
-            None if calls::is_shown(page) => calls::draw(pen, page, theme),
+            None if calls::is_shown(page) => calls::draw(pen, page, ctx.over, theme),
             None => view::draw(pen, page, &Ui { ctx, screen: self }, theme),
         }
     }
@@ -190,7 +190,7 @@ impl Screen for Race {
         let page = ctx.page(session);
         match page.grid.as_ref().filter(|_| shows_grid(page)) {
             Some(measured) => grid::copied(measured, self.cell).join("\n"),
-            None if calls::is_shown(page) => calls::copied(page),
+            None if calls::is_shown(page) => calls::copied(page, ctx.over),
             None => headline_in(&headline::race(page, ctx.clock_ns), u16::MAX, 1).text,
         }
     }

@@ -1,6 +1,7 @@
 //! Screen 6: findings and measurements on one page, in the order of the exported report.
 
 use super::state::Ui;
+use crate::analysis::SessionEnd;
 use crate::core::{Engine, Status};
 use crate::present::comparisons::naming;
 use crate::present::failures::failed_runs;
@@ -53,7 +54,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     results(&mut lines, state, room, theme);
     failures(&mut lines, state, room, theme);
     storage(&mut lines, state, room, theme);
-    program(&mut lines, state, room, theme);
+    program(&mut lines, state, ui, room, theme);
     list(&mut lines, "Advice", &ui.ctx.stats.advice().iter().map(advice::sentence).collect::<Vec<_>>(), room, theme);
     list(&mut lines, "Notes and gaps", &gaps::gaps(state), room, theme);
     section(&mut lines, "As files", theme);
@@ -82,7 +83,7 @@ fn answer_of(state: &State, ui: &Ui<'_>, room: u16, lines: usize) -> Headline {
     let verdict = || state.verdicts.first().map(verdict::answer);
     let mut all = match (&state.grid, &state.watch) {
         (Some(grid), _) if state.lanes.is_empty() => grid::answers(grid).into_iter().take(1).collect(),
-        (_, Some(report)) => calls::answers(report),
+        (_, Some(_)) => calls::answers(state, ui.ctx.over),
         _ if !state.lanes.is_empty() => answers::race(state, ui.ctx.clock_ns),
         _ => verdict().into_iter().collect(),
     };
@@ -225,10 +226,10 @@ fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 
 /// Adds the facts of a watched program and the advice about it. Its calls and files are on its screen and in the
 /// exported report.
-fn program(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
+fn program(lines: &mut Lines, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) {
     let Some(report) = state.watch.as_deref() else { return };
     section(lines, "Program", theme);
-    for (label, text) in watch::facts(report) {
+    for (label, text) in watch::facts(report, SessionEnd::of(state.ended, ui.ctx.over)) {
         lines.extend(labelled_in(LABEL + 1, label, &text, room, theme.dim, theme.text));
     }
     let advice: Vec<String> =

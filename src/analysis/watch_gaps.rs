@@ -1,0 +1,161 @@
+//! The reasons why a session does not have all calls of a watched program.
+
+use super::watch::not_returned;
+use crate::core::WatchReport;
+use serde::{Deserialize, Serialize};
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// It is still running.
+    Running,
+    /// It ended as planned.
+    Whole,
+    /// The user interrupted it.
+    Interrupted,
+    /// Its end was not recorded, for example because gds-top was killed.
+    Cut,
+}
+
+impl SessionEnd {
+    /// `ended` is whether the session was interrupted, `None` without an end. `is_over`: no more events will come.
+    #[must_use]
+    pub const fn of(ended: Option<bool>, is_over: bool) -> Self {
+        match (ended, is_over) {
+            (Some(true), _) => Self::Interrupted,
+            (Some(false), _) => Self::Whole,
+            (None, true) => Self::Cut,
+            (None, false) => Self::Running,
+        }
+    }
+}
+
+/// A reason why calls of the program are missing in its report. Advice about the same fact has the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchGap {
+    /// The end of the session was not recorded.
+    SessionCut,
+    /// The user interrupted the session.
+    SessionInterrupted,
+    /// No call was recorded: no program loaded the recording library, or the calls of the process could not be recorded.
+    NotRecorded,
+    /// A libcufile was loaded after the attach, so its first calls may be missing.
+    LoadedLate,
+    /// Details of calls were lost.
+    LostEvents,
+    /// The program paused the recording.
+    Paused,
+    /// A process has more copies of libcufile than are recorded.
+    LibrariesLeftOut,
+    /// Programs were not recorded.
+    ProgramsNotRecorded,
+    /// An inner session recorded programs.
+    OtherSession,
+    /// Calls did not return.
+    CallsNotReturned,
+    /// Processes ran longer than the program.
+    StillRunning,
+    /// libcufile counted more transfers than were recorded.
+    UnseenTransfers,
+}
+
+impl WatchGap {
+    /// Its name in JSON and in other formats.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::SessionCut => "session-cut",
+            Self::SessionInterrupted => "session-interrupted",
+            Self::NotRecorded => "not-recorded",
+            Self::LoadedLate => "loaded-late",
+            Self::LostEvents => "lost-events",
+            Self::Paused => "paused",
+            Self::LibrariesLeftOut => "libraries-left-out",
+            Self::ProgramsNotRecorded => "programs-not-recorded",
+            Self::OtherSession => "other-session",
+            Self::CallsNotReturned => "calls-not-returned",
+            Self::StillRunning => "still-running",
+            Self::UnseenTransfers => "unseen-transfers",
+        }
+    }
+}
+
+/// The reasons why calls are missing, the most important first. Empty if no call is known to be missing.
+#[must_use]
+pub fn watch_gaps(report: &WatchReport, end: SessionEnd) -> Vec<WatchGap> {
+    // A program that was just started has not loaded the library yet.
+    let is_recorded = match &report.attached {
+        Some(process) => process.recorded,
+        None => report.programs > 0 || end == SessionEnd::Running,
+    };
+    let of_session = [
+        (WatchGap::SessionCut, end == SessionEnd::Cut),
+        (WatchGap::SessionInterrupted, end == SessionEnd::Interrupted),
+        (WatchGap::NotRecorded, !is_recorded),
+    ];
+    only(of_session).chain(of_report(report)).collect()
+}
+
+/// Whether no call until the report is known to be missing.
+#[must_use]
+pub fn is_complete(report: &WatchReport) -> bool {
+    of_report(report).next().is_none()
+}
+
+fn of_report(report: &WatchReport) -> impl Iterator<Item = WatchGap> {
+    let is_late = report.attached.as_ref().is_some_and(|process| process.loaded_late);
+    // While a program runs, its calls in progress are not missing.
+    let is_running = report.attached.is_none() && report.ended.is_none();
+    let all_returned = if is_running { not_returned(report).is_empty() } else { report.open_calls.is_empty() };
+    only([
+        (WatchGap::LoadedLate, is_late),
+        (WatchGap::LostEvents, report.lost_events > 0),
+        (WatchGap::Paused, report.paused),
+        (WatchGap::LibrariesLeftOut, report.libraries_left_out > 0),
+        (WatchGap::ProgramsNotRecorded, !report.unrecorded.is_empty()),
+        (WatchGap::OtherSession, !report.in_other_session.is_empty()),
+        (WatchGap::CallsNotReturned, !all_returned),
+        (WatchGap::StillRunning, report.still_running > 0),
+        (WatchGap::UnseenTransfers, report.unseen.is_some()),
+    ])
+}
+
+fn only<const N: usize>(gaps: [(WatchGap, bool); N]) -> impl Iterator<Item = WatchGap> {
+    gaps.into_iter().filter(|(_, is)| *is).map(|(gap, _)| gap)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{AttachedProcess, OpenCall, UnseenTransfers};
+
+    #[test]
+    fn each_reason_is_named_once_and_an_end_that_is_missing_is_the_first() {
+        let whole = WatchReport { programs: 1, ..WatchReport::default() };
+        assert_eq!(watch_gaps(&whole, SessionEnd::of(Some(false), true)), []);
+        assert_eq!(watch_gaps(&WatchReport::default(), SessionEnd::Running), []);
+        let attached = AttachedProcess { loaded_late: true, ..AttachedProcess::default() };
+        let all = WatchReport {
+            attached: Some(attached),
+            lost_events: 1,
+            paused: true,
+            libraries_left_out: 1,
+            unrecorded: vec!["su".to_owned()],
+            in_other_session: vec!["sh".to_owned()],
+            open_calls: vec![OpenCall::default()],
+            still_running: 1,
+            unseen: Some(UnseenTransfers::default()),
+            ..WatchReport::default()
+        };
+        let cut = watch_gaps(&all, SessionEnd::of(None, true));
+        let interrupted = watch_gaps(&all, SessionEnd::of(Some(true), true));
+        assert_eq!((cut.len(), cut[0], interrupted[0]), (11, WatchGap::SessionCut, WatchGap::SessionInterrupted));
+        let names: std::collections::BTreeSet<&str> = cut.iter().chain(&interrupted).map(|gap| gap.id()).collect();
+        assert_eq!(names.len(), 12);
+        for gap in cut.into_iter().chain(interrupted) {
+            assert_eq!(serde_json::to_value(gap).ok(), Some(gap.id().into()));
+        }
+        assert!(!is_complete(&all) && is_complete(&whole));
+    }
+}
