@@ -6,6 +6,7 @@ use super::finding::{Finding, Verdict};
 use super::fix::{AppliedFix, FixPlan, FixProgress};
 use super::grid::{CellResult, GridPlan};
 use super::guide::Guide;
+use super::left_out::LeftOutVariable;
 use super::machine::Machine;
 use super::model::ModelInfo;
 use super::packed::PackedSpans;
@@ -74,6 +75,9 @@ pub enum EventBody {
         /// The working directory. It is empty in recordings of earlier versions.
         #[serde(default)]
         directory: String,
+        /// The variables of the caller that the session does not use.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_out_variables: Vec<LeftOutVariable>,
     },
     /// The machine was examined. This event can occur several times.
     MachineSeen {

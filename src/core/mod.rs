@@ -19,6 +19,7 @@ pub(crate) mod grid_testdata;
 pub mod guide;
 mod histogram;
 mod inks;
+mod left_out;
 mod library_name;
 pub mod lossy;
 pub mod machine;
@@ -65,6 +66,7 @@ pub use grid::{CellKey, CellResult, Grid, GridPlan, Pattern, Transfer, heat_colo
 pub use guide::{Guide, GuideStep, OpenPlan, OpenStep, StepState};
 pub use histogram::Histogram;
 pub use inks::LaneInks;
+pub use left_out::LeftOutVariable;
 pub use library_name::is_libcufile;
 pub use machine::{CufileSetting, Disk, Gpu, LibcufileSeen, Machine, NumaNode, NvidiaFsSeen, Storage};
 pub use model::{ModelInfo, ShardInfo, Synthetic, TensorInfo};

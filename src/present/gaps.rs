@@ -2,7 +2,7 @@
 
 use super::labels::engine_in;
 use super::{engine_rows, progress};
-use crate::core::{LogLevel, Status};
+use crate::core::{LeftOutVariable, LogLevel, Status};
 use crate::session::{Lane, State};
 use std::collections::BTreeSet;
 
@@ -16,6 +16,10 @@ pub fn gaps(state: &State) -> Vec<String> {
             said.push(sentence);
         }
     };
+    for LeftOutVariable { name, in_part, reason } in &state.left_out_variables {
+        let how = if *in_part { "is used only in part" } else { "is not used" };
+        say(format!("{name} {how}, because {reason}."));
+    }
     // The headline has the reason why nothing can run.
     let unavailable = match engine_rows::common_obstacle(state) {
         Some(_) => Vec::new(),
@@ -78,4 +82,34 @@ fn name(lane: &Lane, repeat: bool) -> String {
     let share = lane.share.as_ref().map(|share| share.label(&lane.target));
     let name = engine_in(&lane.engine, lane.cache, share.as_deref());
     if repeat { format!("{name} #{}", lane.repeat.saturating_add(1)) } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Event, EventBody};
+
+    #[test]
+    fn each_variable_that_was_left_out_is_one_sentence() {
+        let variable = |name: &str, in_part| LeftOutVariable {
+            name: name.to_owned(),
+            in_part,
+            reason: "other users can create files in /tmp".to_owned(),
+        };
+        let left_out_variables = vec![variable("LD_LIBRARY_PATH", true), variable("UCX_LOG_FILE", false)];
+        let started = EventBody::SessionStarted {
+            tool: String::new(),
+            unix_ms: 0,
+            command: String::new(),
+            directory: String::new(),
+            left_out_variables,
+        };
+        let mut state = State::default();
+        state.reduce(&Event { at_ns: 0, body: started });
+        let sentences = [
+            "LD_LIBRARY_PATH is used only in part, because other users can create files in /tmp.",
+            "UCX_LOG_FILE is not used, because other users can create files in /tmp.",
+        ];
+        assert_eq!(gaps(&state), sentences);
+    }
 }

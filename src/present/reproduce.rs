@@ -151,6 +151,7 @@ mod tests {
             unix_ms: 0,
             command: command.to_owned(),
             directory: "/data/a b".to_owned(),
+            left_out_variables: Vec::new(),
         };
         for body in std::iter::once(started).chain(bodies) {
             state.reduce(&Event { at_ns: 0, body });

@@ -7,8 +7,8 @@ use super::timed::TimedSample;
 use crate::core::median::median_share;
 use crate::core::units::NS_PER_S;
 use crate::core::{
-    AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LogLevel,
-    Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport, WatchedCall,
+    AppliedFix, Ceiling, Engine, Event, EventBody, Finding, FixPlan, FixProgress, Grid, Guide, LaneId, LeftOutVariable,
+    LogLevel, Machine, Metric, ModelInfo, PackedSpans, RacePlan, SystemSample, Verdict, WatchReport, WatchedCall,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -60,6 +60,8 @@ pub struct State {
     pub command: String,
     /// The working directory of the session; empty if the recording does not contain it.
     pub directory: String,
+    /// The variables of the caller that the session does not use.
+    pub left_out_variables: Vec<LeftOutVariable>,
     /// Start of the session in milliseconds since the Unix epoch; 0 before its first event.
     pub started_unix_ms: u64,
     /// Whether the session was interrupted; `None` while it has not ended.
@@ -130,10 +132,11 @@ impl State {
         self.now_ns = self.now_ns.max(event.at_ns);
         let at_ns = event.at_ns;
         match &event.body {
-            EventBody::SessionStarted { tool, unix_ms, command, directory } => {
+            EventBody::SessionStarted { tool, unix_ms, command, directory, left_out_variables } => {
                 self.tool.clone_from(tool);
                 self.command.clone_from(command);
                 self.directory.clone_from(directory);
+                self.left_out_variables.clone_from(left_out_variables);
                 self.started_unix_ms = *unix_ms;
             }
             EventBody::MachineSeen { machine } => self.machine = Some(machine.clone()),
@@ -291,6 +294,7 @@ impl State {
             now_ns: self.now_ns,
             tool: self.tool.clone(),
             command: self.command.clone(),
+            left_out_variables: self.left_out_variables.clone(),
             started_unix_ms: self.started_unix_ms,
             machine: self.machine.clone(),
             checks: self.checks.clone(),

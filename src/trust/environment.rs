@@ -2,6 +2,7 @@
 //! libraries write.
 
 use super::distrust;
+use super::left_out::{LeftOutVariable, hand_over};
 use super::walk::is_trusted;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -81,15 +82,16 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let mut changed = Vec::new();
+    let (mut changed, mut left_out) = (Vec::new(), Vec::new());
     for (name, value) in std::env::vars_os().filter(|(_, value)| !value.is_empty()) {
         let Some((kept, why)) = without_foreign(&name, &value) else { continue };
         let how = if kept.is_empty() { "is not used" } else { "is used only in part" };
-        for why in why {
-            let name = name.display();
+        for reason in why {
+            let shown = name.display().to_string();
             say(&format!(
-                "{name} {how}, because {why}; a started program gets it only by 'watch -- env {name}=VALUE COMMAND'"
+                "{shown} {how}, because {reason}; a started program gets it only by 'watch -- env {shown}=VALUE COMMAND'"
             ));
+            left_out.push(LeftOutVariable { name: shown, in_part: !kept.is_empty(), reason });
         }
         changed.push((name, kept));
     }
@@ -109,6 +111,7 @@ pub fn leave_out_foreign_paths(say: fn(&str), prepare: fn(&mut Command)) -> Resu
             command.env(name, value);
         }
     }
+    hand_over(&mut command, &left_out);
     prepare(&mut command);
     Err(format!("this program cannot be started again: {}", command.args(arguments).exec()))
 }

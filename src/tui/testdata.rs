@@ -58,6 +58,7 @@ pub(crate) fn events(scene: Scene) -> Vec<Event> {
         unix_ms: 1_760_000_000_000,
         command: String::new(),
         directory: String::new(),
+        left_out_variables: Vec::new(),
     });
     tape.put(EventBody::MachineSeen { machine: machine(scene != Scene::NoGpu) });
     for finding in findings(scene) {

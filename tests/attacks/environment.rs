@@ -423,6 +423,63 @@ fn no_variable_of_the_caller_becomes_another_one_of_a_watched_program() {
     }
 }
 
+#[test]
+fn a_variable_that_is_left_out_is_in_the_report_and_in_the_recording() {
+    if !can_attack() {
+        return;
+    }
+    let stage = Stage::new();
+    give(&stage.at("work"));
+    let log = stage.at("work/cufile.log");
+    let (recording, folder) = (stage.at("victim/left-out.gdsrec"), stage.at("victim-report"));
+    let watch = |left_out: bool| {
+        let mut command = started_by(PROGRAM);
+        command
+            .args(["watch", "--json", "--record"])
+            .arg(&recording)
+            .args(["--", "env"])
+            .current_dir(stage.at("victim"));
+        if left_out {
+            command.env("CUFILE_LOGFILE_PATH", &log).env("UCX_LOG_FILE", format!("file:{}", log.display()));
+        }
+        command.output().unwrap()
+    };
+    let json = |output: &Output| serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+    let whole = watch(false);
+    if said(&whole).contains("watch needs a glibc system") {
+        skipped("watch needs glibc");
+        return;
+    }
+    assert_eq!(json(&whole)["left_out_variables"], serde_json::json!([]));
+    let output = watch(true);
+    let report = json(&output);
+    let left_out = report["left_out_variables"].as_array().unwrap();
+    let mut names: Vec<_> = left_out.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["CUFILE_LOGFILE_PATH", "UCX_LOG_FILE"]);
+    let is_named = |variable: &serde_json::Value| {
+        variable["in_part"] == false
+            && variable["reason"].as_str().unwrap().contains(&stage.at("work").display().to_string())
+    };
+    assert!(left_out.iter().all(is_named), "{left_out:?}");
+    // The program gets neither the variables nor the list of them.
+    let is_passed = |line: &str| {
+        ["CUFILE_LOGFILE_PATH=", "UCX_LOG_FILE=", "GDS_TOP_LEFT_OUT="].iter().any(|begin| line.starts_with(begin))
+    };
+    assert!(said(&output).lines().any(|line| line.starts_with("LD_AUDIT=")) && !said(&output).lines().any(is_passed));
+    let mut command = started_by(PROGRAM);
+    command.arg("report").arg(&recording).arg("--export").arg(&folder).args(["--format", "html,md,json"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    for text in [&text, &read("report.md"), &read("report.html")] {
+        let named = text.matches("UCX_LOG_FILE").count();
+        assert_eq!(named, 1, "{text}");
+    }
+    let replayed: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+    assert_eq!(replayed["left_out_variables"], report["left_out_variables"]);
+}
+
 /// A rule of sudo can permit a command with any --config.
 #[test]
 fn root_runs_no_engine_of_settings_that_another_user_could_have_written() {

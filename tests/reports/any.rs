@@ -239,7 +239,15 @@ pub(crate) fn any_state(seed: u64) -> State {
         put(
             &mut state,
             0,
-            EventBody::SessionStarted { tool: d.text(), unix_ms: d.size(), command: d.text(), directory: d.text() },
+            EventBody::SessionStarted {
+                tool: d.text(),
+                unix_ms: d.size(),
+                command: d.text(),
+                directory: d.text(),
+                left_out_variables: (0..d.below(3))
+                    .map(|_| LeftOutVariable { name: d.text(), in_part: d.coin(), reason: d.text() })
+                    .collect(),
+            },
         );
     }
     if d.coin() {

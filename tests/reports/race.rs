@@ -52,6 +52,7 @@ pub(crate) fn race_events(paces: &[Pace]) -> Vec<Event> {
             unix_ms: 1_790_000_000_000,
             command: "gds-top bench toy --cache cold,hot --export report --format md".into(),
             directory: "/data".into(),
+            left_out_variables: Vec::new(),
         },
     );
     let machine = Machine {

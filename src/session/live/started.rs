@@ -1,8 +1,9 @@
 //! The first event of a session: the program, the time, the command line.
 
-use crate::core::EventBody;
+use crate::core::{EventBody, LeftOutVariable};
 use crate::machine;
 use crate::text::quoted_line;
+use crate::trust::{LeftOutVariable as Variable, left_out_variables};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The first event of this process's session.
@@ -13,7 +14,13 @@ pub fn started() -> EventBody {
         unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         command: command(std::env::args_os().map(|word| word.to_string_lossy().into_owned())),
         directory: std::env::current_dir().map_or_else(|_| String::new(), |path| path.display().to_string()),
+        left_out_variables: left_out_variables().into_iter().map(left_out).collect(),
     }
+}
+
+fn left_out(variable: Variable) -> LeftOutVariable {
+    let Variable { name, in_part, reason } = variable;
+    LeftOutVariable { name, in_part, reason }
 }
 
 /// The command line as a user would type it. Secrets are removed, because the command line of a loader may contain a

@@ -123,6 +123,7 @@ fn what_was_written_is_read_back_in_order() {
                 unix_ms: 17,
                 command: String::new(),
                 directory: String::new(),
+                left_out_variables: Vec::new(),
             },
         },
         Event { at_ns: 3, body: EventBody::ModelOpened { model: model.clone() } },
