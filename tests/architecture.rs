@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 22] = [
     ("device", &["core"]),
     ("engines", &["models", "device", "core", "trust"]),
     ("workloads", &["engines", "device", "core", "trust"]),
-    ("telemetry", &["machine", "watch", "core"]),
+    ("telemetry", &["machine", "watch", "core", "trust"]),
     ("watch", &["core", "device", "models", "trust"]),
     (
         "session",

@@ -34,12 +34,12 @@ pub use profiling::{ProfilingMode, ProfilingOverhead};
 pub use rows::{TensorRow, tensor_rows};
 pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
 pub use timing::{Timing, Timings, timing};
-pub use watch::{WatchAdvice, failed_set_ups, is_not_recorded, is_proven_direct, not_returned, watch_advice};
+pub use watch::{WatchAdvice, failed_set_ups, is_not_recorded, is_proven_direct, watch_advice};
 pub use watch_compare::{
     CallChange, ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression,
     compare_watched,
 };
-pub use watch_gaps::{SessionEnd, WatchGap, is_complete, watch_gaps};
+pub use watch_gaps::{SessionEnd, WatchGap, is_complete, not_returned, watch_gaps};
 pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64, of_median_time};

@@ -1,9 +1,7 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use super::watch_gaps::is_complete;
-use crate::core::{
-    OpenCall, ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units,
-};
+use super::watch_gaps::{is_complete, not_returned};
+use crate::core::{ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units};
 
 // docs/watch.md documents these limits.
 /// With fewer transfers than this there is no pattern.
@@ -305,16 +303,6 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     advice
 }
 
-/// A call of this age is not just in progress, in nanoseconds.
-const LONG_CALL_NS: u64 = 10_000_000_000;
-
-/// The calls that never returned: those of a program that has ended, and those that take very long.
-#[must_use]
-pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
-    let is_over = report.ended.is_some();
-    report.open_calls.iter().filter(|call| is_over || call.age_ns >= LONG_CALL_NS).collect()
-}
-
 /// Whether nothing is known: the process that was attached could not be examined, or no program that was started
 /// loaded the recording library.
 #[must_use]
@@ -354,8 +342,9 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::watch_gaps::LONG_CALL_NS;
     use super::*;
-    use crate::core::{BufferUse, CallTotal, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
+    use crate::core::{BufferUse, CallTotal, OpenCall, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
 
     fn file(reads: Transfers) -> WatchedFile {
         WatchedFile {

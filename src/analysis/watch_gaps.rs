@@ -1,8 +1,17 @@
 //! The reasons why a session does not have all calls of a watched program.
 
-use super::watch::not_returned;
-use crate::core::WatchReport;
+use crate::core::{OpenCall, WatchReport};
 use serde::{Deserialize, Serialize};
+
+/// A call of this age is not just in progress, in nanoseconds.
+pub(super) const LONG_CALL_NS: u64 = 10_000_000_000;
+
+/// The calls that never returned: those of a program that has ended, and those that take very long.
+#[must_use]
+pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
+    let is_over = report.ended.is_some();
+    report.open_calls.iter().filter(|call| is_over || call.age_ns >= LONG_CALL_NS).collect()
+}
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -118,7 +118,7 @@ fn say(err: &mut impl Write, text: &str) {
     let _ = writeln!(err, "gds-top: {}", sanitise_line(text));
 }
 
-/// Writes the result of a session that has ended. `replay` tells that it comes from a recording.
+/// Writes the result of a session that has ended. `replay` is whether it comes from a recording.
 ///
 /// # Errors
 ///

@@ -88,7 +88,7 @@ impl ProcessLog {
         let read = Read::by_ref(&mut self.file).take(PART_BYTES).read_to_end(&mut bytes)?;
         self.at += read as u64;
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        // A longer part without an end is no line of libcufile.
+        // libcufile writes no longer line.
         if bytes.len() - end < MESSAGE_BYTES {
             self.rest = bytes.split_off(end);
         }

@@ -53,7 +53,7 @@ impl MachineRoutes {
     }
 }
 
-/// What the statistics are compared with.
+/// The transfers with which the statistics are compared.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// All transfers, because the program has ended.

@@ -100,11 +100,6 @@ fn pictures(state: &State) -> [Picture; 4] {
     ]
 }
 
-/// Whether a chart has readings. A watched program has none of the disk and the GPUs.
-pub(super) fn has_readings(state: &State) -> bool {
-    pictures(state).iter().any(|picture| picture.lines.iter().any(|(_, points, _)| !points.is_empty()))
-}
-
 /// Draws as many charts as fit. All have the session time as their axis.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());

@@ -54,7 +54,9 @@ pub(crate) struct System {
     pub(crate) pane: usize,
 }
 
-/// Whether the screen shows the past: the session has ended, or it is a recording, and it contains meters.
+/// Whether the screen shows the past: the session has ended, or it is a recording, and it contains meters. A watched
+/// program has none of disks and GPUs.
 pub(super) fn is_past(state: &State, ctx: &Context) -> bool {
-    !ctx.is_live() && !ctx.captured && state.system.is_empty() && super::past::has_readings(state)
+    let has_meters = !state.samples.is_empty() && state.watch.is_none();
+    !ctx.is_live() && !ctx.captured && state.system.is_empty() && has_meters
 }
