@@ -38,13 +38,13 @@ pub(super) struct TopArgs {
 
 pub(super) fn run(args: &TopArgs) -> Ran {
     let output = args.output.on(&args.look);
-    let as_text = args.once || args.prom || output.json || output.plain;
-    if as_text && let Some(option) = output.without_effect_on_text() {
+    let on_screen = !(args.once || args.prom || output.json || output.plain) && has_terminal();
+    if let Some(option) = output.without_effect_on_text().filter(|_| !on_screen) {
         return Err(format!(
-            "{option} is for the screens: leave it out, or leave out --once, --prom, --json and --plain"
+            "{option} is for the System screen, which needs a terminal and none of --once, --prom, --json and --plain"
         ));
     }
-    if !as_text && has_terminal() {
+    if on_screen {
         let look = settings::look(&output)?;
         return screens(feed()?, look, ScreenId::System, REAL_TIME, None);
     }
