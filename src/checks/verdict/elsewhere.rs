@@ -113,7 +113,8 @@ fn free_disk(ctx: &Context<'_>) -> Option<String> {
         let is_local = read(format!("/sys/class/nvme/{controller}/transport")).is_some_and(|kind| kind == "pcie");
         let words = [format!("/dev/{name} "), format!("/dev/{name}p"), format!(" {number} ")];
         let is_in = |text: &str| words.iter().any(|word| text.contains(word));
-        let record = root.read_text(machine::udev_record_path(&number)).unwrap_or_default();
+        // Without the record of udev, it is not known whether the disk has content.
+        let Ok(record) = root.read_text(machine::udev_record_path(&number)) else { return false };
         let device = BlockDevice { name: name.clone(), kind: BlockKind::Disk, ..BlockDevice::default() };
         // A hidden path of a multipath device has a `c` in its name.
         name.starts_with("nvme")
@@ -124,7 +125,7 @@ fn free_disk(ctx: &Context<'_>) -> Option<String> {
             && !members.iter().any(|(member, _)| member == name)
             && !is_in(&mounts)
             && !is_in(&swaps)
-            && !["ID_FS_TYPE=", "ID_PART_TABLE_TYPE="].iter().any(|key| record.contains(key))
+            && !["ID_FS_TYPE=", "ID_FS_USAGE=", "ID_PART_TABLE_TYPE="].iter().any(|key| record.contains(key))
             && virtual_disk::maker(ctx, &device).is_none()
     };
     root.entries("/sys/block").ok()?.into_iter().find(is_free)
