@@ -12,7 +12,7 @@ pub(super) struct Cause {
     pub(super) check: Option<CheckId>,
     /// A command that shows the cause, if no check finds it.
     pub(super) look: &'static str,
-    /// The remedy, if no check has a fix.
+    /// The remedy, if no check has a fix, or if this cause needs another one than its check.
     pub(super) todo: &'static str,
 }
 
@@ -22,6 +22,11 @@ pub(super) const TRACED: &str = "gds-top watch -- PROGRAM";
 /// A cause that a check finds.
 pub(super) const fn found(check: CheckId, text: &'static str) -> Cause {
     Cause { text, check: Some(check), look: "", todo: "" }
+}
+
+/// A cause that a check finds, with a remedy of its own.
+pub(super) const fn cured(check: CheckId, text: &'static str, todo: &'static str) -> Cause {
+    Cause { todo, ..found(check, text) }
 }
 
 /// A cause that the checks name too.
@@ -88,14 +93,23 @@ pub(super) const UNREADABLE_CONFIG: Cause = own(
     "ls -l /etc/cufile.json \"$CUFILE_ENV_PATH_JSON\"",
     "sudo chmod 644 /etc/cufile.json",
 );
-pub(super) const DENYLIST: Cause =
-    found(CheckId::CfgEffective, "A denylist in cufile.json excludes the file, its disk or its file system.");
-pub(super) const COMPAT_FORBIDDEN: Cause =
-    found(CheckId::CfgCompat, "cufile.json does not allow compat mode, and no direct route is open.");
+pub(super) const DENYLIST: Cause = cured(
+    CheckId::CfgEffective,
+    "A denylist in cufile.json excludes the file, its disk or its file system.",
+    "Remove the entry from the section denylist.",
+);
+pub(super) const COMPAT_FORBIDDEN: Cause = cured(
+    CheckId::CfgCompat,
+    "cufile.json does not allow compat mode, and no direct route is open.",
+    "Set properties.allow_compat_mode to true, or open a direct route: `gds-top check PATH` shows the steps.",
+);
 pub(super) const OPEN_FILES: Cause = found(CheckId::LimNofile, "The process has too many open files.");
 pub(super) const STREAM_MEMOPS: Cause = found(CheckId::GpuStreamMemops, "The driver has no stream memory operations.");
-pub(super) const NO_LIBCUDA: Cause =
-    found(CheckId::LibDeps, "libcuda.so.1 cannot be loaded, for example in a container without --gpus.");
+pub(super) const NO_LIBCUDA: Cause = cured(
+    CheckId::LibDeps,
+    "libcuda.so.1 cannot be loaded, for example in a container without --gpus.",
+    "Start the container with --gpus all. On a host, install the NVIDIA driver, which contains libcuda.",
+);
 pub(super) const PLATFORM: Cause =
     found(CheckId::CpuArch, "libcufile does not exist for this architecture, or runs under WSL.");
 pub(super) const PINNED_LIMIT: Cause = found(

@@ -54,7 +54,7 @@ fn cause(row: &Row) -> Cause {
         check: page.map(|page| page.id),
         how_to_check: page.map_or_else(|| some(row.look), |page| some(page.look)),
         fix: page.and_then(|page| page.fix.map(remedy)),
-        advice: page.map_or_else(|| some(row.todo), |page| some(page.todo).or_else(|| Some(HERE.to_owned()))),
+        advice: some(row.todo).or_else(|| page.map(|page| some(page.todo).unwrap_or_else(|| HERE.to_owned()))),
     }
 }
 

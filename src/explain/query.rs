@@ -142,6 +142,12 @@ fn by_name(query: &str) -> Vec<Answer> {
 }
 
 fn by_key(query: &str) -> Vec<Answer> {
+    // A line of a cufile.json has the key before its value.
+    let is_value = |text: &str| {
+        let text = text.trim().trim_end_matches(',');
+        matches!(text, "{" | "[") || serde_json::from_str::<serde_json::Value>(text).is_ok()
+    };
+    let query = query.split_once(':').filter(|(_, value)| is_value(value)).map_or(query, |(name, _)| name.trim_end());
     let name = query.trim_end_matches(':').trim_matches('"');
     let name = cufile_json::meant_by(name).filter(|meant| !meant.is_empty()).unwrap_or(name);
     if let Some(answer) = page::key(name) {
@@ -200,7 +206,9 @@ fn codes_in(text: &str) -> Vec<Answer> {
     let lower = text.to_lowercase();
     let about_errors = ["err", "fail", "code", "status", "cufile"].iter().any(|word| lower.contains(word));
     let words: Vec<&str> = text
-        .split(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)))
+        .split_whitespace()
+        .filter(|part| !is_position(part))
+        .flat_map(|part| part.split(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c))))
         .filter(|word| !word.is_empty())
         .collect();
     let mut out: Vec<Answer> = Vec::new();
@@ -225,6 +233,14 @@ fn codes_in(text: &str) -> Vec<Answer> {
         out.extend(found.filter(|answer| !out.contains(answer)));
     }
     out
+}
+
+/// Whether a part of a line is a position in a source file, such as `main.cu:12`.
+fn is_position(part: &str) -> bool {
+    const ENDINGS: [&str; 8] = [".cu", ".cuh", ".c", ".cc", ".cpp", ".h", ".hpp", ".py"];
+    part.split_once([':', '(']).is_some_and(|(file, rest)| {
+        ENDINGS.iter().any(|ending| file.ends_with(ending)) && rest.starts_with(|first: char| first.is_ascii_digit())
+    })
 }
 
 /// At most three names that are similar to a query.

@@ -145,6 +145,46 @@ fn codes_in_lines_are_found_and_other_numbers_are_not() {
 }
 
 #[test]
+fn a_position_in_a_source_file_is_not_a_code() {
+    let line = "CUDA error 804 at main.cu:12: forward compatibility was attempted on non supported HW";
+    assert_eq!(kinds(line).iter().filter_map(|(_, code)| *code).collect::<Vec<_>>(), [804]);
+    assert_eq!(kinds("load.py:999: CUDA error 100 (cudaErrorNoDevice)")[0].1, Some(100));
+}
+
+#[test]
+fn pasted_lines_of_tools_and_configurations_are_known() {
+    for line in [
+        "No devices were found",
+        "systemd-modules-load[412]: Failed to find module 'nvidia_fs'",
+        "ERROR  cufio-drv:716 failed to open /proc/driver/nvidia-fs/devcount  error: No such file or directory",
+    ] {
+        assert!(explain(line).is_ok(), "{line}");
+    }
+    for line in ["\"max_device_pinned_mem_size_kb\" : 33554432,", "\"io_batchsize\": 128"] {
+        assert_eq!(kinds(line), [(Kind::Key, None)], "{line}");
+    }
+}
+
+/// A remedy must fit its cause: the page of a check can have the remedy of another cause.
+#[test]
+fn the_causes_of_a_forbidden_transfer_have_their_own_remedies() {
+    for (code, check, words) in [
+        ("5001", "cfg-compat", "allow_compat_mode to true"),
+        ("5034", "cfg-compat", "allow_compat_mode to true"),
+        ("5034", "cfg-effective", "denylist"),
+        ("5033", "lib-deps", "--gpus all"),
+    ] {
+        let answers = explain(code).unwrap();
+        let cause = answers[0].causes.iter().find(|cause| cause.check == Some(check)).unwrap();
+        assert!(cause.advice.as_ref().is_some_and(|advice| advice.contains(words)), "{code}: {cause:?}");
+    }
+    for answer in (5001..=5050).filter_map(|code| explain(&code.to_string()).ok()).flatten() {
+        let begins = |cause: &super::Cause| cause.advice.as_ref().is_some_and(|advice| advice.starts_with("Or "));
+        assert!(!answer.causes.iter().any(begins), "{answer:?}");
+    }
+}
+
+#[test]
 fn a_number_is_explained_in_the_order_of_likelihood() {
     assert_eq!(kinds("801"), [(Kind::CudaCode, Some(801))]);
     assert_eq!(kinds("-22")[0], (Kind::SystemError, Some(22)));

@@ -155,7 +155,7 @@ const KERNEL: &[Signature] = &[
     fixed(&["nvidia_fs", "from proprietary module"], Fail, "nvidia-fs cannot load next to the proprietary driver modules", "", CheckId::DriverFlavour),
     sign(&["no symbol version for nvidia_p2p_"], Fail, "nvidia-fs was built without the driver's symbol versions", "rebuild it: nvidia-fs 2.29 or later, or KBUILD_EXTRA_SYMBOLS", Some(CheckId::NvfsBuildInputs)),
     sign(&["disagrees about version of symbol nvidia_p2p_"], Fail, "nvidia-fs was built against another driver version", "build it again for the loaded driver: gds-top fix nvfs-dkms", Some(CheckId::NvfsDkms)),
-    sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "softdep nvidia_fs pre: nvidia nvme", Some(CheckId::NvfsAutoload)).follows(),
+    sign(&["unknown symbol nvidia_p2p_"], Fail, "nvidia-fs was loaded before the NVIDIA driver", "write 'softdep nvidia_fs pre: nvidia nvme' into /etc/modprobe.d/nvidia-fs.conf and reboot", Some(CheckId::NvfsAutoload)).follows(),
     sign(&["nvidia_fs", "version magic", "should be"], Fail, "nvidia-fs was built for another kernel", "build it for this kernel: gds-top fix nvfs-dkms", Some(CheckId::NvfsDkms)),
     fixed(&["unavailable key is rejected"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),
     fixed(&["key was rejected by service"], Fail, "Secure Boot refuses a module whose key is not enrolled", "", CheckId::NvfsSecureboot),

@@ -30,7 +30,7 @@ checks! {
     CudaDriverRuntime = "cuda-driver-runtime", Gpu, Machine, Libcufile, EVERY, [LibcufileInstall]
         examines "whether the driver is new enough for libcufile's CUDA release"
         why "An older driver returns error 35 (insufficient driver)."
-        look "nvidia-smi | grep 'CUDA Version'" todo "Or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
+        look "nvidia-smi | grep 'CUDA Version'" todo "Update the driver, or install the libcufile of the driver's CUDA release: pip install nvidia-cufile-cu12."
         causes ["A Python wheel installed a libcufile of a newer CUDA release than the driver supports."];
     DriverVersion = "driver-version", Gpu, Machine, Driver needed, &[Route::Nvfs, Route::P2pdma, Route::C2c], [NvidiaDriverOpen, NvidiaDriverProprietary]
         examines "the version of the loaded driver"
@@ -40,12 +40,12 @@ checks! {
     DriverFlavour = "driver-flavour", Gpu, Machine, Driver, &[Route::Nvfs, Route::P2pdma], [NvidiaDriverOpen]
         examines "open or proprietary kernel modules"
         why "nvidia-fs 2.17.5 and later, and P2PDMA, need the open kernel modules."
-        look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo ""
+        look "cat /proc/driver/nvidia/version; modinfo -F license nvidia" todo "Install the open kernel modules of the driver: gds-top fix nvidia-driver-open."
         causes ["The proprietary kernel modules were installed; before driver 560 they were the default."];
     GpuFabric = "gpu-fabric", Gpu, Machine, Driver, EVERY, [NvidiaFabricmanager]
         examines "the fabric manager of machines with NVSwitch"
         why "CUDA fails with 802 (system not ready) until it has configured the NVSwitches."
-        look "systemctl status nvidia-fabricmanager" todo ""
+        look "systemctl status nvidia-fabricmanager" todo "Install Fabric Manager in the version of the driver, and start it: sudo systemctl enable --now nvidia-fabricmanager."
         causes ["Fabric Manager is not installed, not running, or of another version than the driver."];
     DistroBlocklist = "distro-blocklist", Kernel, Machine, Kernel, &[Route::P2pdma], []
         examines "combinations that NVIDIA lists as broken"
@@ -237,12 +237,12 @@ checks! {
     NvfsLoaded = "nvfs-loaded", NvidiaFs, Machine, Loaded needed, &[Route::Nvfs], [NvfsLoad, NvfsInstall]
         examines "whether nvidia-fs is loaded"
         why "The route nvfs needs the module. P2PDMA does not."
-        look "lsmod | grep nvidia_fs" todo "If it is not installed: gds-top fix nvfs-install."
+        look "lsmod | grep nvidia_fs" todo "Load it: sudo modprobe nvidia-fs. If it is not installed: gds-top fix nvfs-install."
         causes ["nvidia-fs is not installed.", "No file loads it at boot."];
     NvfsVersion = "nvfs-version", NvidiaFs, Machine, Module, &[Route::Nvfs], [NvfsInstall]
         examines "the version of nvidia-fs"
         why "libcufile rejects modules before 2.12 (5004); 2.25.6 fails every read with -14."
-        look "cat /proc/driver/nvidia-fs/version" todo ""
+        look "cat /proc/driver/nvidia-fs/version" todo "Update nvidia-fs: gds-top fix nvfs-install."
         causes ["The package of an old CUDA release."];
     NvfsDevnodes = "nvfs-devnodes", NvidiaFs, Machine, Loaded, &[Route::Nvfs], [ContainerDevices]
         examines "the devices of nvidia-fs"
@@ -252,7 +252,7 @@ checks! {
     NvfsNvmeSymbol = "nvfs-nvme-symbol", NvidiaFs, Machine, StorageDriver, &[Route::Nvfs], [NvmePatch, NvfsInstall, NvfsDkms] (default)
         examines "whether the NVMe driver is built for nvidia-fs"
         why "Only an NVMe driver that was built for GDS can transfer to GPU memory through nvidia-fs."
-        look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Or use P2PDMA, which needs no patched driver."
+        look "grep register_nvfs_dma_ops /proc/kallsyms" todo "Install DOCA with mlnx-nvme-dkms, or use P2PDMA, which needs no patched driver."
         causes ["The distribution's NVMe driver is loaded.", "DOCA's driver is installed, but the initramfs has the other one.", "DOCA's driver is not signed with a key that Secure Boot accepts."];
     NvfsRegistered = "nvfs-registered", NvidiaFs, Path, Client, &[Route::Nvfs], [NfsRdmaClient]
         examines "the storage drivers that registered with nvidia-fs"
@@ -261,7 +261,7 @@ checks! {
     GpuStaticBar1 = "gpu-static-bar1", Gpu, Machine, Bar1 needed, &[Route::P2pdma], [P2pdmaRegistryKeys, Initramfs]
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
-        look "grep RegistryDwords /proc/driver/nvidia/params" todo ""
+        look "grep RegistryDwords /proc/driver/nvidia/params" todo "Set the registry keys and rebuild the initramfs: gds-top fix p2pdma-registry-keys."
         causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
@@ -281,7 +281,7 @@ checks! {
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
-        look "gds-top config show | grep compat" todo "Remove the variable or the key that forces it. Set allow_compat_mode to false to fail instead of reading through host memory."
+        look "gds-top config show | grep compat" todo "If compat mode is forced, remove the variable or the key. If it is forbidden, set properties.allow_compat_mode to true, or open a direct route."
         causes ["A variable or cufile.json forces compat mode, often left from a test."];
     CfgEffective = "cfg-effective", Cufile, Path, Config, DIRECT, []
         examines "the values in effect and keys that are ignored"
