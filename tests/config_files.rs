@@ -67,7 +67,7 @@ const IGNORED_IN_PART: &[&str] = &[
     "{ \"logging\": { \"level\": \"VERBOSE\" } }",
     "{ \"properties\": { \"io_priority\": \"HIGH\" } }",
     "{ \"properties\": { \"rdma_load_balancing_policy\": \"Fastest\" } }",
-    "{ \"properties\": { \"rdma_dev_addr_list\": [\"ib0\"] } }",
+    "{ \"properties\": { \"rdma_dev_addr_list\": [\"10.0.0.300\"] } }",
     "{ \"properties\": { \"use_pci_p2pdma\": true } }",
     "{ \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }",
     "{ \"fs\": { \"lustre\": { \"use_pci_p2pdma\": true } } }",
@@ -138,7 +138,7 @@ fn a_wrong_value_of_each_kind_of_key_ends_with_1() {
         ("profile.cufile_stats", &["true", "-1", "\"1\"", "4"]),
         (
             "properties.rdma_dev_addr_list",
-            &["\"10.0.0.1\"", "[1]", "[\"mlx5_0\"]", "[\"10.0.0\"]", "[\"10.0.0.1\", \"10.0.0.1\"]"],
+            &["\"10.0.0.1\"", "[1]", "[\"10.0.0.300\"]", "[\"10.0.0\"]", "[\"10.0.0.1\", \"10.0.0.1\"]"],
         ),
         ("properties.rdma_load_balancing_policy", &["\"roundrobin\"", "1"]),
         ("properties.rdma_peer_type", &["\"PEER_MEM\"", "true"]),

@@ -353,7 +353,11 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
         (Takes::Whole(..) | Takes::Signed(..) | Takes::Int(..), Kind::Text(text)) => {
             text.trim().parse::<i64>().ok().map(|n| n.to_string())
         }
-        (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => Some(format!("[\"{text}\"]")),
+        (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => {
+            // Several entries are often written into one text.
+            let entries = text.split(',').map(|entry| format!("\"{}\"", entry.trim()));
+            Some(format!("[{}]", entries.collect::<Vec<_>>().join(", ")))
+        }
         (Takes::Text | Takes::Folder | Takes::Level, Kind::Number(text)) => Some(format!("\"{text}\"")),
         _ => None,
     }

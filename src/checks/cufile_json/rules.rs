@@ -204,7 +204,7 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
     (
         "L21",
         "{\"properties\":{\"rdma_dev_addr_list\":[\"10.0.0.1\"]}}",
-        "{\"properties\":{\"rdma_dev_addr_list\":[\"mlx5_0\"]}}",
+        "{\"properties\":{\"rdma_dev_addr_list\":[\"10.0.0.300\"]}}",
         Severity::Warning,
     ),
     ("L2", "{\"properties\":{}}", "{\"properties\":{}, // \u{fffd}\n}", Severity::Error),

@@ -330,3 +330,31 @@ fn all_errors_of_a_rejected_file_are_reported_with_their_place() {
     assert!(problems(&format!("[{}", ",".repeat(10)), None).len() == 1);
     assert!(problems(&"{'a':[1,],'b':".repeat(5_000), None).len() <= 51);
 }
+
+#[test]
+fn interfaces_and_ipv6_addresses_are_known_to_newer_libraries_only() {
+    let warns = |address: &str, minor: u32| {
+        let text = format!("{{\"properties\":{{\"rdma_dev_addr_list\":[\"{address}\"]}}}}");
+        problems(&text, Some((1, minor)))
+            .iter()
+            .any(|problem| problem.rule == "L21" && problem.severity == Severity::Warning)
+    };
+    for (address, minor, is_wrong) in [
+        ("10.0.0.1", 11, false),
+        ("mlx5_0", 15, true),
+        ("mlx5_0", 16, false),
+        ("fd00::2", 16, true),
+        ("fd00::2", 18, false),
+        ("10.0.0.300", 20, true),
+        ("10.0.0.1/24", 20, true),
+    ] {
+        assert_eq!(warns(address, minor), is_wrong, "{address} 1.{minor}");
+    }
+}
+
+#[test]
+fn several_entries_in_one_text_become_a_list() {
+    let text = "{\"properties\":{\"rdma_dev_addr_list\":\"10.0.0.1,10.0.0.2\"}}";
+    let todo: Vec<_> = problems(text, Some((1, 20))).into_iter().map(|problem| problem.todo).collect();
+    assert!(todo.iter().any(|todo| todo.contains("[\"10.0.0.1\", \"10.0.0.2\"]")), "{todo:?}");
+}

@@ -3,9 +3,22 @@
 use super::lint::{FATAL, Linter, SILENT};
 use super::syntax::{Kind, Node};
 use super::types::Severity;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const LIST: &str = "rdma_dev_addr_list";
+
+/// The form of an entry that this version of libcufile takes besides IPv4 addresses, by its messages: the name of an
+/// interface from 1.16 on, and an IPv6 address from 1.18 on.
+fn newer_form(text: &str, version: Option<(u32, u32)>) -> Option<&'static str> {
+    let version = version?;
+    let is_name = text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    match () {
+        () if is_name && version >= (1, 16) => Some("the name of an interface"),
+        () if text.parse::<Ipv6Addr>().is_ok() && version >= (1, 18) => Some("an IPv6 address"),
+        () => None,
+    }
+}
 
 impl Linter<'_> {
     /// Reports a section and its key that are written as one dotted name.
@@ -14,8 +27,8 @@ impl Linter<'_> {
         self.say("L9", Severity::Warning, at, dotted, "libcufile does not split names at the dot", SILENT, todo);
     }
 
-    /// Checks the addresses of network cards. libcufile accepts every text, but it finds cards only by their IPv4
-    /// address.
+    /// Checks the addresses of network cards. libcufile accepts every text, but older versions find cards only by their
+    /// IPv4 address.
     pub(super) fn addresses(&mut self, key: &str, node: &Node) {
         let Kind::List(items) = &node.kind else { return };
         if !key.ends_with(LIST) {
@@ -25,6 +38,13 @@ impl Linter<'_> {
             if let Kind::Text(text) = &item.kind
                 && text.parse::<Ipv4Addr>().is_err()
             {
+                if let Some(form) = newer_form(text, self.around.version) {
+                    let what = format!("\"{text}\" is {form}, and NVIDIA documents only IPv4 addresses");
+                    let why = "libcufile accepts it; whether it then finds the network card is not known.";
+                    let todo = "Write the IPv4 address of the network card if the log names no RDMA device.";
+                    self.say("L21", Severity::Note, item.start, key, what, why, todo);
+                    continue;
+                }
                 self.warn(
                     "L21",
                     item,

@@ -84,7 +84,7 @@ impl Linter<'_> {
                     key,
                     format!("\"{word}\" is not a hexadecimal number of 32 bits"),
                     FATAL,
-                    "Write it as \"0x1f\".",
+                    "Write at most eight hexadecimal digits, as \"0x1f\".",
                 ),
                 Takes::Folder | Takes::Paths if word.is_empty() || !(self.around.exists)(&word) => self.say(
                     "L7",
