@@ -97,11 +97,13 @@ impl Run<'_> {
                 return status;
             }
             self.tried.push(plan.id);
+            let passes = |now: &Now| now.report.finding(plan.check).is_some_and(|found| found.status == Status::Pass);
+            let passed_before = passes(&now);
             now = match look(self.work) {
                 Ok(now) => now,
                 Err(sentence) => return fail(BAD_CALL, &sentence),
             };
-            if now.report.finding(plan.check).is_some_and(|finding| finding.status == Status::Pass) {
+            if passes(&now) && !passed_before {
                 note(&format!("{} passes now", plan.check));
             }
         }

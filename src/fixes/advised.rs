@@ -56,7 +56,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else if known.is_some() {
                 ""
             } else if free.is_some() {
-                " No partition, file system or mount is known on this disk. mkfs.xfs erases it, so go on only if wipefs shows nothing."
+                " No partition, file system or mount is known on this disk. mkfs.xfs erases it, and runs only if wipefs finds nothing."
             } else {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
@@ -73,18 +73,25 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             .collect(),
         verify: format!("gds-top check {}", quoted(&place)),
         remaining: then.into_iter().collect(),
-        undo: "read the model from its earlier folder; the copy can be removed".to_owned(),
-        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, if free.is_some() { FixRisk::High } else { FixRisk::Low }, FixPolicy::Never)
+        undo: if free.is_some() {
+            "read the model from its earlier folder; unmount the disk and remove its line from /etc/fstab. The former content of the disk is not restored".to_owned()
+        } else {
+            "read the model from its earlier folder; the copy can be removed".to_owned()
+        },
+        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, if is_pod || known.is_some() { FixRisk::Low } else { FixRisk::High }, FixPolicy::Never)
     }
 }
 
-/// The commands that make a file system on a disk and mount it. mkfs.xfs stops if it finds another file system.
+/// The commands that make a file system on an empty disk and mount it, also after a reboot.
 fn file_system(disk: &str, place: &str) -> [Change; 4] {
+    let shell = |script: String| Change::Run {
+        argv: ["sudo", "sh", "-c"].map(str::to_owned).into_iter().chain([script]).collect(),
+    };
     [
-        run(&format!("sudo wipefs --no-act /dev/{disk}")),
-        run(&format!("sudo mkfs.xfs /dev/{disk}")),
+        shell(format!("test -z \"$(wipefs --no-act /dev/{disk})\" && mkfs.xfs /dev/{disk}")),
         run(&format!("sudo mkdir -p {place}")),
-        run(&format!("sudo mount /dev/{disk} {place}")),
+        shell(format!("echo \"UUID=$(blkid -o value -s UUID /dev/{disk}) {place} xfs nofail 0 0\" >> /etc/fstab")),
+        run(&format!("sudo mount {place}")),
     ]
 }
 

@@ -119,9 +119,14 @@ fn a_missing_folder_of_the_log_is_made_after_consent() {
 }
 
 #[test]
-fn a_copy_of_the_model_has_a_low_risk() {
-    let folder = build("nvfs-healthy", &[]);
-    let plan = plan(folder.path(), "move-model");
-    assert_eq!(plan.risk, FixRisk::Low);
-    assert!(!fixes::preview(&plan, 80).contains("manual repair"));
+fn a_copy_of_the_model_has_a_low_risk_only_if_no_disk_gets_a_file_system() {
+    let risk = |machine: &str| {
+        let folder = build(machine, &[]);
+        let plan = plan(folder.path(), "move-model");
+        assert_eq!(fixes::preview(&plan, 80).contains("manual repair"), plan.risk == FixRisk::High);
+        plan.risk
+    };
+    assert_eq!(risk("pod-overlay"), FixRisk::Low);
+    // The user chooses the disk, or the plan names a free one.
+    assert_eq!((risk("nvfs-healthy"), risk("lvm-with-free-disk")), (FixRisk::High, FixRisk::High));
 }
