@@ -102,7 +102,7 @@ fn is_vast(ctx: &Context<'_>) -> bool {
 /// How to get VAST's NFS client. It is built on the machine, for the running kernel and its OFED (VAST NFS, Package
 /// download, Source build and Installation). The host of a container can be of another distribution than its image.
 fn vast_client(ctx: &Context<'_>) -> Advice {
-    const BUILD: &str = "curl -sSf https://vast-nfs.s3.amazonaws.com/download.sh | bash -s -- && tar xf vastnfs-*.tar.xz && cd vastnfs-*/ && ./build.sh bin";
+    const BUILD: &str = "mkdir vastnfs && cd vastnfs && curl -fsSO https://vast-nfs.s3.amazonaws.com/download.sh && bash download.sh && tar xf vastnfs-*.tar.xz && cd vastnfs-*/ && ./build.sh bin";
     let is_known = known_family(ctx.root) && machine::container(ctx.root).is_none();
     let install = match family(ctx.root) {
         Family::Debian if is_known => "sudo apt-get install ./dist/vastnfs-*.deb && sudo update-initramfs -u",

@@ -260,8 +260,8 @@ fn without_doca(ctx: &Context<'_>) -> Option<String> {
 /// Whether this is a virtual machine of a cloud for whose kernels no NVMe driver for GDS exists, and all paths are on
 /// disks. Other paths, such as FSx for Lustre, do not need this driver.
 fn is_only_nvme_in_cloud(ctx: &Context<'_>) -> bool {
-    let mut paths = ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref());
-    classes::undocumented(ctx).is_some() && paths.all(|facts| !machine::disks(facts).is_empty())
+    let on_disk = |subject: &Subject| subject.facts.as_ref().is_some_and(|facts| !machine::disks(facts).is_empty());
+    classes::undocumented(ctx).is_some() && !ctx.subjects.is_empty() && ctx.subjects.iter().all(on_disk)
 }
 
 /// Whether the system is RHEL 8 or a rebuild of it.
@@ -364,12 +364,12 @@ fn commands_of_host(ctx: &Context<'_>) -> Option<String> {
     let host = system_of_host(ctx).filter(|_| machine::mlnx_ofed(ctx.root).is_none() && !is_rhel_8(ctx))?;
     let (kernel, doca) = match host {
         "ubuntu" => (
-            " The kernel: `sudo apt-get install linux-nvidia`.",
+            " Install the kernel: `sudo apt-get install linux-nvidia`.",
             "sudo apt-get install linux-headers-$(uname -r) doca-ofed mlnx-nvme-dkms",
         ),
         "debian" => ("", "sudo apt-get install linux-headers-$(uname -r) doca-ofed mlnx-nvme-dkms"),
         "rhel" => ("", "sudo dnf install kernel-devel-$(uname -r) doca-ofed mlnx-nvme-dkms"),
-        _ => ("", "sudo zypper install doca-ofed mlnx-nvme-dkms"),
+        _ => ("", "sudo zypper install kernel-default-devel doca-ofed mlnx-nvme-dkms"),
     };
     let is_pod = machine::container(ctx.root).is_some_and(|container| container.runtime == "kubernetes");
     let operator = if is_pod {
@@ -377,5 +377,5 @@ fn commands_of_host(ctx: &Context<'_>) -> Option<String> {
     } else {
         ""
     };
-    Some(format!("{kernel} DOCA, after its repository is added: `{doca}`.{operator} Then reboot."))
+    Some(format!("{kernel} Or add DOCA's repository, then: `{doca}`.{operator} Then reboot."))
 }

@@ -159,9 +159,9 @@ pub(crate) fn advice(
 
 /// Advice with the commands before and after a reboot of the node, if this is a pod and a step needs one.
 fn with_drain(ctx: &Context<'_>, text: String) -> String {
-    const DRAIN: &str = "Before the node reboots, run `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data`. After it, run `kubectl uncordon NODE`.";
+    const DRAIN: &str = "On a machine with access to the cluster, run `kubectl drain NODE --ignore-daemonsets --delete-emptydir-data` before the node reboots, and `kubectl uncordon NODE` after it.";
     let is_pod = machine::container(ctx.root).is_some_and(|container| container.runtime == "kubernetes");
-    if !is_pod || !text.contains("reboot") {
+    if !is_pod || !text.contains("Then reboot") {
         return text;
     }
     format!("{text}{}{DRAIN}", if text.contains('\n') { "\n" } else { " " })
