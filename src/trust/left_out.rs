@@ -44,7 +44,14 @@ pub fn left_out_variables() -> Vec<LeftOutVariable> {
 
 fn of_process(text: &str, process: u32) -> Vec<LeftOutVariable> {
     match serde_json::from_str::<(u32, Vec<LeftOutVariable>)>(text) {
-        Ok((of, variables)) if of == process => variables,
+        Ok((of, mut variables)) if of == process => {
+            // A caller could have made up the list.
+            variables.truncate(MOST);
+            for text in variables.iter_mut().flat_map(|of| [&mut of.name, &mut of.reason]) {
+                *text = text.chars().take(LONGEST).collect();
+            }
+            variables
+        }
         _ => Vec::new(),
     }
 }
