@@ -40,6 +40,8 @@ mod relocations;
 #[cfg(any(audit_library, test))]
 mod rings;
 #[cfg(any(audit_library, test))]
+mod stat;
+#[cfg(any(audit_library, test))]
 mod statistics;
 #[cfg(any(audit_library, test))]
 mod system;
@@ -50,7 +52,7 @@ mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 19] = [
+pub const SOURCES: [(&str, &str); 20] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -66,6 +68,7 @@ pub const SOURCES: [(&str, &str); 19] = [
     ("plain.rs", include_str!("plain.rs")),
     ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),
+    ("stat.rs", include_str!("stat.rs")),
     ("statistics.rs", include_str!("statistics.rs")),
     ("system.rs", include_str!("system.rs")),
     ("thread.rs", include_str!("thread.rs")),

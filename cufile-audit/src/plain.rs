@@ -2,7 +2,7 @@
 
 use crate::layout::{FILE_BYTES, Function, RECORDED_BYTES, Record, kind};
 use crate::rings::Writer;
-use crate::{capture, mappings, system};
+use crate::{capture, mappings, stat, system};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The files whose path was recorded, as a hash of process, device and inode. If there are more, some paths are
@@ -94,14 +94,14 @@ pub(crate) fn record_read<const F: usize>([a, b, c, d]: [usize; 4], result: usiz
         return;
     }
     let moves_position = is(Function::LibcRead) || is(Function::LibcReadChecked) || is(Function::LibcReadv);
-    let Some((file, changed)) = system::regular_file(a as i32) else { return };
+    let Some(file) = stat::regular_file(a as i32) else { return };
     let Some(mut writer) = Writer::take() else { return };
     let offset = if moves_position {
         system::position(a as i32).saturating_sub(if failed { 0 } else { result as u64 })
     } else {
         d as u64
     };
-    if introduce(&mut writer, a as i32, (file, changed), start_ns) && writer.has_room(1) {
+    if introduce(&mut writer, a as i32, file, start_ns) && writer.has_room(1) {
         writer.put(&Record {
             head: Record::head(F as u16, 0, 0),
             start_ns,
@@ -111,7 +111,7 @@ pub(crate) fn record_read<const F: usize>([a, b, c, d]: [usize; 4], result: usiz
             size: asked,
             base: b as u64,
             result: result as u64,
-            extra: [file[0], file[1], 0, 0, 0, 0, 0],
+            extra: [file.id[0], file.id[1], 0, 0, 0, 0, 0],
             ..Record::default()
         });
         writer.publish();
@@ -134,11 +134,11 @@ pub(crate) fn record_mapping<const F: usize>(
     if result == usize::MAX || is_shared_file {
         return;
     }
-    let Some((file, changed)) = system::regular_file(fd as i32) else { return };
+    let Some(file) = stat::regular_file(fd as i32) else { return };
     let Some(mut writer) = Writer::take() else { return };
-    let is_named = introduce(&mut writer, fd as i32, (file, changed), start_ns);
+    let is_named = introduce(&mut writer, fd as i32, file, start_ns);
     if is_named {
-        mappings::remember(result, length, offset as u64, file);
+        mappings::remember(result, length, offset as u64, file.id);
     }
     if is_named && writer.has_room(1) {
         writer.put(&Record {
@@ -150,7 +150,7 @@ pub(crate) fn record_mapping<const F: usize>(
             size: length as u64,
             base: result as u64,
             result: result as u64,
-            extra: [file[0], file[1], protection as u64, 0, 0, 0, 0],
+            extra: [file.id[0], file.id[1], protection as u64, 0, 0, 0, 0],
             ..Record::default()
         });
         writer.publish();
@@ -158,14 +158,14 @@ pub(crate) fn record_mapping<const F: usize>(
     writer.add_total(F, false, length as u64, end_ns.saturating_sub(start_ns));
 }
 
-/// Records the path of a file once per process, and again after a change of the file. The record has the start time of
+/// Records the path of a file once per process. The record has the start time of
 /// the call, so that it precedes the call when records are sorted by time. Returns whether the path is recorded:
 /// otherwise the call must not be recorded, because an earlier file can have had the same inode.
-fn introduce(writer: &mut Writer, fd: i32, (file, changed): ([u64; 2], [u64; 2]), start_ns: u64) -> bool {
-    let [device, inode] = file;
+fn introduce(writer: &mut Writer, fd: i32, file: stat::File, start_ns: u64) -> bool {
+    let [device, inode] = file.id;
     let identity = mix(mix(mix(0, writer.process()), device), inode);
-    let mut hash = mix(mix(identity, changed[0]), changed[1]);
-    if system::is_recent(changed) {
+    let mut hash = mix(mix(identity, file.since[0]), file.since[1]);
+    if file.is_recent() {
         hash = mix(hash, hash_of_path(fd));
     }
     // The value 0 marks a free entry.
@@ -175,7 +175,7 @@ fn introduce(writer: &mut Writer, fd: i32, (file, changed): ([u64; 2], [u64; 2])
     if slot.swap(hash, Ordering::Relaxed) == hash {
         return true;
     }
-    let is_recorded = record_file(writer, fd, file, start_ns);
+    let is_recorded = record_file(writer, fd, file.id, start_ns);
     if !is_recorded {
         slot.store(0, Ordering::Relaxed);
     }

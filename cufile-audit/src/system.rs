@@ -23,11 +23,11 @@ const O_WRONLY: c_int = 1;
 /// The number of the `fstat` call, and the position of the file type in `struct stat` in half words. Device and inode
 /// are first on both architectures.
 const SYS_FSTAT: c_long = if cfg!(target_arch = "x86_64") { 5 } else { 80 };
-const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
-/// The position of the time of the last change in `struct stat` in words, in seconds and nanoseconds.
-const STAT_CHANGED: usize = 13;
-const S_IFMT: u32 = 0o170_000;
-const S_IFREG: u32 = 0o100_000;
+/// The number of the `statx` call.
+const SYS_STATX: c_long = if cfg!(target_arch = "x86_64") { 332 } else { 291 };
+pub(crate) const STAT_MODE: usize = if cfg!(target_arch = "x86_64") { 6 } else { 4 };
+pub(crate) const S_IFMT: u32 = 0o170_000;
+pub(crate) const S_IFREG: u32 = 0o100_000;
 /// The number of the `newfstatat` call, and the position of the owner in `struct stat` in half words.
 const SYS_NEWFSTATAT: c_long = if cfg!(target_arch = "x86_64") { 262 } else { 79 };
 const STAT_OWNER: usize = if cfg!(target_arch = "x86_64") { 7 } else { 6 };
@@ -121,13 +121,9 @@ pub(crate) fn now_ns() -> u64 {
     time_of(CLOCK_MONOTONIC)
 }
 
-/// Whether a time of a file is that of the last clock ticks, in seconds and nanoseconds. Then a later change of the file,
-/// or another file, can have the same time.
-pub(crate) fn is_recent([seconds, nanoseconds]: [u64; 2]) -> bool {
-    /// Several ticks of the slowest kernel clock, which has 100 a second.
-    const TICKS_NS: u64 = 50_000_000;
-    let at_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds);
-    time_of(CLOCK_REALTIME).saturating_sub(at_ns) < TICKS_NS
+/// Nanoseconds of CLOCK_REALTIME, the clock of file systems.
+pub(crate) fn real_ns() -> u64 {
+    time_of(CLOCK_REALTIME)
 }
 
 fn time_of(clock: c_int) -> u64 {
@@ -347,15 +343,17 @@ pub(crate) fn flags_of_descriptor(fd: i32) -> u64 {
     if flags < 0 { u64::MAX } else { u64::from(flags.cast_unsigned()) }
 }
 
-/// The device and inode of an open regular file, and the time of its last change. A new file can have the inode of a
-/// removed one, but not its time. `None` for other kinds of files.
-pub(crate) fn regular_file(fd: i32) -> Option<([u64; 2], [u64; 2])> {
-    let mut room = [0_u64; 32];
-    // SAFETY: the call writes at most 144 bytes. glibc provides a function for it only since 2.33.
-    let answer = unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) };
-    let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
-    (answer == 0 && mode & S_IFMT == S_IFREG)
-        .then_some(([room[0], room[1]], [room[STAT_CHANGED], room[STAT_CHANGED + 1]]))
+/// Calls fstat. glibc provides a function for it only since 2.33.
+pub(crate) fn fstat(fd: i32, room: &mut [u64; 32]) -> bool {
+    // SAFETY: the call writes at most 144 bytes.
+    unsafe { syscall(SYS_FSTAT, c_long::from(fd), room.as_mut_ptr()) == 0 }
+}
+
+/// Calls statx for a descriptor.
+pub(crate) fn statx(fd: i32, flags: u32, wanted: u32, room: &mut [u64; 32]) -> bool {
+    let (flags, wanted) = (c_long::from(flags), c_long::from(wanted));
+    // SAFETY: the path is an empty C string, and the call writes at most 256 bytes.
+    unsafe { syscall(SYS_STATX, c_long::from(fd), c"".as_ptr(), flags, wanted, room.as_mut_ptr()) == 0 }
 }
 
 /// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.

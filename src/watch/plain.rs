@@ -65,7 +65,8 @@ impl Tally {
         for group in std::mem::take(&mut self.waiting) {
             let Some(function) = Function::ALL.get(usize::from(group.record.kind())) else { continue };
             let [device, inode, ..] = group.record.extra;
-            let file = self.same_inode(device, inode).unwrap_or_else(|| self.file(String::new()));
+            let known = self.inodes.get(&(group.process, device, inode)).copied();
+            let file = known.unwrap_or_else(|| self.file(String::new()));
             self.count_plain(file, *function, &group);
         }
     }

@@ -72,7 +72,7 @@ fn a_killed_session_is_incomplete_in_each_output() {
     assert_marked(&folder, &missing);
     assert_eq!(passed(&folder), Vec::<String>::new());
     assert!(!seen.report["summary"].to_string().contains("not known yet"), "{}", seen.report["summary"]);
-    // The report of such a session is no baseline either.
+    // The report of such a session is not a baseline either.
     let json = folder.join("report.json");
     let output = place.watch(&["--baseline", json.to_str().unwrap()]).arg("true").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
