@@ -120,6 +120,12 @@ impl Finding {
         }
     }
 
+    /// Whether it is not applicable because of its cause. Texts show only the cause.
+    #[must_use]
+    pub fn is_implied(&self) -> bool {
+        self.status == Status::Na && self.cause.is_some()
+    }
+
     /// Whether its advice is to build nvidia-fs by hand. The one of the package is not used then.
     #[must_use]
     pub fn needs_hand_built_nvidia_fs(&self) -> bool {

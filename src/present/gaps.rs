@@ -29,7 +29,7 @@ pub fn gaps(state: &State) -> Vec<String> {
         let engines = engines.join(", ");
         say(format!("{engines} {why}"));
     }
-    for finding in state.checks.iter().filter(|finding| finding.status == Status::Na) {
+    for finding in state.checks.iter().filter(|finding| finding.status == Status::Na && !finding.is_implied()) {
         say(format!("{} was not checked: {}", finding.id, finding.summary));
     }
     let of_first: BTreeSet<String> = state

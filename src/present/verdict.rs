@@ -23,6 +23,13 @@ pub fn no_gpu(verdict: &Verdict) -> bool {
     verdict.basis == Basis::NoGpu
 }
 
+/// The proof, if it is not only a consequence of a missing GPU, which is then among the blockers.
+#[must_use]
+pub fn proof(verdict: &Verdict) -> Option<&str> {
+    let is_consequence = no_gpu(verdict) && !verdict.blockers.is_empty();
+    (!is_consequence && !verdict.proof.is_empty()).then_some(verdict.proof.as_str())
+}
+
 /// The findings to fix before the goal of a verdict is reached, in order.
 #[must_use]
 pub fn steps<'s>(state: &'s State, verdict: &Verdict) -> Vec<&'s Finding> {
@@ -64,11 +71,8 @@ pub fn answer(verdict: &Verdict) -> Answer {
     let path = verdict.path.display();
     let status = status(verdict);
     if no_gpu(verdict) {
-        return Answer::new(
-            status,
-            format!("No GPU: reads of {path} go to host memory."),
-            "You can still run the benchmark.",
-        );
+        // The finding about the GPU has the reason and what is still possible.
+        return Answer::new(status, format!("No: reads of {path} go to host memory."), "");
     }
     let route = verdict.route;
     let headline = match route {
@@ -292,9 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gpu_the_benchmark_is_offered() {
+    fn without_a_gpu_the_answer_is_not_a_failure() {
         let verdict = Verdict { gpu: None, basis: Basis::NoGpu, ..verdict(Route::None, Route::None, false, &[]) };
-        assert_eq!(said(&verdict), "No GPU: reads of /data/models go to host memory. You can still run the benchmark.");
+        assert_eq!(said(&verdict), "No: reads of /data/models go to host memory.");
         assert_eq!(status(&verdict), Status::Na);
+    }
+
+    #[test]
+    fn a_missing_gpu_that_is_a_blocker_replaces_the_proof() {
+        let proof_text = "could not be checked: gpu-present";
+        let known = Verdict { proof: proof_text.to_owned(), ..verdict(Route::None, Route::None, false, &[]) };
+        let unknown = Verdict { basis: Basis::NoGpu, ..known.clone() };
+        let missing = Verdict { blockers: vec![CheckId::GpuPresent], ..unknown.clone() };
+        assert_eq!([&known, &unknown, &missing].map(proof), [Some(proof_text), Some(proof_text), None]);
     }
 }

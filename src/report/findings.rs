@@ -5,7 +5,7 @@ use super::text::paint;
 use crate::core::{CheckId, Finding, Group, Status, Verdict};
 use crate::present::finding::FindingView;
 use crate::present::labels;
-use crate::present::verdict::answer;
+use crate::present::verdict::{answer, proof};
 use crate::text::{indented, paragraph, sanitise_line, strong};
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         if !gpus.is_empty() {
             paragraph(&mut out, "  GPU     ", 10, &labels::gpus(&gpus), width);
         }
-        paragraph(&mut out, "  Proof   ", 10, &verdict.proof, width);
+        rows(&mut out, "  Proof   ", proof(verdict).into_iter(), width);
         rows(&mut out, "  Cause   ", causes(findings, &verdict.blockers).iter().map(String::as_str), width);
         rows(&mut out, "  Next    ", verdict.advice.lines(), width);
         out.push('\n');
@@ -50,7 +50,7 @@ pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
         }
     }
     for group in GROUPS {
-        let members: Vec<&Finding> = findings.iter().filter(|f| f.group == group).collect();
+        let members: Vec<&Finding> = findings.iter().filter(|f| f.group == group && !f.is_implied()).collect();
         if members.is_empty() {
             continue;
         }

@@ -242,6 +242,21 @@ fn p2pdma_is_not_advised_for_a_raid_that_it_does_not_support() {
 }
 
 #[test]
+fn a_missing_gpu_has_a_remedy_for_a_machine_one_for_a_virtual_machine_and_one_for_a_container() {
+    let (guest, container) =
+        (put("files/proc/cpuinfo", "flags\t\t: fpu hypervisor\n"), put("files/run/.containerenv", ""));
+    let remedies = [vec![], vec![guest], vec![container]].map(|edits| {
+        let finding = machine::check(build("no-gpu", &edits).path()).finding("gpu-present").unwrap().clone();
+        assert_eq!((finding.status, finding.fix), (Status::Fail, None), "{}", finding.summary);
+        (finding.summary, finding.advice.unwrap())
+    });
+    let [bare, guest, container] = &remedies;
+    for (one, other) in [(bare, guest), (bare, container), (guest, container)] {
+        assert!(one.0 != other.0 && one.1 != other.1, "{one:?} {other:?}");
+    }
+}
+
+#[test]
 fn missing_devices_outside_a_container_are_made_by_the_module() {
     let bare = build("nvfs-healthy", &[without("files/dev/nvidia-fs0")]);
     let report = machine::check(bare.path());

@@ -423,9 +423,26 @@ fn consequences_point_to_their_cause() {
         ("container-no-devices", "lib-open-probe", "ctr-devices"),
         ("container-no-devices", "gpu-present", "ctr-devices"),
         ("new-kernel-no-driver", "nvfs-dkms", "gpu-present"),
+        ("new-kernel-no-driver", "driver-version", "gpu-present"),
+        ("docker-desktop", "lib-open-probe", "gpu-present"),
     ] {
         let report = check(name);
         assert_eq!(report.finding(id).unwrap().cause.map(CheckId::as_str), Some(cause), "{name} {id}");
+    }
+}
+
+#[test]
+fn checks_that_need_the_missing_gpu_are_its_consequences_and_have_no_row_in_the_text() {
+    for name in ["no-gpu", "docker-desktop"] {
+        let report = check(name);
+        let implied: Vec<&str> = report.findings.iter().filter(|f| f.is_implied()).map(|f| f.id.as_str()).collect();
+        assert_eq!(implied, ["driver-version", "driver-flavour", "nvfs-loaded"], "{name}");
+        let is_of_gpu = |id: &&str| report.finding(*id).unwrap().cause == Some(CheckId::GpuPresent);
+        assert!(implied.iter().all(is_of_gpu), "{name}");
+        let text = gds_top::report::findings(&report.findings, &report.verdicts, 100, false);
+        assert!(!implied.iter().any(|id| text.contains(id)), "{name}: {text}");
+        let proofs: Vec<Option<&str>> = report.verdicts.iter().map(gds_top::present::verdict::proof).collect();
+        assert_eq!(proofs, [None], "{name}");
     }
 }
 

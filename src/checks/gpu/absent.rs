@@ -4,12 +4,17 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
+use crate::checks::guest;
 use crate::checks::judged::{EVERY, Judged};
 use crate::core::CheckId;
 use crate::machine;
 use crate::text::quoted;
 
 const ID: CheckId = CheckId::GpuPresent;
+
+/// The commands that need no GPU.
+const STILL_WORKS: &str =
+    "Here you can write a model with `gds-top make-model` and load it into host memory with `gds-top bench`.";
 
 /// The finding for a bus without a GPU.
 pub(super) fn absent(ctx: &Context<'_>) -> Judged {
@@ -20,7 +25,7 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
             .found(source, text)
             .never(EVERY)
             .advice(
-                Advice::from("Docker Desktop gives this virtual machine no GPU. On Linux, install Docker Engine, the NVIDIA driver and nvidia-container-toolkit. Then run ")
+                Advice::from("On Linux, install Docker Engine, the NVIDIA driver and nvidia-container-toolkit. Then run ")
                     .command("docker context use default && sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker")
                     .text(". Start the container there: ")
                     .command(format!(
@@ -35,9 +40,15 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
             given(ctx.root, &container, &[Lack::Gpu])
         ));
     }
-    Judged::lack(ID, "this machine has no NVIDIA GPU")
-        .never(EVERY)
-        .advice("GDS needs an NVIDIA GPU. Add one, or pass one to this virtual machine.")
+    let (summary, elsewhere) = if guest::is_virtual(ctx) {
+        (
+            "this virtual machine has no NVIDIA GPU",
+            "Pass a GPU to this virtual machine, or run gds-top on the machine with the GPU.",
+        )
+    } else {
+        ("this machine has no NVIDIA GPU", "Run gds-top on the machine with the GPU.")
+    };
+    Judged::lack(ID, summary).never(EVERY).advice(format!("{elsewhere} {STILL_WORKS}"))
 }
 
 /// The evidence that this is a container of Docker Desktop: the kernel of its virtual machine, or a folder that it shares.

@@ -23,7 +23,11 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     if !driver.is_loaded() {
         return [CheckId::DriverVersion, CheckId::DriverFlavour]
             .into_iter()
-            .map(|id| Judged::na(id, "no NVIDIA driver is loaded").unread(VERSION_FILE, &machine::Unread::Missing))
+            .map(|id| {
+                Judged::na(id, "no NVIDIA driver is loaded")
+                    .unread(VERSION_FILE, &machine::Unread::Missing)
+                    .cause(CheckId::GpuPresent)
+            })
             .chain(unset_keys(ctx).filter(|_| !ctx.is_aarch64()))
             .collect();
     }

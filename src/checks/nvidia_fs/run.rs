@@ -20,7 +20,8 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     if !ctx.has_gpu() {
         return vec![
             Judged::na(CheckId::NvfsLoaded, "nvidia-fs is not needed without a GPU")
-                .found("/sys/module/nvidia_fs", "not checked"),
+                .found("/sys/module/nvidia_fs", "not checked")
+                .cause(CheckId::GpuPresent),
         ];
     }
     let mut out = before_loading(ctx);

@@ -225,7 +225,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
         route: pair.route,
         possible: if has_gpu { possible } else { Route::None },
         proven: false,
-        proof: proof(ctx, pair, &mine, has_gpu),
+        proof: proof(ctx, pair, &mine),
         basis: basis(ctx, pair, has_gpu),
         advice: if is_forbidden {
             format!(

@@ -127,9 +127,9 @@ fn findings(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
     for verdict in &state.verdicts {
         let answer = verdict::answer(verdict);
         marked(lines, answer.status, &answer.text(), room, theme);
-        if !verdict.proof.is_empty() {
+        if let Some(proof) = verdict::proof(verdict) {
             let label = if verdict.proven { "proof: " } else { "no proof: " };
-            let proof = wrap(&format!("{label}{}", verdict.proof), room.saturating_sub(2));
+            let proof = wrap(&format!("{label}{proof}"), room.saturating_sub(2));
             lines.extend(proof.into_iter().map(|line| vec![("  ".to_owned(), theme.dim), (line, theme.dim)]));
         }
     }
