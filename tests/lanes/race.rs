@@ -118,3 +118,21 @@ fn a_setting_that_changes_nothing_or_is_out_of_bounds_ends_the_call_before_anyth
         assert!(said.contains(part), "{set}: {said}");
     }
 }
+
+#[test]
+fn a_missing_gpu_is_not_reported_again_as_missing_cuda_after_the_checks() {
+    let folder = folder();
+    models::odd(folder.path());
+    let model = folder.path().to_str().unwrap();
+    let common = ["--engine", "mmap", "--cache", "as-is", "--repeat", "1", "--no-telemetry", "--json"];
+    let out = program(&[&[model, "--headless"][..], &common].concat(), &[]);
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    if report["verdicts"][0]["basis"] != "no_gpu" {
+        return standins::skipped("this machine has a GPU");
+    }
+    let warns = |out: &Output| String::from_utf8_lossy(&out.stderr).contains("no GPU can be used");
+    assert!(out.status.success() && !warns(&out), "{}", String::from_utf8_lossy(&out.stderr));
+    // Without the checks, no other text has the reason.
+    let out = program(&[&["bench", model][..], &common].concat(), &[]);
+    assert!(out.status.success() && warns(&out), "{}", String::from_utf8_lossy(&out.stderr));
+}

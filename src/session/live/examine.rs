@@ -73,6 +73,11 @@ impl Examiner {
         view(self.folder.as_deref()).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()
     }
 
+    /// Whether the checks of this machine found no GPU.
+    pub(super) fn found_no_gpu(&self) -> bool {
+        self.folder.is_none() && self.report.as_ref().is_some_and(|report| !report.has_gpu)
+    }
+
     /// Reports the machine.
     pub(super) fn machine(&self, root: &Root) {
         self.bus.emit(EventBody::MachineSeen { machine: machine::machine(root) });

@@ -30,7 +30,7 @@ impl Session {
     /// Measures the grid of the request.
     pub(super) fn grid(&mut self, request: &GridRequest) -> After {
         // Only the first of several targets is used, because a grid measures one path to the storage.
-        let mut targets = match super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
+        let mut targets = match super::targets::targets(&self.bus, &self.config.exe, &self.config.gpu, false) {
             Ok(targets) => targets,
             Err(why) => {
                 self.bus.say(LogLevel::Error, why.clone());

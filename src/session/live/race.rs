@@ -28,7 +28,8 @@ impl Session {
         engines: Option<Vec<Engine>>,
         examiner: &mut Examiner,
     ) -> After {
-        let targets = match targets::targets(&self.bus, &self.config.exe, &self.config.gpu) {
+        let has_none = examiner.found_no_gpu();
+        let targets = match targets::targets(&self.bus, &self.config.exe, &self.config.gpu, has_none) {
             Ok(targets) => targets,
             Err(why) => {
                 self.bus.say(LogLevel::Error, why.clone());

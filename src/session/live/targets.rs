@@ -15,19 +15,24 @@ pub fn missing_gpu(exe: &Path, choice: &GpuChoice) -> Option<String> {
 }
 
 /// The targets of the bytes, from CUDA in a child process. There is at least one. Without a GPU it is host memory,
-/// which is reported.
+/// which is reported. `has_none` is whether the checks of this session reported that there is no GPU: then the failure
+/// of CUDA is its consequence.
 ///
 /// # Errors
 /// Returns a sentence if the user named a GPU that does not exist or cannot be used. Host memory is not used as a
 /// substitute in this case.
-pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice) -> Result<Vec<Target>, String> {
+pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice, has_none: bool) -> Result<Vec<Target>, String> {
     let choices = choice.each();
     if choice.is_host() {
         return Ok(choices.iter().map(|_| Target::Host).collect());
     }
     let devices = devices(exe);
     if let Some(error) = devices.as_ref().err().filter(|_| !choice.names_a_gpu()) {
-        bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+        if has_none {
+            bus.say(LogLevel::Info, "models are loaded into host memory");
+        } else {
+            bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+        }
         return Ok(choices.iter().map(|_| Target::Host).collect());
     }
     on_gpus(devices, choices)
