@@ -73,7 +73,7 @@ pub(super) enum Sub {
         /// Write a temporary file of 1 MiB into each directory without files, to test O_DIRECT and the route there
         #[arg(long, conflicts_with = "root")]
         test_file: bool,
-        /// Examine the routes of one GPU, by index or UUID; 'all' (the default) needs at least one GPU if it is named
+        /// Examine the routes of one GPU, by index or UUID (default: all GPUs); 'all' also fails if there is no GPU
         #[arg(long, visible_alias = "gpu", value_name = "INDEX|UUID|all")]
         target: Option<String>,
         /// Read the configuration of lmcache, llmd, vllm or nixl (a YAML or JSON file, a command line, or the text itself) and show which path it leads to

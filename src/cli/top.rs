@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// The options of `top`.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TopArgs {
-    /// Print them once, after half a second of counting, and end. Without it, a terminal shows the System screen alone;
+    /// Print the rows once, after half a second of counting, and end. Without it, a terminal shows the System screen alone;
     /// elsewhere, and with --plain or --json, they are printed every two seconds until Ctrl-C
     #[arg(long)]
     once: bool,

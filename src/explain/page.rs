@@ -37,7 +37,7 @@ impl Answer {
 }
 
 /// A page is the same on every machine.
-const HERE: &str = "`gds-top check PATH` names the cause on this machine and what it needs.";
+const HERE: &str = "`gds-top check PATH` shows the cause and the fix on this machine.";
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())

@@ -70,7 +70,7 @@ impl Spec {
     pub fn undo_text(&self) -> String {
         match self.undo {
             Undo::All => "Restores everything that gds-top changed.".to_owned(),
-            Undo::Stays(what) if self.edits.is_empty() => format!("Restores nothing. Not restored: {what}."),
+            Undo::Stays(what) if self.edits.is_empty() => format!("Not restored: {what}."),
             Undo::Stays(what) => format!("Restores the files. Not restored: {what}."),
             Undo::NotNeeded => "Not needed: gds-top shows the commands and changes nothing.".to_owned(),
         }

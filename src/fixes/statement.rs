@@ -22,7 +22,7 @@ pub(super) fn of_plan(plan: &FixPlan) -> String {
     if plan.needs == Needs::Reboot && !parts.is_empty() {
         parts.push("Reboot afterwards".to_owned());
     }
-    if parts.is_empty() {
+    if parts.is_empty() && stays.is_none() {
         parts.push("gds-top restores nothing".to_owned());
     }
     parts.extend(stays);

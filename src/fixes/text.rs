@@ -17,16 +17,16 @@ pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: boo
     }
     for plan in plans {
         let how = match (plan.policy, plan.risk) {
-            (FixPolicy::Show, _) => "shown only",
-            (FixPolicy::Never, _) => "shown only, with care",
-            (FixPolicy::Ask, FixRisk::Low) => "applies it",
-            (FixPolicy::Ask, FixRisk::Medium) => "applies it, medium risk",
-            (FixPolicy::Ask, FixRisk::High) => "applies it, high risk",
+            (FixPolicy::Show, _) => "gds-top only shows it",
+            (FixPolicy::Never, _) => "gds-top only shows it, apply it with care",
+            (FixPolicy::Ask, FixRisk::Low) => "gds-top applies it",
+            (FixPolicy::Ask, FixRisk::Medium) => "gds-top applies it, medium risk",
+            (FixPolicy::Ask, FixRisk::High) => "gds-top applies it, high risk",
         };
         let needs = match plan.needs {
             Needs::User => "",
-            Needs::Root => ", root",
-            Needs::Reboot => ", root, reboot",
+            Needs::Root => ", needs root",
+            Needs::Reboot => ", needs root and a reboot",
         };
         let _ = writeln!(
             out,

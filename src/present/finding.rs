@@ -39,7 +39,8 @@ impl<'f> FindingView<'f> {
         let part = |label, text: &str| (!text.is_empty()).then(|| Part { label, text: text.to_owned() });
         let is_problem = matches!(finding.status, Status::Warn | Status::Fail);
         let routes: Vec<String> = finding.blocks.iter().filter(|_| is_problem).map(ToString::to_string).collect();
-        let cause = finding.cause.map(|cause| format!("caused by {cause}; fix that first"));
+        let cause =
+            finding.cause.map(|cause| if is_problem { format!("{cause}; fix it first") } else { cause.to_string() });
         let command = finding.fix.map(|fix| match &finding.command {
             Some(command) => command.clone(),
             None => format!("sudo gds-top fix {fix}"),

@@ -33,7 +33,7 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
             .by_hand()
             .advice(advice)
     } else if facts.found.is_empty() && facts.chosen.is_none() {
-        Judged::lack(ID, "libcufile is not installed: no cuFile read is possible")
+        Judged::lack(ID, "libcufile is not installed")
             .found("dynamic loader", error)
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)

@@ -161,7 +161,7 @@ fn residency(facts: &PathFacts) -> Option<Judged> {
     let share = facts.cached_per_mille?;
     let percent = f64::from(share) / 10.0;
     let judged = if share > 50 {
-        Judged::info(ID, format!("about {percent:.0} % of {} are in the page cache", tried(facts)))
+        Judged::info(ID, format!("about {percent:.0} % of {} is in the page cache", tried(facts)))
             .advice("gds-top drops it before cold loads. By hand: `echo 1 | sudo tee /proc/sys/vm/drop_caches`.")
     } else {
         Judged::pass(ID, format!("{percent:.0} % of it is in the page cache"))

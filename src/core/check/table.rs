@@ -191,7 +191,7 @@ checks! {
         causes ["logging.dir names a folder that does not exist."];
     LibFound = "lib-found", Cufile, Machine, Libcufile needed, EVERY, [LibcufileInstall]
         examines "all copies of libcufile"
-        why "Without it there are no cuFile reads. With several copies, a program can load another one than the toolkit's."
+        why "Without it there are no cuFile reads. If several copies are installed, a program can load another one than the toolkit's."
         look "ldconfig -p | grep cufile; pip list | grep cufile" todo ""
         causes ["Neither the CUDA toolkit nor the Python wheel with libcufile is installed."];
     LibDeps = "lib-deps", Cufile, Machine, Libcufile, EVERY, []
