@@ -451,6 +451,52 @@ fn the_readme_names_what_needs_a_clone_and_its_paths_exist() {
     }
 }
 
+/// The files next to README.md in a package, from the sources and the folders of its assets.
+fn shipped(assets: &[(&str, &str)]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for &(source, folder) in assets {
+        let Some(folder) = folder.trim_start_matches('/').strip_prefix("usr/share/doc/gds-top/") else { continue };
+        let (from, pattern) = source.rsplit_once('/').unwrap_or((".", source));
+        let is_asset = |name: &str| match pattern.split_once('*') {
+            Some((start, end)) => name.starts_with(start) && name.ends_with(end),
+            None => name == pattern,
+        };
+        let names = std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        files.extend(names.filter(|name| is_asset(name)).map(|name| Path::new(folder).join(name)));
+    }
+    files
+}
+
+#[test]
+fn every_link_works_in_the_packages() {
+    let manifest: toml::Table = std::fs::read_to_string("Cargo.toml").unwrap().parse().unwrap();
+    let metadata = &manifest["package"]["metadata"];
+    let deb = metadata["deb"]["assets"].as_array().unwrap().iter();
+    let deb: Vec<_> = deb.map(|asset| (asset[0].as_str().unwrap(), asset[1].as_str().unwrap())).collect();
+    let rpm = metadata["generate-rpm"]["assets"].as_array().unwrap().iter();
+    let rpm: Vec<_> = rpm.map(|asset| (asset["source"].as_str().unwrap(), asset["dest"].as_str().unwrap())).collect();
+    for assets in [&deb, &rpm] {
+        // A package has the folders of the repository.
+        let files: Vec<PathBuf> = shipped(assets).iter().map(|file| file.canonicalize().unwrap()).collect();
+        assert!(files.contains(&Path::new("README.md").canonicalize().unwrap()));
+        for page in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
+            let text = std::fs::read_to_string(page).unwrap();
+            for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+                if link.is_empty() || link.contains("://") {
+                    continue;
+                }
+                let target = page.parent().unwrap().join(link).canonicalize().unwrap();
+                let is_shipped = files.iter().any(|file| file.starts_with(&target));
+                assert!(is_shipped, "{}: {link} is not in the package", page.display());
+            }
+        }
+    }
+    let release = std::fs::read_to_string(".ci/release").unwrap();
+    for (source, _) in deb.iter().filter(|(_, folder)| folder.starts_with("usr/share/doc/")) {
+        assert!(release.contains(source), "the tarball lacks {source}");
+    }
+}
+
 /// The anchor that mdBook and forges give to a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
