@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(text) = gds_top::device::take_variable(gds_top::trust::LEFT_OUT) {
+        gds_top::trust::keep_left_out(text);
+    }
     let environment = gds_top::trust::leave_out_foreign_paths(
         |line| eprintln!("gds-top: {}", gds_top::text::sanitise_line(line)),
         gds_top::device::signals::keep_ignored,

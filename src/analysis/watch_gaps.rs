@@ -19,7 +19,7 @@ pub enum SessionEnd {
     /// It is still running.
     Running,
     /// It ended as planned.
-    Whole,
+    Complete,
     /// The user interrupted it.
     Interrupted,
     /// Its end was not recorded, for example because gds-top was killed.
@@ -32,7 +32,7 @@ impl SessionEnd {
     pub const fn of(ended: Option<bool>, is_over: bool) -> Self {
         match (ended, is_over) {
             (Some(true), _) => Self::Interrupted,
-            (Some(false), _) => Self::Whole,
+            (Some(false), _) => Self::Complete,
             (None, true) => Self::Cut,
             (None, false) => Self::Running,
         }

@@ -23,6 +23,7 @@ mod stream;
 mod target;
 mod truncated;
 mod uring;
+mod variables;
 
 pub use cuda::{CudaAttributes, CudaDevice, CudaInfo, list_cuda_attributes, list_cuda_devices};
 pub use error::DeviceError;
@@ -37,3 +38,4 @@ pub use staging::{CopyQueue, InFlight, Slot, Staging};
 pub use stream::IoQueue;
 pub use target::Device;
 pub use uring::{Completed, ReadBuffer, ReadRing};
+pub use variables::take_variable;

@@ -87,6 +87,8 @@ pub enum Hit {
         process: u32,
         /// The id of its parent.
         parent: u32,
+        /// The time in nanoseconds of CLOCK_MONOTONIC.
+        at_ns: u64,
     },
     /// The number of hits that the kernel could not store.
     Lost(u64),
@@ -292,7 +294,9 @@ fn decode(record: &[u8], ids: &std::collections::HashMap<u64, (usize, bool)>) ->
         }
         FORK => {
             let both = fields.word()?;
-            Some(Hit::Forked { process: both as u32, parent: (both >> 32) as u32 })
+            // The ids of the threads.
+            fields.word()?;
+            Some(Hit::Forked { process: both as u32, parent: (both >> 32) as u32, at_ns: fields.word()? })
         }
         SAMPLE => {
             let (probe, has_stack) = *ids.get(&fields.word()?)?;
@@ -366,6 +370,7 @@ mod tests {
         assert_eq!(decode(&record(9, &words), &ids), None);
         assert_eq!(decode(&record(9, &[77, 1]), &ids), None);
         assert_eq!(decode(&record(2, &[0, 9]), &ids), Some(Hit::Lost(9)));
-        assert_eq!(decode(&record(7, &[5 | 4 << 32, 0, 0]), &ids), Some(Hit::Forked { process: 5, parent: 4 }));
+        let forked = Hit::Forked { process: 5, parent: 4, at_ns: 9000 };
+        assert_eq!(decode(&record(7, &[5 | 4 << 32, 5 | 6 << 32, 9000]), &ids), Some(forked));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::calls::window;
 use crate::core::WatchedCall;
+use crate::core::units::{duration, rate};
 use crate::session::{CallCount, State};
 
 /// The rate over time for one method of moving bytes.
@@ -51,6 +52,24 @@ pub fn rates(state: &State, parts: usize) -> Vec<Rate> {
         Rate { name, points: steps(&moved, (from, step)), is_of_calls }
     });
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
+}
+
+/// The rates of the last second of the time window, as a line without its end. `None` before the first byte.
+#[must_use]
+pub fn newest(state: &State) -> Option<String> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let (from, to) = window(state);
+    let length = to - from;
+    let rates = rates(state, length.div_ceil(SECOND_NS).max(1) as usize);
+    let time = match rates.iter().all(|rate| rate.is_of_calls) {
+        false => "Between reports".to_owned(),
+        true if length < SECOND_NS => format!("Last {}", duration(length)),
+        true => "Last second".to_owned(),
+    };
+    let moving = rates.iter().filter_map(|of| Some((of.name, of.points.last()?.1))).filter(|(_, now)| *now > 0.0);
+    let moving: Vec<String> = moving.map(|(name, now)| format!("{name} {}", rate(now))).collect();
+    let text = if moving.is_empty() { rate(0.0) } else { moving.join(", ") };
+    (!rates.is_empty()).then(|| format!("{time}: {text}"))
 }
 
 /// Adds the bytes of a call to the parts in which it ran.
@@ -140,6 +159,24 @@ mod tests {
         let values: Vec<f64> = rates[0].points.iter().map(|(_, y)| (y / 1e6).round()).collect();
         assert_eq!(values, [1000.0, 1000.0, 0.0, 0.0, 3000.0, 3000.0]);
         assert!(!rates[0].is_of_calls);
+    }
+
+    #[test]
+    fn the_newest_rates_are_those_of_the_last_second() {
+        const SECOND: u64 = 1_000_000_000;
+        let two = vec![read(0, SECOND, 4 * SECOND), read(SECOND, SECOND, 2 * SECOND)];
+        let short = vec![read(0, 100, 1000)];
+        let idle = vec![read(0, SECOND, SECOND), read(2 * SECOND, SECOND, 0)];
+        let unknown = vec![read(0, 10, 10), read(3990, 10, 10)];
+        for (calls, counts, line) in [
+            (two, vec![(2 * SECOND, 6 * SECOND)], Some("Last second: read calls 2.00 GB/s")),
+            (short, vec![(100, 1000)], Some("Last 100 ns: read calls 10.0 GB/s")),
+            (idle, vec![(3 * SECOND, SECOND)], Some("Last second: 0 B/s")),
+            (unknown, vec![(1000, 1000), (2000, 1000), (3000, 4000)], Some("Between reports: read calls 3.00 GB/s")),
+            (Vec::new(), Vec::new(), None),
+        ] {
+            assert_eq!(newest(&state(calls, &counts)).as_deref(), line);
+        }
     }
 
     proptest! {

@@ -246,7 +246,7 @@ mod tests {
         assert_eq!((lost.status, lost.headline.as_str()), (Status::Warn, "Not decided against a."));
         assert_eq!(lost.conditions, "The later recording is incomplete: lost details of calls.");
         let cut = compared(&[WatchGap::SessionCut], &[], Vec::new());
-        assert_eq!(cut.conditions, "The earlier recording is incomplete: no end of the session.");
+        assert_eq!(cut.conditions, "The earlier recording is incomplete: unexpected end of the session.");
         let errors = WatchRegression::MoreErrors { function: "cuFileRead".to_owned(), before: 0, now: 1 };
         assert_eq!(compared(&[], &[WatchGap::LostEvents], vec![errors]).status, Status::Fail);
     }

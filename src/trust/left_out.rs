@@ -2,10 +2,13 @@
 //! session has them.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Contains the process id and the variables. The process that is started again has the same id, and its children have
-/// others. A caller could make up the content, so it is only shown.
+/// others. A caller could make up the content, so it is only shown. It is removed from the environment at the start, so
+/// that no child gets it.
 pub const LEFT_OUT: &str = "GDS_TOP_LEFT_OUT";
 
 /// Limits of the content: the kernel refuses variables of more than 128 KiB.
@@ -35,11 +38,21 @@ pub(super) fn hand_over(command: &mut Command, variables: &[LeftOutVariable]) {
     }
 }
 
+/// The content of [`LEFT_OUT`] at the start of this process.
+static TAKEN: OnceLock<String> = OnceLock::new();
+
+/// Keeps the content of [`LEFT_OUT`], which was taken out of the environment.
+pub fn keep_left_out(text: OsString) {
+    if let Ok(text) = text.into_string() {
+        let _ = TAKEN.set(text);
+    }
+}
+
 /// The variables that were left out when this process was started.
 #[must_use]
 pub fn left_out_variables() -> Vec<LeftOutVariable> {
-    let text = std::env::var(LEFT_OUT).ok().filter(|_| rustix::process::geteuid().is_root());
-    text.map_or_else(Vec::new, |text| of_process(&text, std::process::id()))
+    let text = TAKEN.get().filter(|_| rustix::process::geteuid().is_root());
+    text.map_or_else(Vec::new, |text| of_process(text, std::process::id()))
 }
 
 fn of_process(text: &str, process: u32) -> Vec<LeftOutVariable> {

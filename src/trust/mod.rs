@@ -20,7 +20,7 @@ pub use environment::{
 };
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, has_access_list, own_ids, shown, writers};
-pub use left_out::{LEFT_OUT, LeftOutVariable, left_out_variables};
+pub use left_out::{LEFT_OUT, LeftOutVariable, keep_left_out, left_out_variables};
 pub use maker::Maker;
 pub use regular::{open_regular, open_regular_blocking, open_regular_direct, read_descriptor, read_regular};
 pub use scratch::{Scratch, remove_leftovers};

@@ -13,7 +13,6 @@ use super::tally::Tally;
 use crate::core::units::plural;
 use crate::core::{NotLoaded, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
-use crate::trust::LEFT_OUT;
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -120,7 +119,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let spawn = |program: &OsStr, script: Option<PathBuf>| {
         let mut command = Command::new(program);
         command.args(script).args(arguments);
-        command.env(ENV_AUDIT, &audit).env(ENV_FILE, &library.shared).env_remove(LEFT_OUT);
+        command.env(ENV_AUDIT, &audit).env(ENV_FILE, &library.shared);
         signals::keep_ignored(&mut command);
         match launch.output {
             Output::Inherited => {}

@@ -10,7 +10,9 @@ use crate::device::{Hit, Probe, Probes};
 use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use procfs::process::{MMPermissions, MMapPath};
+use rustix::param::clock_ticks_per_second;
 use rustix::process::geteuid;
+use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -34,6 +36,9 @@ pub(super) const MOST_COPIES: usize = 16;
 /// longjmp, so its end may never be recorded.
 const MOST_BEGUN: usize = 64;
 const MOST_THREADS: usize = 65_536;
+/// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
+/// after all others.
+const SAME_FORK_NS: u64 = 1_000_000_000;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
@@ -82,8 +87,10 @@ struct Set {
 /// Records the calls of a process and its children.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// Whether each known process belongs to the watched one.
-    belongs: HashMap<u32, bool>,
+    /// The start in nanoseconds of each known process that belongs to the watched one, and `None` of the others.
+    belongs: HashMap<u32, Option<u64>>,
+    /// The records of descendants that were forked since the last reading.
+    forked: Vec<Group>,
     /// The copies that were probed or rejected.
     known: Vec<PathBuf>,
     sets: Vec<Set>,
@@ -141,7 +148,8 @@ impl Memory<'_> {
 impl Recorder {
     pub(super) fn new(root: u32) -> Self {
         Self {
-            belongs: HashMap::from([(root, true)]),
+            belongs: HashMap::from([(root, Some(0))]),
+            forked: Vec::new(),
             known: Vec::new(),
             sets: Vec::new(),
             begun: HashMap::new(),
@@ -192,15 +200,11 @@ impl Recorder {
     /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
     /// a registration or release may have been lost.
     pub(super) fn drain(&mut self) -> (Option<u64>, Vec<Group>) {
-        let mut hits = Vec::new();
+        let (mut hits, mut forks) = (Vec::new(), Vec::new());
         for (library, set) in self.sets.iter_mut().enumerate() {
             for hit in set.probes.drain() {
                 match hit {
-                    Hit::Forked { process, parent } => {
-                        if process != parent && self.belongs.get(&parent) == Some(&true) {
-                            self.belongs.insert(process, true);
-                        }
-                    }
+                    Hit::Forked { process, parent, at_ns } => forks.push((process, parent, at_ns)),
                     Hit::Lost(count) => {
                         self.lost = self.lost.saturating_add(count);
                         self.lost_names = true;
@@ -208,6 +212,10 @@ impl Recorder {
                     Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
                 }
             }
+        }
+        forks.sort_by_key(|(.., at_ns)| *at_ns);
+        for (process, parent, at_ns) in forks {
+            self.fork(process, parent, at_ns);
         }
         hits.sort_by_key(|(at_ns, ..)| *at_ns);
         let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
@@ -219,6 +227,7 @@ impl Recorder {
                 self.hit(library, hit, went_on)
             })
             .collect();
+        groups.append(&mut self.forked);
         groups.sort_by_key(Group::order);
         (std::mem::take(&mut self.lost_names).then(now_ns), groups)
     }
@@ -314,32 +323,56 @@ impl Recorder {
         self.threads.insert((group.process, group.thread));
     }
 
-    /// Whether a process is the watched one or one of its descendants.
+    /// Processes a fork that the kernel reported.
+    fn fork(&mut self, process: u32, parent: u32, at_ns: u64) {
+        let belongs = |process: u32| self.belongs.get(&process).copied().flatten();
+        // Each copy of libcufile reports the fork, and procfs may have shown the process before. Later, another process
+        // has its number.
+        let is_known = belongs(process).is_some_and(|began_ns| at_ns < began_ns.saturating_add(SAME_FORK_NS));
+        if process != parent && belongs(parent).is_some() && !is_known {
+            self.add_descendant(process, parent, at_ns);
+        }
+    }
+
+    /// Adds a descendant with its parent.
+    fn add_descendant(&mut self, process: u32, parent: u32, at_ns: u64) {
+        self.belongs.insert(process, Some(at_ns));
+        let head = Record::head(kind::PROCESS, 0, 0);
+        let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: u64::from(parent), ..Record::default() };
+        self.forked.push(Group { process, thread: process, is_visible: true, record, parts: Vec::new() });
+    }
+
+    /// Whether a process is the watched one or one of its descendants. The parent of an unknown process is read from
+    /// procfs: it was forked before the probes were set, or its fork is not reported yet.
     fn belongs(&mut self, process: u32) -> bool {
         if let Some(known) = self.belongs.get(&process) {
-            return *known;
+            return known.is_some();
         }
         let mut line = Vec::new();
         let mut at = process;
         let found = loop {
             if let Some(known) = self.belongs.get(&at) {
-                break *known;
+                break known.is_some();
             }
-            line.push(at);
-            let number = i32::try_from(at).ok();
-            let stat = number.and_then(|pid| procfs::process::Process::new(pid).ok()).and_then(|p| p.stat().ok());
-            match stat.and_then(|stat| u32::try_from(stat.ppid).ok()).filter(|parent| *parent > 0) {
-                Some(parent) if line.len() < 64 => at = parent,
+            let parent = parent_of(at);
+            line.push((at, parent));
+            match parent {
+                Some((parent, _)) if line.len() < 64 => at = parent,
                 _ => break false,
             }
         };
-        self.belongs.extend(line.into_iter().map(|process| (process, found)));
+        for (process, parent) in line.into_iter().rev() {
+            match parent.filter(|_| found) {
+                Some((parent, began_ns)) => self.add_descendant(process, parent, began_ns),
+                None => _ = self.belongs.insert(process, None),
+            }
+        }
         found
     }
 
     /// Number of known processes that belong to the watched one.
     pub(super) fn processes(&self) -> u64 {
-        self.belongs.values().filter(|belongs| **belongs).count() as u64
+        self.belongs.values().flatten().count() as u64
     }
 
     /// The calls of the process and its descendants that have not returned.
@@ -357,6 +390,18 @@ impl Recorder {
     pub(super) fn totals(&self) -> Totals {
         Totals { functions: self.totals.clone(), threads: self.threads.len() as u64, lost: self.lost }
     }
+}
+
+/// The parent of a process, and its start in nanoseconds of CLOCK_MONOTONIC, which is up to a clock tick too early.
+fn parent_of(process: u32) -> Option<(u32, u64)> {
+    let stat = procfs::process::Process::new(i32::try_from(process).ok()?).ok()?.stat().ok()?;
+    let parent = u32::try_from(stat.ppid).ok().filter(|parent| *parent > 0)?;
+    let since_boot_ns = u128::from(stat.starttime) * 1_000_000_000 / u128::from(clock_ticks_per_second().max(1));
+    let now_ns = now_ns();
+    let boot = clock_gettime(ClockId::Boottime);
+    let up_ns = boot.tv_sec as u128 * 1_000_000_000 + boot.tv_nsec as u128;
+    let age_ns = u64::try_from(up_ns.saturating_sub(since_boot_ns)).unwrap_or(u64::MAX);
+    Some((parent, now_ns.saturating_sub(age_ns)))
 }
 
 /// The instruction that the kernel writes at a probe.

@@ -83,8 +83,8 @@ pub(super) fn decide(report: &mut WatchReport, requested_bytes: u64, machine: Ma
 /// in its counters or not. If it is neither proven nor refuted, the earlier result holds.
 pub(super) fn hold(held: Option<Route>, reading: &Reading, machine: MachineRoutes) -> Option<Route> {
     let Reading { statistics: seen, bounds, lacks_process } = reading;
-    let made = [0, 1].map(|way: usize| {
-        let (least, most) = (bounds.least[way], bounds.most[way]);
+    let made = [0, 1].map(|direction: usize| {
+        let (least, most) = (bounds.least[direction], bounds.most[direction]);
         Made {
             transfers: least.transfers..=most.transfers.max(least.transfers),
             bytes: least.bytes..=most.bytes.max(least.bytes),

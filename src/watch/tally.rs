@@ -427,7 +427,7 @@ impl Tally {
         self.files[file].submit(&transfer);
         self.files[file].finish(&transfer, record.result.cast_signed());
         let account = self.accounts.entry((group.process, record.library())).or_default();
-        account.call(group.thread, [record.start_ns, record.end_ns], &transfer, record.result.cast_signed());
+        account.call([record.start_ns, record.end_ns], &transfer, record.result.cast_signed());
         if !write {
             if record.result.cast_signed() > 0 {
                 self.reading_threads.insert((group.process, group.thread));

@@ -29,6 +29,19 @@ fn plan(release: &str, running: &str, edits: Vec<Edit>) -> FixPlan {
     plan_of("p2pdma-two-steps", release, running, edits)
 }
 
+/// The modules of a machine with the stock NVMe driver.
+const STOCK_MODULES: &str = "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\nnvme 60000 3 - Live 0x0\nnvme_core 220000 4 nvme, Live 0x0\n";
+
+/// nvidia-fs was never installed, and these modules are loaded.
+fn without_nvidia_fs(modules: &str) -> Vec<Edit> {
+    vec![
+        without("files/proc/driver/nvidia-fs"),
+        without("files/sys/module/nvidia_fs"),
+        without("files/dev/nvidia-fs0"),
+        put("files/proc/modules", modules),
+    ]
+}
+
 fn lines(plan: &FixPlan) -> Vec<String> {
     let of = |change: &Change| match change {
         Change::Run { argv } => gds_top::text::quoted_line(argv),
@@ -230,18 +243,7 @@ fn a_kernel_on_which_the_driver_cannot_work_is_an_obstacle() {
 #[test]
 fn the_checklist_has_the_storage_driver_before_nvidia_fs() {
     // A T4 does not support P2PDMA. nvidia-fs was never installed, and the NVMe driver is the stock driver.
-    let edits = all([
-        gpu("Tesla T4", "7.5"),
-        vec![
-            without("files/proc/driver/nvidia-fs"),
-            without("files/sys/module/nvidia_fs"),
-            without("files/dev/nvidia-fs0"),
-            put(
-                "files/proc/modules",
-                "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\nnvme 60000 3 - Live 0x0\nnvme_core 220000 4 nvme, Live 0x0\n",
-            ),
-        ],
-    ]);
+    let edits = all([gpu("Tesla T4", "7.5"), without_nvidia_fs(STOCK_MODULES)]);
     let folder = build("nvme-stock", &edits);
     let root = Root::folder(folder.path()).unwrap();
     let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
@@ -259,22 +261,16 @@ fn a_mount_over_tcp_is_tested_before_it_is_changed_and_the_client_is_before_nvid
     const FSTAB: &str = "server:/models /data nfs4 rw,vers=4.2,hard,_netdev 0 0\n";
     const MODULES: &str = "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\n";
     for (loaded, has_doca) in [("mlx_compat 98304 0 - Live 0x0\n", true), ("", false)] {
-        let folder = build(
-            "nfs-tcp",
-            &[
-                put("files/etc/os-release", ROCKY),
-                put("files/proc/sys/kernel/osrelease", "5.14.0-570.17.1.el9_6.x86_64"),
-                put(
-                    "files/etc/yum.repos.d/doca.repo",
-                    "[doca]\nbaseurl=https://linux.mellanox.com/public/repo/doca/3.1.0/rhel9.6/x86_64/\n",
-                ),
-                put("files/etc/fstab", FSTAB),
-                put("files/proc/modules", format!("{MODULES}{loaded}")),
-                without("files/proc/driver/nvidia-fs"),
-                without("files/sys/module/nvidia_fs"),
-                without("files/dev/nvidia-fs0"),
-            ],
-        );
+        let own = vec![
+            put("files/etc/os-release", ROCKY),
+            put("files/proc/sys/kernel/osrelease", "5.14.0-570.17.1.el9_6.x86_64"),
+            put(
+                "files/etc/yum.repos.d/doca.repo",
+                "[doca]\nbaseurl=https://linux.mellanox.com/public/repo/doca/3.1.0/rhel9.6/x86_64/\n",
+            ),
+            put("files/etc/fstab", FSTAB),
+        ];
+        let folder = build("nfs-tcp", &all([own, without_nvidia_fs(&format!("{MODULES}{loaded}"))]));
         let root = Root::folder(folder.path()).unwrap();
         let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
         let guided = guide::guide(&root, &report);
@@ -313,14 +309,8 @@ fn a_kernel_argument_is_set_before_a_reboot_that_is_needed_anyway() {
                 "files/proc/driver/nvidia/version",
                 "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Release Build  (dvs-builder@U16)\n",
             ),
-            without("files/proc/driver/nvidia-fs"),
-            without("files/sys/module/nvidia_fs"),
-            without("files/dev/nvidia-fs0"),
-            put(
-                "files/proc/modules",
-                "nvidia_uvm 2000000 0 - Live 0x0\nnvidia 14000000 12 nvidia_uvm, Live 0x0\nnvme 60000 3 - Live 0x0\nnvme_core 220000 4 nvme, Live 0x0\n",
-            ),
         ],
+        without_nvidia_fs(STOCK_MODULES),
     ]);
     let folder = build("iommu-on", &edits);
     let root = Root::folder(folder.path()).unwrap();

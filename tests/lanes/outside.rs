@@ -142,6 +142,19 @@ fn a_silent_command_is_measured_whole_by_what_its_processes_read() {
 }
 
 #[test]
+fn a_command_gets_no_list_of_left_out_variables() {
+    let (folder, _) = model();
+    let other = tempfile::tempdir().unwrap();
+    let printed = other.path().join("printed");
+    let engine = format!("command:env > {}; cat {{model}}/*.safetensors > /dev/null", printed.display());
+    let out = command(folder.path(), &["--engine", &engine]).env("GDS_TOP_LEFT_OUT", "[1,[]]").output().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let printed = std::fs::read_to_string(printed).unwrap();
+    let has = |name: &str| printed.lines().any(|line| line.split_once('=').is_some_and(|(known, _)| known == name));
+    assert_eq!((has("GDS_TOP_MODEL"), has("GDS_TOP_LEFT_OUT")), (true, false), "{printed}");
+}
+
+#[test]
 fn a_bad_end_is_a_sentence_with_the_stderr_tail() {
     let (folder, _) = model();
     for (line, part) in [

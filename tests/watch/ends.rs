@@ -1,6 +1,6 @@
 //! Tests the ends of watched programs, and that no files remain.
 
-use crate::harness::{Place, Seen, UNDER_TEST};
+use crate::harness::{Place, Seen, UNDER_TEST, wait_until};
 use crate::program::gds_top;
 use crate::standins;
 use rustix::process::{Pid, Signal};
@@ -261,11 +261,7 @@ fn a_signal_to_gds_top_alone_reaches_the_program_as_the_same_signal() {
         let mut command = place.watch(&["--json"]);
         command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "signals"]).arg(&ready);
         let watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let started = Instant::now();
-        while !ready.exists() {
-            assert!(started.elapsed() < Duration::from_secs(120), "the program does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the program does not start", || ready.exists());
         let pid = Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
         let output = watch.wait_with_output().unwrap();
@@ -285,11 +281,7 @@ fn a_program_that_handles_a_signal_and_ends_with_status_0_is_recorded_completely
         let script = format!("trap 'exit {program_status}' INT; touch \"$0\"; while :; do sleep 0.02; done");
         command.args(["sh", "-c", &script]).arg(&ready);
         let watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let started = Instant::now();
-        while !ready.exists() {
-            assert!(started.elapsed() < Duration::from_secs(120), "the program does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the program does not start", || ready.exists());
         let pid = Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, Signal::INT).unwrap();
         let output = watch.wait_with_output().unwrap();
@@ -353,20 +345,7 @@ fn programs_that_a_daemon_starts_after_the_session_print_no_error() {
 #[test]
 fn a_recording_without_its_end_says_so_and_denies_nothing() {
     let Some(place) = Place::new() else { return };
-    let (recording, go, done) = (place.file("r.gdsrec"), place.file("go"), place.file("done"));
-    let mut command = place.watch(&["-q", "--record", recording.to_str().unwrap()]);
-    command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
-    let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let partial = place.file("r.gdsrec.partial");
-    let started = Instant::now();
-    while !std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200) {
-        assert!(started.elapsed() < Duration::from_secs(120), "nothing is recorded");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_secs(1));
-    watch.kill().unwrap();
-    watch.wait().unwrap();
-    std::fs::write(&go, "").unwrap();
+    let (partial, done) = place.killed_session();
     let mut report = gds_top();
     report.args(["report", "--json"]).arg(&partial);
     let seen = Seen::of(report);
@@ -374,10 +353,7 @@ fn a_recording_without_its_end_says_so_and_denies_nothing() {
     let headlines: Vec<_> = answers.iter().map(|answer| answer["headline"].as_str().unwrap()).collect();
     assert_eq!((seen.status(), headlines[0]), (Some(1), "The session ended unexpectedly. Results are incomplete."));
     assert!(!headlines.iter().any(|headline| headline.contains("does not use cuFile")), "{headlines:?}");
-    while !done.exists() {
-        assert!(started.elapsed() < Duration::from_secs(120), "the program does not end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the program does not end", || done.exists());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder with the program, a file to read, and the stand-ins.
 pub(crate) struct Place {
@@ -87,6 +88,32 @@ impl Place {
         let mut command = self.watch(&all);
         command.arg(self.file(name)).arg(self.data()).args(words);
         Seen::of(command)
+    }
+
+    /// Kills a session while its program waits, and lets the program continue. Returns the recording without an end, and
+    /// the file that the program writes last.
+    pub(crate) fn killed_session(&self) -> (PathBuf, PathBuf) {
+        let (recording, go, done) = (self.file("killed.gdsrec"), self.file("go"), self.file("done"));
+        let mut command = self.watch(&["-q", "--record", recording.to_str().unwrap()]);
+        command.arg(self.file("linked")).arg(self.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
+        let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let partial = self.file("killed.gdsrec.partial");
+        wait_until("nothing is recorded", || std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200));
+        // A report with the calls is recorded about once a second.
+        std::thread::sleep(Duration::from_secs(2));
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+        std::fs::write(&go, "").unwrap();
+        (partial, done)
+    }
+}
+
+/// Waits until a condition holds, for at most two minutes. `failure` is the message if it does not.
+pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(120), "{failure}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

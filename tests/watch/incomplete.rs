@@ -1,11 +1,9 @@
 //! Sessions in which calls are missing: each output marks them, and none of them passes.
 
-use crate::harness::{Place, Seen};
+use crate::harness::{Place, Seen, wait_until};
 use crate::program::gds_top;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 const FORMATS: &str = "json,csv,trace,prom,junit,html,md";
 
@@ -47,20 +45,7 @@ fn assert_marked(folder: &Path, missing: &[&str]) {
 #[test]
 fn a_killed_session_is_incomplete_in_each_output() {
     let Some(place) = Place::new() else { return };
-    let (recording, go, done) = (place.file("k.gdsrec"), place.file("go"), place.file("done"));
-    let mut command = place.watch(&["-q", "--record", recording.to_str().unwrap()]);
-    command.arg(place.file("linked")).arg(place.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
-    let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let partial = place.file("k.gdsrec.partial");
-    let started = Instant::now();
-    while !std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200) {
-        assert!(started.elapsed() < Duration::from_secs(120), "nothing is recorded");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(Duration::from_secs(2));
-    watch.kill().unwrap();
-    watch.wait().unwrap();
-    std::fs::write(&go, "").unwrap();
+    let (partial, done) = place.killed_session();
     let folder = place.file("cut");
     let mut report = gds_top();
     report.args(["report", "--json"]).arg(&partial).args(["--export", folder.to_str().unwrap(), "--format", FORMATS]);
@@ -77,10 +62,7 @@ fn a_killed_session_is_incomplete_in_each_output() {
     let output = place.watch(&["--baseline", json.to_str().unwrap()]).arg("true").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), said.contains("incomplete")), (Some(2), true), "{said}");
-    while !done.exists() {
-        assert!(started.elapsed() < Duration::from_secs(120), "the program does not end");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the program does not end", || done.exists());
 }
 
 #[test]

@@ -562,12 +562,12 @@ pub(in crate::present) mod tests {
             assert_eq!((shown.status, shown.headline.as_str()), (Status::Warn, headline));
             assert!(!shown.text().contains("so far") && !shown.text().contains("not known yet"), "{shown:?}");
             let fact = facts(&report, SessionEnd::Cut).into_iter().find(|(label, _)| *label == "complete");
-            assert!(fact.is_some_and(|(_, text)| text.starts_with("no: no end of the session")));
+            assert!(fact.is_some_and(|(_, text)| text.starts_with("no: unexpected end of the session")));
         }
         assert!(super::answer(&direct, SessionEnd::Cut).conditions.starts_with("At least 1 read "));
         let complete = |end| facts(&direct, end).into_iter().find(|(label, _)| *label == "complete");
         assert_eq!(complete(SessionEnd::Running), None);
-        assert_eq!(complete(SessionEnd::Whole), Some(("complete", "yes".to_owned())));
+        assert_eq!(complete(SessionEnd::Complete), Some(("complete", "yes".to_owned())));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn fact(report: &WatchReport, end: SessionEnd) -> Option<(&'static st
 
 const fn words(gap: WatchGap) -> &'static str {
     match gap {
-        WatchGap::SessionCut => "no end of the session",
+        WatchGap::SessionCut => "unexpected end of the session",
         WatchGap::SessionInterrupted => "interrupted session",
         WatchGap::NotRecorded => "calls not recorded",
         WatchGap::LoadedLate => "libcufile loaded after the attach",

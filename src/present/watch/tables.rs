@@ -301,8 +301,8 @@ mod tests {
             .flat_map(|report| {
                 let notes = tables(report, true).into_iter().map(|table| table.note);
                 let advice = advice(report).into_iter().flat_map(|(_, text, proof)| [text, proof]);
-                let answer = answer(report, SessionEnd::Whole);
-                let facts = facts(report, SessionEnd::Whole).into_iter().map(|(_, text)| text);
+                let answer = answer(report, SessionEnd::Complete);
+                let facts = facts(report, SessionEnd::Complete).into_iter().map(|(_, text)| text);
                 notes.chain(advice).chain(facts).chain([answer.headline, answer.conditions]).collect::<Vec<_>>()
             })
             .collect()

@@ -143,11 +143,12 @@ fn the_time_axis_of_the_threads_is_below_the_last_thread() {
 #[test]
 fn panes_without_space_are_named() {
     let state = watched();
-    for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true)] {
+    for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true), (60, 14, true)] {
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
         assert_eq!(shown.contains("No space for"), is_named, "{shown}");
-        let has_rate = shown.contains("╭ Rate");
-        assert_eq!(shown.contains(": rate,"), !has_rate, "{shown}");
+        // The rates are a chart, or else a line, or else named as missing.
+        let rates = ["╭ Rate", "Between reports: cuFile 944 MB/s", ": rate,"].map(|words| shown.contains(words));
+        assert_eq!(rates, [height > 20, height == 20, height < 20], "{shown}");
     }
 }
 

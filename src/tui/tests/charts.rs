@@ -192,6 +192,43 @@ fn long_names_of_a_legend_are_cut_so_that_all_have_room() {
 }
 
 #[test]
+fn the_cursor_and_the_labels_of_the_time_axis_are_at_the_columns_of_the_data() {
+    let theme = Theme::with(Taste::default(), None, Some(Markers::Braille));
+    let mut labels = 0;
+    for (width, at) in (30..100_u16).flat_map(|width| [2.0, 4.0, 5.0, 7.3, 8.0].map(|at| (width, at))) {
+        // A peak below the ceiling, so that the cursor is visible above it.
+        let points = vec![(0.0, 0.0), (at, 0.0), (at, 1.0), (at, 0.0), (10.0, 0.0)];
+        let name = String::new();
+        let series = [Series { name, marker: 'x', style: Style::new(), points, gap: f64::INFINITY, right: false }];
+        let area = Rect::new(0, 0, width, 14);
+        let mut buffer = Buffer::empty(area);
+        let ceiling = Some((2.0, "top".to_owned()));
+        let chart = Chart { series: &series, x: (0.0, 10.0), ceiling, cursor: Some(at), empty: "" };
+        let plot = chart.draw(&mut Pen::new(&mut buffer, area), &theme).unwrap();
+        let glyph = |x: u16, y: u16| buffer[(x, y)].symbol().chars().next().unwrap();
+        // The lowest row has the rest of the line.
+        let columns = |is: fn(char) -> bool| -> std::collections::BTreeSet<u16> {
+            let has = |x: &u16| (plot.y..plot.bottom() - 1).any(|y| is(glyph(*x, y)));
+            (plot.x..plot.right()).filter(has).collect()
+        };
+        let data = columns(|c| ('\u{2801}'..='\u{28ff}').contains(&c));
+        assert_eq!(data.len(), 1, "{width} {at}");
+        assert_eq!(columns(|c| c == '│'), data, "{width} {at}");
+        let line: String = (plot.x..plot.right()).map(|x| glyph(x, 13)).collect();
+        let mut start = plot.x;
+        for word in line.split(' ') {
+            let long = word.chars().count() as u16;
+            if word.parse::<f64>() == Ok(at) {
+                assert!(data.contains(&(start + (long - 1) / 2)), "{width} {at} {line}");
+                labels += 1;
+            }
+            start += long + 1;
+        }
+    }
+    assert!(labels > 50, "{labels}");
+}
+
+#[test]
 fn a_longer_bar_is_a_longer_time_during_a_race_and_after_it() {
     for (scene, slower, faster) in [(Scene::Live, "mmap", "pread"), (Scene::Done, "mmap", "gds-slab")] {
         let shown =

@@ -70,14 +70,14 @@ impl Canvas {
         if !(length > 0.0 && length.is_finite() && top > 0.0) || self.columns == 0 || self.rows == 0 {
             return;
         }
-        let wide = f64::from(self.columns) * 2.0 - 1.0;
+        let wide = dot_at(1.0, self.columns);
         // A single row has only its dots to show a value.
         let (highest, lowest) = match self.rows {
             1 => (0.0, 3.0),
             rows => (1.5, f64::from(rows) * 4.0 - 2.5),
         };
         let height = |value: f64| lowest - (value / top).clamp(0.0, 1.0) * (lowest - highest);
-        let place = |(px, py): (f64, f64)| ((px - x.0) / length * wide, height(py));
+        let place = |(px, py): (f64, f64)| (dot_at((px - x.0) / length, self.columns), height(py));
         let mut end = None;
         for run in runs(shown(&series.points, x), series.gap) {
             let points = decimate(run, x, self.columns);
@@ -146,6 +146,18 @@ impl Canvas {
             pen.cell(x as u16, y as u16, glyph(*dots, self.markers), style);
         }
     }
+}
+
+/// The horizontal position in dots of a share of the width. 0 is the first dot of the first column, and 1 the last dot of
+/// the last one.
+pub(crate) fn dot_at(share: f64, columns: u16) -> f64 {
+    share * (f64::from(columns) * 2.0 - 1.0)
+}
+
+/// The column of the dot at a share of the width. Labels and vertical lines use it, so that they are at the columns of the
+/// data.
+pub(crate) fn column_at(share: f64, columns: u16) -> u16 {
+    ((dot_at(share, columns).round() / 2.0) as u16).min(columns.saturating_sub(1))
 }
 
 /// The character for the dots of a cell.
@@ -289,7 +301,7 @@ mod tests {
             let x = (0.0, points.last().unwrap().0);
             let mut canvas = Canvas::new(columns, rows);
             canvas.line(&series(points, 0.45), 0, x, 1.0);
-            let column = |t: f64| (t / x.1 * (f64::from(columns) * 2.0 - 1.0)).round() as u16 / 2;
+            let column = |t: f64| column_at(t / x.1, columns);
             for c in 0..columns {
                 let lit = |rows: std::ops::Range<u16>| rows.into_iter().any(|y| canvas.dots[usize::from(y * columns + c)] > 0);
                 prop_assert!(!lit(rows - rows / 3..rows), "something at the bottom, column {c}");

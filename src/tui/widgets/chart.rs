@@ -1,7 +1,7 @@
 //! The chart over time: lines, axes with round steps, ceilings, events, gaps for missing data, and a cursor with the
 //! values at its time.
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, column_at};
 use super::series::Series;
 use crate::core::units::three_digits;
 use crate::tui::pen::{Pen, Run, cut, runs_width, width};
@@ -207,7 +207,7 @@ impl Chart<'_> {
         if !(-1e-9..=1.0 + 1e-9).contains(&share) {
             return None;
         }
-        let column = (share * f64::from(plot.width().saturating_sub(1))).round() as u16;
+        let column = column_at(share, plot.width());
         for y in 0..plot.height() {
             plot.cell(column, y, glyph, style);
         }
@@ -239,7 +239,7 @@ impl Chart<'_> {
             // The number is centred at its time, without the unit.
             let half = (width(&number) as u16).saturating_sub(1) / 2;
             let text = if if has_zero { zero } else { i == first } { format!("{number} {unit}") } else { number };
-            let column = ((value - from) / length * f64::from(pen.width() - 1)).round() as u16;
+            let column = column_at((value - from) / length, pen.width());
             let start = column.saturating_sub(half);
             let start = start.min(pen.width().saturating_sub(width(&text) as u16));
             if start >= free_from {

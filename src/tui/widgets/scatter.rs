@@ -1,6 +1,6 @@
 //! A scatter chart of size and time with logarithmic axes, fitted lines, and the size at which two lines cross.
 
-use super::canvas::Canvas;
+use super::canvas::{Canvas, column_at, dot_at};
 use crate::core::units::bytes;
 use crate::tui::pen::{Pen, width};
 use crate::tui::theme::Theme;
@@ -61,7 +61,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let mut free = 0;
     for i in (0..=steps as u32).step_by(every as usize) {
         let text = bytes(2_f64.powf(x.0 + f64::from(i)) as u64);
-        let column = (f64::from(columns - 1) * f64::from(i) / steps) as u16;
+        let column = column_at(f64::from(i) / steps, columns);
         let start =
             (label + 1 + column).saturating_sub(width(&text) as u16 / 2).min(w.saturating_sub(width(&text) as u16));
         if start >= free {
@@ -69,11 +69,12 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
         }
     }
     let mut plot = pen.part(label + 1, 0, columns, rows);
-    let place_x = |size: f64| (size.log2() - x.0) / (x.1 - x.0) * (f64::from(columns) * 2.0 - 1.0);
+    let share = |size: f64| (size.log2() - x.0) / (x.1 - x.0);
     let place_y = |ns: f64| (1.0 - (ns.log10() - y.0) / (y.1 - y.0)) * (f64::from(rows) * 4.0 - 1.0);
     if let Some((size, words)) = mark {
-        let column = (place_x(size as f64) / 2.0) as u16;
-        if place_x(size as f64) >= 0.0 && column < columns {
+        let at = share(size as f64);
+        if (0.0..=1.0).contains(&at) {
+            let column = column_at(at, columns);
             for row in 0..rows {
                 plot.cell(column, row, '┊', theme.accent);
             }
@@ -92,7 +93,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     for (owner, cloud) in clouds.iter().enumerate() {
         let Some(line) = cloud.line else { continue };
         for dot in (0..u32::from(columns) * 2).step_by(2) {
-            let size = 2_f64.powf(x.0 + f64::from(dot) / (f64::from(columns) * 2.0 - 1.0) * (x.1 - x.0));
+            let size = 2_f64.powf(x.0 + f64::from(dot) / dot_at(1.0, columns) * (x.1 - x.0));
             let ns = line(size as u64) / cloud.slots;
             if ns > 0.0 && ns.is_finite() {
                 canvas.dot(i64::from(dot), place_y(ns).round() as i64, clouds.len() + owner);
@@ -102,7 +103,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     for (owner, cloud) in clouds.iter().enumerate() {
         let stride = cloud.points.len().div_ceil(MOST).max(1);
         for (size, ns) in cloud.times().step_by(stride) {
-            let (dot_x, dot_y) = (place_x(size as f64).round() as i64, place_y(ns as f64).round() as i64);
+            let (dot_x, dot_y) =
+                (dot_at(share(size as f64), columns).round() as i64, place_y(ns as f64).round() as i64);
             for (right, down) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                 canvas.dot(dot_x + right, dot_y + down, owner);
             }
@@ -115,7 +117,7 @@ pub(crate) fn draw(pen: &mut Pen<'_>, clouds: &[Cloud<'_>], mark: Option<(u64, S
     let column = (columns / 6).max(1);
     for cloud in clouds {
         let Some(line) = cloud.line else { continue };
-        let size = 2_f64.powf(x.0 + f64::from(column) / f64::from(columns) * (x.1 - x.0));
+        let size = 2_f64.powf(x.0 + f64::from(column * 2) / dot_at(1.0, columns) * (x.1 - x.0));
         let ns = line(size as u64) / cloud.slots;
         let dot = place_y(ns).round();
         if ns > 0.0 && (0.0..f64::from(rows) * 4.0).contains(&dot) {

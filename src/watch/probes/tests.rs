@@ -1,6 +1,8 @@
 //! Tests of recorded calls, see `probes.rs`.
 
 use super::*;
+use crate::core::UNKNOWN_FILE;
+use crate::watch::tally::Tally;
 
 #[test]
 fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
@@ -56,4 +58,81 @@ fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
     };
     // The result was read before the thread made another call, or after it.
     assert_eq!((status(false), status(true)), ((Some(1), 0), (Some(0), 1)));
+}
+
+/// A registration of handle 7 or a read with it, at this time in nanoseconds.
+fn handled(function: Function, process: u32, at_ns: u64) -> Group {
+    let head = Record::head(function as u16, 0, 0);
+    let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: 7, ..Record::default() };
+    match function {
+        Function::HandleRegister => Group::with_text(process, process, record, "/data/a"),
+        _ => {
+            let record = Record { size: 4096, result: 4096, ..record };
+            Group { process, thread: process, is_visible: true, record, parts: Vec::new() }
+        }
+    }
+}
+
+/// The file of the read of a descendant, after these forks: process, parent and time.
+fn file_of_read(reader: u32, forks: &[(u32, u32, u64)]) -> String {
+    let mut recorder = Recorder::new(1);
+    for (process, parent, at_ns) in forks {
+        recorder.fork(*process, *parent, *at_ns);
+    }
+    let mut tally = Tally::default();
+    tally.began_late = true;
+    let mut groups = vec![handled(Function::HandleRegister, 1, 1000), handled(Function::Read, reader, 9000)];
+    groups.append(&mut recorder.forked);
+    groups.sort_by_key(Group::order);
+    groups.iter().for_each(|group| tally.take(group));
+    let files = tally.report(&Totals::default()).files;
+    files.into_iter().find(|file| file.reads.count == 1).unwrap().path
+}
+
+#[test]
+fn a_descendant_has_the_handles_that_its_parent_had_at_the_fork() {
+    assert_eq!(file_of_read(5, &[(5, 1, 2000)]), "/data/a");
+    assert_eq!(file_of_read(6, &[(5, 1, 2000), (6, 5, 3000)]), "/data/a");
+    // It was forked before the registration, or is not known to be a child.
+    assert_eq!(file_of_read(5, &[(5, 1, 500)]), UNKNOWN_FILE);
+    assert_eq!(file_of_read(5, &[]), UNKNOWN_FILE);
+}
+
+#[test]
+fn a_fork_is_recorded_once_until_another_process_has_the_number() {
+    let mut recorder = Recorder::new(1);
+    for at_ns in [2000, 2001, 1999, 2000 + SAME_FORK_NS] {
+        recorder.fork(5, 1, at_ns);
+    }
+    // A thread, and a child of another process.
+    recorder.fork(1, 1, 2000);
+    recorder.fork(8, 9, 2000);
+    let forked: Vec<_> = recorder.forked.iter().map(|group| (group.process, group.record.start_ns)).collect();
+    assert_eq!(forked, [(5, 2000), (5, 2000 + SAME_FORK_NS)]);
+    assert_eq!(recorder.processes(), 2);
+}
+
+#[test]
+fn the_parent_of_a_process_without_a_reported_fork_is_read_from_procfs() {
+    let own = std::process::id();
+    let before_ns = now_ns();
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let after_ns = now_ns();
+    let mut recorder = Recorder::new(own);
+    let belongs = [child.id(), child.id(), 1].map(|process| recorder.belongs(process));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(belongs, [true, true, false]);
+    let [started] = recorder.forked.as_slice() else { unreachable!("one child") };
+    assert_eq!(
+        (started.process, started.record.kind(), started.record.object),
+        (child.id(), kind::PROCESS, own.into())
+    );
+    // The kernel stores the start in ticks of 10 ms, rounded down.
+    let tick_ns = 1_000_000_000 / clock_ticks_per_second();
+    let began_ns = started.record.start_ns;
+    assert!(
+        (before_ns.saturating_sub(2 * tick_ns)..=after_ns).contains(&began_ns),
+        "{before_ns} {began_ns} {after_ns}"
+    );
 }

@@ -51,7 +51,8 @@ impl Tally {
     pub(in crate::watch) fn end_streams(&mut self, ended: &[Ended]) {
         for (pending, result, at_ns) in ended {
             self.files[pending.file].finish(&pending.transfer, *result);
-            self.accounts.entry((pending.process, pending.library)).or_default().end(&pending.transfer, *result);
+            let account = self.accounts.entry((pending.process, pending.library)).or_default();
+            account.end(&pending.transfer, *at_ns, *result);
             self.put_stream(pending, Some(*result), *at_ns);
             if *result < 0 {
                 self.failure(STREAM_TRANSFER, *result, 0, Some(pending.file), true);
@@ -141,7 +142,7 @@ impl Tally {
         let result = if failed { result.min(-1) } else { result };
         let Transfer { write, size, .. } = entry.transfer;
         self.files[entry.file].finish(&entry.transfer, result);
-        self.accounts.entry((process, library)).or_default().end(&entry.transfer, result);
+        self.accounts.entry((process, library)).or_default().end(&entry.transfer, event.end_ns, result);
         if !write {
             // The program sees the end of an entry when it asks for the status of the batch.
             self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));

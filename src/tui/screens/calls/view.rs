@@ -9,7 +9,7 @@
 
 use crate::core::WatchReport;
 use crate::core::units::{duration, plural, verb};
-use crate::present::call_rates::rates;
+use crate::present::call_rates::{newest, rates};
 use crate::present::calls;
 use crate::session::State;
 use crate::tui::pen::{Pen, width, wrap};
@@ -60,7 +60,13 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Them
     let left = narrow.saturating_sub(LEAST_CHART + lower);
     let middle = threads_need.min(left).min((narrow / 3).max(LEAST_LIST));
     if !is_wide {
-        let missing = if has_rate { "latency by size" } else { "rate, latency by size" };
+        // A line with the newest rates takes the place of the chart.
+        let line = newest(state).filter(|_| !has_rate && narrow > 2 * LEAST_LIST);
+        if let Some(line) = &line {
+            pen.fit(3, y, w.saturating_sub(4), line, theme.dim);
+            y += 1;
+        }
+        let missing = if has_rate || line.is_some() { "latency by size" } else { "rate, latency by size" };
         pen.fit(3, y, w.saturating_sub(4), &format!("No space for: {missing}."), theme.dim);
         y += 1;
     }
