@@ -77,7 +77,8 @@ impl Canvas {
             rows => (1.5, f64::from(rows) * 4.0 - 2.5),
         };
         let height = |value: f64| lowest - (value / top).clamp(0.0, 1.0) * (lowest - highest);
-        let place = |(px, py): (f64, f64)| (dot_at((px - x.0) / length, self.columns), height(py));
+        let columns = self.columns;
+        let place = |(px, py): (f64, f64)| (dot_at((px - x.0) / length, columns), height(py));
         let mut end = None;
         for run in runs(shown(&series.points, x), series.gap) {
             let points = decimate(run, x, self.columns);
