@@ -138,7 +138,7 @@ impl Known {
             Whole(..) => "an integer without quotes",
             Signed(..) | Int(..) => "an integer without quotes",
             Text | Folder | Level | Ignored(_) | One(_) => "text in double quotes",
-            Hex => "a hexadecimal number as text: \"0x1f\"",
+            Hex => "a hexadecimal number as text",
             Each(_) | Texts | Paths => "a list of text: [\"…\"]",
             Wholes => "a list of integers: [1, 2]",
             Table => "an object in braces",

@@ -9,6 +9,7 @@ mod facts;
 mod known;
 mod lint;
 mod machine;
+mod meant;
 mod nearest;
 mod repair;
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
-use super::lint::{self, Linter, Surroundings, fitting};
+use super::lint::{self, Linter, Surroundings};
+use super::meant::fitting;
 use super::syntax::{self, Kind, place};
 use super::types::Problem;
 use crate::machine::Root;

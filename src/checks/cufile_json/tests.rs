@@ -358,3 +358,51 @@ fn several_entries_in_one_text_become_a_list() {
     let todo: Vec<_> = problems(text, Some((1, 20))).into_iter().map(|problem| problem.todo).collect();
     assert!(todo.iter().any(|todo| todo.contains("[\"10.0.0.1\", \"10.0.0.2\"]")), "{todo:?}");
 }
+
+/// The value that a remedy names.
+fn named(todo: &str) -> &str {
+    let todo = todo.trim_end_matches('.');
+    match todo.rsplit_once(", as \"") {
+        Some((_, form)) => form.split_once("\": ").unwrap().1,
+        None => todo.strip_prefix("Write ").unwrap().split(", the hexadecimal").next().unwrap(),
+    }
+}
+
+#[test]
+fn each_value_that_the_remedy_of_a_wrong_type_names_is_accepted() {
+    const WRONG: [&str; 14] = [
+        "-1", "0.5", "31", "true", "\"x\"", "\"-1\"", "\"512\"", "\"yes\"", "\"4,8\"", "[]", "[-1]", "[[]]", "{}",
+        "[true]",
+    ];
+    let errors = |text: &str| {
+        let around =
+            Surroundings { version: Some((1, 20)), ranges: &Value::Null, exists: &|_| true, is_folder: &|_| true };
+        let mut problems = lint(text, &around).1;
+        problems.retain(|problem| problem.severity == Severity::Error);
+        problems
+    };
+    let mut remedies = 0;
+    for known in known::KEYS {
+        for wrong in WRONG {
+            let text = set_keys("{}", &[(known.key, wrong)]).unwrap();
+            for problem in errors(&text).into_iter().filter(|problem| problem.rule == "L3") {
+                let text = set_keys("{}", &[(known.key, named(&problem.todo))]).unwrap();
+                // These rules compare the value with another key.
+                let left: Vec<_> =
+                    errors(&text).into_iter().filter(|left| !matches!(left.rule.as_str(), "L5" | "L6")).collect();
+                assert!(left.is_empty(), "{} = {wrong}: {}: {left:?}", known.key, problem.todo);
+                remedies += 1;
+            }
+        }
+    }
+    assert!(remedies > 500, "{remedies}");
+}
+
+#[test]
+fn negative_numbers_are_named_with_the_range() {
+    let problem = &problems("{\"properties\":{\"io_batchsize\":-1}}", None)[0];
+    assert_eq!(problem.what, "properties.io_batchsize must not be negative, but is -1");
+    assert_eq!(problem.todo, "Write a number from 1 to 256 without quotes, as \"io_batchsize\": 128.");
+    let problem = &problems("{\"properties\":{\"posix_pool_slab_count\":[4, -1, 8]}}", None)[0];
+    assert!(problem.what.ends_with("but has -1 in it"), "{}", problem.what);
+}
