@@ -2,7 +2,7 @@
 
 use super::known::{Known, MISNAMED, is_section, known};
 use super::meant;
-use super::nearest::nearest;
+use super::nearest::{nearest, without_similar};
 use super::syntax::{self, Document, Kind, Node};
 use super::types::{Problem, Severity};
 use serde_json::Value;
@@ -287,7 +287,7 @@ impl<'a> Linter<'a> {
         }
         let todo = match self.suggests.then(|| nearest(dotted)).flatten() {
             Some(near) => format!("Check the name; a similar one is {near}."),
-            None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
+            None => without_similar(dotted),
         };
         self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is not a key of libcufile"), SILENT, todo);
     }

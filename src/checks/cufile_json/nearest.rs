@@ -31,10 +31,14 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     if let Some(section) = KEYS.iter().find_map(|known| inner(known.key)) {
         return Some(section);
     }
+    let own = of_file_system(dotted).map(|(section, _)| section);
+    // A key of another file system has no effect on this one.
+    let is_foreign = |key: &str| own.is_some() && of_file_system(key).is_some_and(|(section, _)| Some(section) != own);
     // libcufile's keys have no capital letters, so the case is ignored.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()
+        .filter(|known| !is_foreign(known.key))
         .map(|known| {
             let of_last = far(mine, last(known.key));
             let whole = far(dotted, known.key);
@@ -56,6 +60,28 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
         .min()
         .filter(|(changed, _)| changed * 3 <= dotted.len())
         .map(|(_, section)| section)
+}
+
+/// The section and the name of a key in the section of a file system: `fs.nfs.x` becomes `fs.nfs` and `x`.
+fn of_file_system(dotted: &str) -> Option<(&str, &str)> {
+    let (name, key) = dotted.strip_prefix("fs.")?.split_once('.')?;
+    Some((&dotted[.."fs.".len() + name.len()], key))
+}
+
+/// The remedy for an unknown key that is not similar to a known one.
+pub(super) fn without_similar(dotted: &str) -> String {
+    let keys: Vec<&str> = match of_file_system(dotted) {
+        Some((section, _)) => KEYS
+            .iter()
+            .filter_map(|known| of_file_system(known.key).filter(|(of, _)| *of == section))
+            .map(|(_, key)| key)
+            .collect(),
+        None => Vec::new(),
+    };
+    match (of_file_system(dotted), keys.as_slice()) {
+        (None, _) | (_, []) => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
+        (Some((section, _)), keys) => format!("Remove it; the keys of {section} are {}.", keys.join(", ")),
+    }
 }
 
 /// The correct name of a key that libcufile does not know: the known one for a name that many files use, otherwise the

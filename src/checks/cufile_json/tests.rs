@@ -406,3 +406,23 @@ fn negative_numbers_are_named_with_the_range() {
     let problem = &problems("{\"properties\":{\"posix_pool_slab_count\":[4, -1, 8]}}", None)[0];
     assert!(problem.what.ends_with("but has -1 in it"), "{}", problem.what);
 }
+
+#[test]
+fn no_key_of_another_file_system_is_suggested() {
+    for (section, key, meant) in [
+        ("nfs", "posix_gds_min_kb", None),
+        ("weka", "posix_gds_min_kb", None),
+        ("weka", "rdma_write_suport", Some("fs.weka.rdma_write_support")),
+        ("gpfs", "gds_write_suport", Some("fs.gpfs.gds_write_support")),
+        ("scatefs", "posix_gds_min_size_kb", Some("fs.scatefs.posix_gds_min_kb")),
+        ("nfs", "io_batchsize", Some("properties.io_batchsize")),
+    ] {
+        let text = format!("{{\"fs\":{{\"{section}\":{{\"{key}\":4}}}}}}");
+        let problem = &problems(&text, None)[0];
+        let todo = match meant {
+            Some(meant) => format!("Check the name; a similar one is {meant}."),
+            None => format!("Remove it; the keys of fs.{section} are mount_table, rdma_dev_addr_list, "),
+        };
+        assert!(problem.rule == "L9" && problem.todo.starts_with(&todo), "{text}: {problem:?}");
+    }
+}
