@@ -162,6 +162,15 @@ pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("blacklist", "denylist"),
     ("profile.io_batchsize", "properties.io_batchsize"),
     ("profile.nvtx", ""),
+    // The names that the kernel has for these file systems.
+    ("fs.wekafs", "fs.weka"),
+    ("fs.nfs4", "fs.nfs"),
+    ("fs.mmfs", "fs.gpfs"),
+    ("fs.fhgfs", "fs.beegfs"),
+    ("wekafs", "fs.weka"),
+    ("nfs4", "fs.nfs"),
+    ("mmfs", "fs.gpfs"),
+    ("fhgfs", "fs.beegfs"),
 ];
 
 /// All keys, sorted.

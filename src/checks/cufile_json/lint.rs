@@ -2,7 +2,7 @@
 
 use super::known::{Known, MISNAMED, is_section, known};
 use super::meant;
-use super::nearest::{nearest, without_similar};
+use super::nearest::{nearest, of_path, without_similar};
 use super::syntax::{self, Document, Kind, Node};
 use super::types::{Problem, Severity};
 use serde_json::Value;
@@ -285,10 +285,10 @@ impl<'a> Linter<'a> {
         if self.is_enough(at) {
             return;
         }
-        let todo = match self.suggests.then(|| nearest(dotted)).flatten() {
+        let todo = of_path(dotted).unwrap_or_else(|| match self.suggests.then(|| nearest(dotted)).flatten() {
             Some(near) => format!("Check the name; a similar one is {near}."),
             None => without_similar(dotted),
-        };
+        });
         self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is not a key of libcufile"), SILENT, todo);
     }
 

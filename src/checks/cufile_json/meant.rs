@@ -114,9 +114,12 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
             _ => None,
         },
         (Takes::Switch, Kind::Number(text)) => Some(if text == "0" { "false" } else { "true" }.to_owned()),
-        (Takes::Whole(..), Kind::Text(text)) => text.trim().parse::<u64>().ok().map(|n| n.to_string()),
+        (Takes::Whole(..), Kind::Text(text)) => {
+            text.trim().parse::<u64>().ok().or_else(|| in_unit(known.key, bytes(text)?)).map(|n| n.to_string())
+        }
         (Takes::Signed(..) | Takes::Int(..), Kind::Text(text)) => {
-            text.trim().parse::<i64>().ok().map(|n| n.to_string())
+            let plain = text.trim().parse::<i64>().ok();
+            plain.or_else(|| i64::try_from(in_unit(known.key, bytes(text)?)?).ok()).map(|n| n.to_string())
         }
         (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => {
             // Several entries are often written into one text.
@@ -131,4 +134,43 @@ pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
         (Takes::Text, Kind::Number(text)) => Some(format!("\"{text}\"")),
         _ => None,
     }
+}
+
+/// The bytes of a size with a unit: `16M`, `128 MB`, `1GiB`. As in cufile.json, K, M and G are powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let scale = match unit.trim_start() {
+        "b" | "bytes" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+/// The unit in the name of a key, and its bytes.
+fn unit(key: &str) -> Option<(&'static str, u64)> {
+    match () {
+        () if key.ends_with("_kb") => Some(("KiB", 1 << 10)),
+        () if key.ends_with("_mb") => Some(("MiB", 1 << 20)),
+        () => None,
+    }
+}
+
+/// A number of bytes in the unit of a key. `None` if the key is not a size, or the bytes are not a multiple of its unit.
+fn in_unit(key: &str, bytes: u64) -> Option<u64> {
+    let (_, unit) = unit(key)?;
+    bytes.is_multiple_of(unit).then(|| bytes / unit)
+}
+
+/// The number in the unit of its key, if a number that is too large was written in bytes, and the name of the unit.
+pub(super) fn from_bytes(known: &Known, number: f64) -> Option<(u64, &'static str)> {
+    // Larger numbers are not exact.
+    if !(1.0..9e15).contains(&number) || number.fract() != 0.0 {
+        return None;
+    }
+    let number = in_unit(known.key, number as u64)?;
+    is_allowed(known, &number.to_string()).then_some((number, unit(known.key)?.0))
 }

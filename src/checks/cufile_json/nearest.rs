@@ -68,6 +68,19 @@ fn of_file_system(dotted: &str) -> Option<(&str, &str)> {
     Some((&dotted[.."fs.".len() + name.len()], key))
 }
 
+/// The remedy for a path that is used as a key: paths belong into the mount table of their file system.
+pub(super) fn of_path(dotted: &str) -> Option<String> {
+    let at = if dotted.starts_with('/') { 0 } else { dotted.find("./")? + 1 };
+    let (section, path) = dotted.split_at(at);
+    let table = format!("{section}mount_table");
+    Some(if known(&table).is_some() {
+        let entry = format!("\"mount_table\": {{ \"{path}\": {{ \"rdma_dev_addr_list\": [\"10.0.0.1\"] }} }}");
+        format!("Move it into {table}: {entry}.")
+    } else {
+        "Move it into the mount_table of its file system, as fs.lustre.mount_table.".to_owned()
+    })
+}
+
 /// The remedy for an unknown key that is not similar to a known one.
 pub(super) fn without_similar(dotted: &str) -> String {
     let keys: Vec<&str> = match of_file_system(dotted) {

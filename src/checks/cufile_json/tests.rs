@@ -426,3 +426,60 @@ fn no_key_of_another_file_system_is_suggested() {
         assert!(problem.rule == "L9" && problem.todo.starts_with(&todo), "{text}: {problem:?}");
     }
 }
+
+#[test]
+fn sizes_in_another_unit_are_answered_with_the_number_that_was_meant() {
+    for (key, value, meant) in [
+        ("max_direct_io_size_kb", "\"16M\"", "Write 16384."),
+        ("max_direct_io_size_kb", "\"1 MiB\"", "Write 1024."),
+        ("max_device_cache_size_kb", "\"128MB\"", "Write 131072."),
+        ("per_buffer_cache_size_kb", "\"1048576 bytes\"", "Write 1024."),
+        ("max_direct_io_size_kb", "16777216", "Write 16384, because the unit of the key is KiB, not bytes."),
+        ("per_buffer_cache_size_kb", "1048576", "Write 1024, because the unit of the key is KiB, not bytes."),
+        ("max_device_cache_size_kb", "134217728", "Write 131072, because the unit of the key is KiB, not bytes."),
+        ("max_direct_io_size_kb", "\"16T\"", "Write a number from 64 to 16384 in steps of 64 without quotes, as "),
+        ("max_direct_io_size_kb", "16777217", "Write a number from 64 to 16384."),
+        ("io_batchsize", "\"16M\"", "Write a number from 1 to 256 without quotes, as "),
+    ] {
+        let found = problems(&format!("{{\"properties\":{{\"{key}\":{value}}}}}"), Some((1, 20)));
+        assert!(found.iter().any(|problem| problem.todo.starts_with(meant)), "{key} {value}: {found:?}");
+    }
+    let found = problems("{\"logging\":{\"max_file_size_mb\":\"32M\"}}", Some((1, 20)));
+    assert_eq!(found[0].todo, "Write 32.");
+}
+
+#[test]
+fn misplaced_file_systems_and_mount_points_are_answered_with_their_place() {
+    for (text, meant) in [
+        ("{\"fs\":{\"wekafs\":{}}}", "Rename it to fs.weka."),
+        ("{\"nfs4\":{}}", "Rename it to fs.nfs."),
+        (
+            "{\"fs\":{\"lustre\":{\"/mnt/a.b\":{}}}}",
+            "Move it into fs.lustre.mount_table: \"mount_table\": { \"/mnt/a.b\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }.",
+        ),
+        ("{\"fs\":{\"/mnt\":{}}}", "Move it into the mount_table of its file system, as fs.lustre.mount_table."),
+        ("{\"/mnt\":{}}", "Move it into the mount_table of its file system, as fs.lustre.mount_table."),
+    ] {
+        assert_eq!(problems(text, None)[0].todo, meant, "{text}");
+    }
+}
+
+#[test]
+fn files_in_utf_16_are_named_as_such() {
+    let text = "{ \"properties\": {} }";
+    let lossy = |mark: &[u8], order: fn(u16) -> [u8; 2]| {
+        let bytes: Vec<u8> = mark.iter().copied().chain(text.encode_utf16().flat_map(order)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    for (file, encoding) in [
+        (lossy(&[0xff, 0xfe], u16::to_le_bytes), "UTF-16"),
+        (lossy(&[0xfe, 0xff], u16::to_be_bytes), "UTF-16"),
+        (lossy(&[], u16::to_le_bytes), "UTF-16LE"),
+        (lossy(&[], u16::to_be_bytes), "UTF-16BE"),
+    ] {
+        let found = problems(&file, None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "the file is UTF-16, but libcufile reads only UTF-8");
+        assert_eq!(found[0].todo, format!("Save it as UTF-8: iconv -f {encoding} -t UTF-8 OLD > NEW."));
+    }
+}
