@@ -132,6 +132,28 @@ fn a_part_of_a_key_is_enough_and_several_keys_are_all_explained() {
 }
 
 #[test]
+fn names_that_libcufile_ignores_are_answered_with_the_right_name() {
+    for (written, name, meant) in [
+        ("use_compat_mode", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("properties.use_compat_mode", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("\"use_compat_mode\": true", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("properties.use_p2pdma", "properties.use_pci_p2pdma", "properties.use_pci_p2pdma"),
+        ("execution.io_batchsize", "properties.io_batchsize", "properties.io_batchsize"),
+        ("poll_thresh_size_kb", "properties.poll_mode_max_size_kb", "properties.poll_mode_max_size_kb"),
+        ("blacklist", "denylist.devices", "denylist"),
+        ("fs.wekafs", "fs.weka.mount_table", "fs.weka"),
+    ] {
+        let answer = &explain(written).unwrap()[0];
+        assert_eq!(answer.name, name, "{written}");
+        let fact = &answer.facts[0];
+        assert!(fact.name == "Ignored" && fact.value.ends_with(&format!("; the right name is {meant}")), "{answer:?}");
+    }
+    for known in ["properties.allow_compat_mode", "io_batchsize", "fs.weka", "CUFILE_FORCE_COMPAT_MODE"] {
+        assert!(explain(known).unwrap()[0].facts.iter().all(|fact| fact.name != "Ignored"), "{known}");
+    }
+}
+
+#[test]
 fn codes_in_lines_are_found_and_other_numbers_are_not() {
     let found = |line: &str| kinds(line).iter().filter_map(|(_, code)| *code).collect::<Vec<_>>();
     assert_eq!(found("cuFileHandleRegister failed: 5027"), [5027]);

@@ -106,6 +106,15 @@ pub(crate) fn correct_name(key: &str) -> Option<&'static str> {
     }
 }
 
+/// The known key for a name that libcufile ignores: a name of guides, or an unknown name in a known section.
+#[must_use]
+pub fn key_instead_of(name: &str) -> Option<&'static str> {
+    let of_guides = || RENAMED.iter().any(|(old, _)| *old == name);
+    let in_section = || name.rsplit_once('.').is_some_and(|(section, _)| is_section(section));
+    let is_ignored = known(name).is_none() && !is_section(name) && (of_guides() || in_section());
+    correct_name(name).filter(|meant| is_ignored && known(meant).is_some())
+}
+
 /// A key that libcufile ignores without a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ignored {
