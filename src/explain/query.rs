@@ -196,6 +196,9 @@ fn line(text: &str) -> Vec<Answer> {
         out.extend(super::lines::of(text).map(|row| page::other_line(text, row)));
     }
     if out.is_empty() {
+        out.extend(super::modules::answer(text));
+    }
+    if out.is_empty() {
         out.extend(build_line(text).map(|known| page::build_line(text, known)));
     }
     for answer in codes_in(text) {

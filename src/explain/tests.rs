@@ -187,6 +187,22 @@ fn pasted_lines_of_tools_and_configurations_are_known() {
     }
 }
 
+#[test]
+fn lines_about_any_module_name_it_in_the_command() {
+    for (line, command) in [
+        ("modprobe: FATAL: Module mlx5_ib not found in directory /lib/modules/6.8.0", "modinfo mlx5_ib; uname -r"),
+        ("modprobe: FATAL: Module nvidia-uvm not found.", "modinfo nvidia-uvm; uname -r"),
+        ("systemd-modules-load[412]: Failed to find module 'nvme_rdma'", "modinfo nvme_rdma; uname -r"),
+        ("softdep nvidia_fs pre: nvidia nvme", "modinfo nvidia nvme nvidia_fs"),
+        ("softdep nvidia post: nvidia-fs", "modinfo nvidia nvidia-fs"),
+    ] {
+        assert_eq!(explain(line).unwrap()[0].how_to_check.as_deref(), Some(command), "{line}");
+    }
+    for line in ["modprobe: FATAL: Module $(id) not found", "softdep nvidia_fs", "softdep a pre: b;c"] {
+        assert!(explain(line).is_err(), "{line}");
+    }
+}
+
 /// A remedy must fit its cause: the page of a check can have the remedy of another cause.
 #[test]
 fn the_causes_of_a_forbidden_transfer_have_their_own_remedies() {
