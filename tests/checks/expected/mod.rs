@@ -231,6 +231,21 @@ fn nvidia_fs_is_not_loaded_next_to_modules_that_a_volta_gpu_keeps() {
     }
 }
 
+#[test]
+fn a_target_with_the_system_stays_connected() {
+    let advice = |mounts: &str| {
+        let edits = [put("files/proc/self/mountinfo", mounts)];
+        let report = check(build("nvme-tcp-with-rdma-card", &edits).path());
+        report.finding("nvme-transport").unwrap().advice.clone().unwrap()
+    };
+    const DATA: &str = "36 30 259:3 / /data rw,relatime,data=ordered - ext4 /dev/nvme0n1p1 rw\n";
+    for (source, is_system) in [("nvme1n1p2", false), ("nvme0n1p2", true), ("nvme0n2", true)] {
+        let text = advice(&format!("30 1 259:9 / / rw,relatime - ext4 /dev/{source} rw\n{DATA}"));
+        assert_eq!(text.contains("nvme disconnect"), !is_system, "{source}: {text}");
+        assert_eq!(text.contains("do not disconnect it"), is_system, "{source}: {text}");
+    }
+}
+
 fn machine(name: &str) -> tempfile::TempDir {
     let machine = expected().into_iter().find(|machine| machine.name == name).unwrap();
     build(machine.base, &machine.edits)
