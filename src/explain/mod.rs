@@ -9,6 +9,7 @@ mod cufile_codes;
 mod keys;
 mod lines;
 mod matrix;
+mod modules;
 mod page;
 mod query;
 mod render;

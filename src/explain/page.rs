@@ -152,6 +152,13 @@ pub(super) fn key(name: &str) -> Option<Answer> {
     Some(answer)
 }
 
+/// The answer for a key, if another name was written for it that libcufile ignores.
+pub(super) fn instead_of(written: &str, meant: &str, mut answer: Answer) -> Answer {
+    let value = format!("libcufile ignores {written} without a message; the right name is {meant}");
+    answer.facts.insert(0, Fact { name: "Ignored", value });
+    answer
+}
+
 /// The answer for a check id.
 pub(super) fn check(id: &str) -> Option<Answer> {
     let page = checks::of(id.parse().ok()?);

@@ -148,23 +148,34 @@ fn by_key(query: &str) -> Vec<Answer> {
         matches!(text, "{" | "[") || serde_json::from_str::<serde_json::Value>(text).is_ok()
     };
     let query = query.split_once(':').filter(|(_, value)| is_value(value)).map_or(query, |(name, _)| name.trim_end());
-    let name = query.trim_end_matches(':').trim_matches('"');
-    let name = cufile_json::meant_by(name).filter(|meant| !meant.is_empty()).unwrap_or(name);
-    if let Some(answer) = page::key(name) {
-        return vec![answer];
+    let written = query.trim_end_matches(':').trim_matches('"');
+    let mut meant = cufile_json::meant_by(written).filter(|meant| !meant.is_empty());
+    let mut found = keys_of(meant.unwrap_or(written));
+    if found.is_empty() {
+        let misnamed = ["properties", "profile"].map(|section| format!("{section}.{written}"));
+        let in_section = misnamed.iter().find_map(|key| cufile_json::meant_by(key)).filter(|meant| !meant.is_empty());
+        meant = in_section.or_else(|| cufile_json::key_instead_of(written));
+        found.extend(meant);
+    }
+    let answers = found.into_iter().filter_map(page::key);
+    match meant {
+        Some(meant) => answers.map(|answer| page::instead_of(written, meant, answer)).collect(),
+        None => answers.collect(),
+    }
+}
+
+/// The keys and variables with this name, with this end of their name, or in the section of this name.
+fn keys_of(name: &str) -> Vec<&str> {
+    if keys::of(name).is_some() {
+        return vec![name];
     }
     let ends = |key: &str| key.strip_suffix(name).is_some_and(|before| before.ends_with('.'));
-    let misnamed = ["properties", "profile"].map(|section| format!("{section}.{name}"));
-    let meant = misnamed.iter().find_map(|key| cufile_json::meant_by(key)).filter(|meant| !meant.is_empty());
     let mut found: Vec<&str> = cufile_json::key_names().filter(|key| ends(key)).collect();
-    found.extend(meant.filter(|_| found.is_empty()));
     if found.is_empty() && !name.is_empty() {
-        // The name of a section returns all of its keys.
-        found = cufile_json::key_names()
-            .filter(|key| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
-            .collect();
+        let is_in = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        found = cufile_json::key_names().filter(|key| is_in(key)).collect();
     }
-    found.into_iter().filter_map(page::key).collect()
+    found
 }
 
 /// The answers for a log line: from the checks, from this module, and for the codes in it.
@@ -183,6 +194,9 @@ fn line(text: &str) -> Vec<Answer> {
     }
     if out.is_empty() {
         out.extend(super::lines::of(text).map(|row| page::other_line(text, row)));
+    }
+    if out.is_empty() {
+        out.extend(super::modules::answer(text));
     }
     if out.is_empty() {
         out.extend(build_line(text).map(|known| page::build_line(text, known)));

@@ -132,6 +132,28 @@ fn a_part_of_a_key_is_enough_and_several_keys_are_all_explained() {
 }
 
 #[test]
+fn names_that_libcufile_ignores_are_answered_with_the_right_name() {
+    for (written, name, meant) in [
+        ("use_compat_mode", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("properties.use_compat_mode", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("\"use_compat_mode\": true", "properties.allow_compat_mode", "properties.allow_compat_mode"),
+        ("properties.use_p2pdma", "properties.use_pci_p2pdma", "properties.use_pci_p2pdma"),
+        ("execution.io_batchsize", "properties.io_batchsize", "properties.io_batchsize"),
+        ("poll_thresh_size_kb", "properties.poll_mode_max_size_kb", "properties.poll_mode_max_size_kb"),
+        ("blacklist", "denylist.devices", "denylist"),
+        ("fs.wekafs", "fs.weka.mount_table", "fs.weka"),
+    ] {
+        let answer = &explain(written).unwrap()[0];
+        assert_eq!(answer.name, name, "{written}");
+        let fact = &answer.facts[0];
+        assert!(fact.name == "Ignored" && fact.value.ends_with(&format!("; the right name is {meant}")), "{answer:?}");
+    }
+    for known in ["properties.allow_compat_mode", "io_batchsize", "fs.weka", "CUFILE_FORCE_COMPAT_MODE"] {
+        assert!(explain(known).unwrap()[0].facts.iter().all(|fact| fact.name != "Ignored"), "{known}");
+    }
+}
+
+#[test]
 fn codes_in_lines_are_found_and_other_numbers_are_not() {
     let found = |line: &str| kinds(line).iter().filter_map(|(_, code)| *code).collect::<Vec<_>>();
     assert_eq!(found("cuFileHandleRegister failed: 5027"), [5027]);
@@ -162,6 +184,22 @@ fn pasted_lines_of_tools_and_configurations_are_known() {
     }
     for line in ["\"max_device_pinned_mem_size_kb\" : 33554432,", "\"io_batchsize\": 128"] {
         assert_eq!(kinds(line), [(Kind::Key, None)], "{line}");
+    }
+}
+
+#[test]
+fn lines_about_any_module_name_it_in_the_command() {
+    for (line, command) in [
+        ("modprobe: FATAL: Module mlx5_ib not found in directory /lib/modules/6.8.0", "modinfo mlx5_ib; uname -r"),
+        ("modprobe: FATAL: Module nvidia-uvm not found.", "modinfo nvidia-uvm; uname -r"),
+        ("systemd-modules-load[412]: Failed to find module 'nvme_rdma'", "modinfo nvme_rdma; uname -r"),
+        ("softdep nvidia_fs pre: nvidia nvme", "modinfo nvidia nvme nvidia_fs"),
+        ("softdep nvidia post: nvidia-fs", "modinfo nvidia nvidia-fs"),
+    ] {
+        assert_eq!(explain(line).unwrap()[0].how_to_check.as_deref(), Some(command), "{line}");
+    }
+    for line in ["modprobe: FATAL: Module $(id) not found", "softdep nvidia_fs", "softdep a pre: b;c"] {
+        assert!(explain(line).is_err(), "{line}");
     }
 }
 

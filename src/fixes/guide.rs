@@ -1,6 +1,6 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
-use super::guided::is_reboot;
+use super::guided::{is_reboot, plans_after, rebuilt_once};
 use super::parts::family;
 use super::plans::{for_id, plan_by_id, step_with};
 use super::preview::changes_text;
@@ -527,8 +527,12 @@ pub fn text(guide: &Guide, width: usize) -> String {
         }
         for plan in &step.plans {
             row(&mut out, "     → ", &format!("{} ({}; {})", plan.title, plan.who(), plan.how()));
-            for line in changes_text(plan).lines() {
+            let shown = rebuilt_once(plan, plans_after(&guide.steps, plan));
+            for line in changes_text(&shown).lines() {
                 let _ = writeln!(out, "         {line}");
+            }
+            if shown.changes.len() < plan.changes.len() {
+                row(&mut out, "         ", "a later step before the same reboot rebuilds the initramfs");
             }
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));

@@ -58,7 +58,11 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
                 // The obstacle can be an earlier step that is not in effect yet.
                 Some(_) if !waiting.is_empty() => {}
                 Some(why) => return Next::ByHand(step.title.clone(), vec![format!("{}: {why}", plan.id)]),
-                None if is_executable(plan) => return Next::Apply(Box::new(executable(plan))),
+                None if is_executable(plan) => {
+                    let is_left = |other: &&FixPlan| !waiting.contains(&other.id) && !tried.contains(&other.id);
+                    let plan = rebuilt_once(plan, plans_after(steps, plan).filter(is_left));
+                    return Next::Apply(Box::new(executable(&plan)));
+                }
                 None if plan.policy == FixPolicy::Never => {}
                 None => return Next::ByHand(step.title.clone(), lines(plan)),
             }
@@ -87,6 +91,33 @@ pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
 /// Whether a change is the command that reboots.
 pub(super) fn is_reboot(change: &Change) -> bool {
     matches!(change, Change::Run { argv } if argv.iter().map(String::as_str).eq(["sudo", "reboot"]))
+}
+
+/// The plans after this one, in the order of the steps.
+pub(super) fn plans_after<'a>(steps: &'a [GuideStep], plan: &'a FixPlan) -> impl Iterator<Item = &'a FixPlan> {
+    steps.iter().flat_map(|step| &step.plans).skip_while(move |other| !std::ptr::eq(*other, plan)).skip(1)
+}
+
+/// Whether a change is the command that writes the initramfs again.
+fn is_rebuild(change: &Change) -> bool {
+    const TOOLS: [&str; 3] = ["update-initramfs", "dracut", "mkinitcpio"];
+    matches!(change, Change::Run { argv } if argv.get(1).is_some_and(|tool| TOOLS.contains(&tool.as_str())))
+}
+
+/// The plan without its rebuild of the initramfs, if one of the later plans does the same before the same reboot. It is
+/// kept if a plan before that one cannot be applied.
+pub(super) fn rebuilt_once<'a>(plan: &FixPlan, later: impl Iterator<Item = &'a FixPlan>) -> FixPlan {
+    let mut out = plan.clone();
+    let writes = plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
+    let rebuild = plan.changes.iter().find(|change| is_rebuild(change) && writes && plan.needs == Needs::Reboot);
+    let mut later = later.take_while(|other| is_executable(other) && other.obstacle.is_none());
+    if let Some(rebuild) = rebuild
+        && later.any(|other| other.changes.contains(rebuild))
+    {
+        out.changes.retain(|change| change != rebuild);
+        out.why.push_str(" A later step before the same reboot rebuilds the initramfs.");
+    }
+    out
 }
 
 /// Whether gds-top can make every change of a plan after consent.
@@ -178,6 +209,33 @@ mod tests {
         // If no reboot is pending, the user must resolve the obstacle.
         assert!(matches!(next(&guide(vec![all.steps[1].plans[0].clone()]), &[], &[]), Next::ByHand(..)));
         assert_eq!(next(&guide(Vec::new()), &[], &[]), Next::Prove);
+    }
+
+    #[test]
+    fn the_initramfs_is_rebuilt_once_before_a_reboot() {
+        const REBUILD: &str = "sudo update-initramfs -u -k all";
+        let file =
+            |path: &str| Change::WriteFile { path: path.into(), before: None, after: String::new(), mode: 0o644 };
+        let writing = |id, path: &str, obstacle| {
+            let mut plan = plan(id, &[REBUILD, "sudo reboot"], obstacle);
+            plan.changes.insert(0, file(path));
+            plan
+        };
+        let keys = writing(FixId::P2pdmaRegistryKeys, "/etc/modprobe.d/nvidia-p2pdma.conf", None);
+        let paths = |obstacle| writing(FixId::NvmeMultipathOff, "/etc/modprobe.d/nvme.conf", obstacle);
+        let rebuilds = |all: &Guide, waiting: &[FixId], tried: &[FixId]| match next(all, waiting, tried) {
+            Next::Apply(plan) => (plan.id, plan.changes.iter().any(is_rebuild)),
+            other => unreachable!("{other:?}"),
+        };
+        let both = guide(vec![keys.clone(), paths(None)]);
+        let first = [FixId::P2pdmaRegistryKeys];
+        assert_eq!(rebuilds(&both, &[], &[]), (FixId::P2pdmaRegistryKeys, false));
+        assert_eq!(rebuilds(&both, &first, &first), (FixId::NvmeMultipathOff, true));
+        // The later step is already applied, or cannot be applied.
+        let applied = [FixId::NvmeMultipathOff];
+        assert_eq!(rebuilds(&both, &applied, &applied), (FixId::P2pdmaRegistryKeys, true));
+        let blocked = guide(vec![keys, paths(Some("no such disk"))]);
+        assert_eq!(rebuilds(&blocked, &[], &[]), (FixId::P2pdmaRegistryKeys, true));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::hold;
 use super::place::Place;
 use super::undo::undo_with;
 use crate::checks;
-use crate::core::{Change, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
+use crate::core::{Change, Finding, FixId, FixPlan, FixProgress, FixStage, Needs, Status};
 use crate::machine::Root;
 use crate::text::quoted_line;
 use std::path::PathBuf;
@@ -98,15 +98,24 @@ pub fn apply_and_verify(
         return Ended::Done;
     }
     say(FixStage::Verifying, format!("{}the check {} runs again", read_back(files), plan.check), None);
-    let report = checks::run(root, paths, None, &mut |_| {});
-    let finding = report.finding(plan.check).cloned();
+    let found = |root: &Root| checks::run(root, paths, None, &mut |_| {}).finding(plan.check).cloned();
+    // A finding with status info can mean success, but not if it still names this fix.
+    let is_fine = |finding: &Finding| {
+        finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id))
+    };
     // A directory shows the written files, but not the effects of a command.
     let judged = place.is_live() || plan.changes.iter().all(|change| matches!(change, Change::WriteFile { .. }));
+    let mut finding = found(root);
+    // The copy of a captured machine also has answers of programs and libraries, which are older than the fix.
+    if judged
+        && !place.is_live()
+        && !finding.as_ref().is_some_and(is_fine)
+        && let Ok(files) = Root::tree(&place.root)
+    {
+        finding = found(&files).filter(|finding| finding.status == Status::Pass).or(finding);
+    }
     match finding {
-        // A finding with status info can mean success, but not if it still names this fix.
-        Some(finding)
-            if finding.status == Status::Pass || (finding.status == Status::Info && finding.fix != Some(plan.id)) =>
-        {
+        Some(finding) if is_fine(&finding) => {
             say(FixStage::Fixed, finding.summary.clone(), Some(finding));
             Ended::Done
         }

@@ -21,6 +21,15 @@ pub struct Mount {
     pub source: String,
 }
 
+impl Mount {
+    /// Whether the operating system needs the mount while it runs.
+    #[must_use]
+    pub fn is_of_system(&self) -> bool {
+        const FOLDERS: [&str; 9] = ["/etc", "/usr", "/boot", "/proc", "/sys", "/dev", "/run", "/snap", "/var"];
+        self.point == Path::new("/") || FOLDERS.iter().any(|folder| self.point.starts_with(folder))
+    }
+}
+
 /// All mounts in the order of the file. Malformed lines are skipped. The input is bytes, because names need not be
 /// UTF-8.
 #[must_use]

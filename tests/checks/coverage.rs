@@ -2,7 +2,7 @@
 
 use crate::expected::expected;
 use crate::machine::{build, check, fixtures};
-use gds_top::core::CheckId;
+use gds_top::core::{CheckId, Status};
 use std::collections::BTreeSet;
 
 /// Checks with machines that other tests build.
@@ -60,4 +60,25 @@ fn summaries_have_at_most_fifteen_words_and_sentences_of_advice_twenty_five() {
     }
     assert!(long.is_empty(), "shorten these texts:\n{}", long.into_iter().collect::<Vec<_>>().join("\n"));
     assert!(seen > 1000, "{seen} findings");
+}
+
+#[test]
+fn every_problem_of_a_machine_has_a_way_on() {
+    let mut without = BTreeSet::new();
+    for name in fixtures() {
+        for finding in crate::fixtures::check(&name).findings {
+            let has_way = finding.fix.is_some()
+                || finding.command.is_some()
+                || finding.advice.is_some()
+                || finding.cause.is_some();
+            if matches!(finding.status, Status::Fail | Status::Warn) && !has_way {
+                without.insert(format!("{name}: {}: {}", finding.id, finding.summary));
+            }
+        }
+    }
+    assert!(
+        without.is_empty(),
+        "no fix, command, advice or cause:\n{}",
+        without.into_iter().collect::<Vec<_>>().join("\n")
+    );
 }

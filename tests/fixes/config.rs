@@ -3,6 +3,7 @@
 
 use crate::copies::Machine;
 use crate::machine::{JOURNAL, said};
+use crate::throwaway::{Throwaway, err};
 use gds_top::core::{FixId, FixStage, Route, Status};
 use gds_top::fixes;
 use gds_top::fixes::guide::{self, State};
@@ -142,4 +143,13 @@ fn a_line_of_the_kernel_log_is_told_by_one_finding_only() {
     };
     assert_eq!(telling("rw_verify_area"), ["nvfs-errors"]);
     assert_eq!(telling("Xid").len(), 1, "{:?}", telling("Xid"));
+}
+
+/// The copy has the answer of libcufile from before the repair: it rejected the file.
+#[test]
+fn a_repaired_file_is_verified_without_the_older_answer_of_the_library() {
+    let root = Throwaway::captured("broken-cufile-json");
+    let repaired = root.fix(&["cufile-config", "--yes"]);
+    assert_eq!(repaired.status.code(), Some(0), "{}", err(&repaired));
+    assert!(err(&repaired).contains("cufile-config fixed"), "{}", err(&repaired));
 }

@@ -226,6 +226,14 @@ fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
     Some(format!("{folder}/{file}"))
 }
 
+/// The variable by which KvikIO (cuDF, RAPIDS) reads without cuFile.
+const KVIKIO: &str = "KVIKIO_COMPAT_MODE";
+
+/// Whether KvikIO takes a value of its variable as ON. With AUTO and OFF it opens cuFile.
+fn is_on_for_kvikio(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1")
+}
+
 fn compat(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::CfgCompat;
     let config = ctx.config();
@@ -254,6 +262,10 @@ fn compat(ctx: &Context<'_>) -> Judged {
         Judged::warn(ID, format!("CUFILE_FORCE_COMPAT_MODE={value} has no effect: libcufile accepts only true"))
             .found("environment", format!("CUFILE_FORCE_COMPAT_MODE={value}"))
             .advice(unset(ctx.root, "CUFILE_FORCE_COMPAT_MODE").text(" Or set it to true."))
+    } else if let Some(value) = ctx.root.variable(KVIKIO).filter(|value| is_on_for_kvikio(value)) {
+        Judged::warn(ID, format!("{KVIKIO}={value}: KvikIO reads with POSIX, without cuFile"))
+            .found("environment", format!("{KVIKIO}={value}"))
+            .advice(unset(ctx.root, KVIKIO).text(" Programs without KvikIO do not read this variable."))
     } else {
         Judged::pass(ID, "compat mode is allowed and not forced")
             .found(allow_from.to_string(), "allow_compat_mode is true")

@@ -3,14 +3,17 @@
 
 use super::known::{Known, Takes, minor};
 use super::lint::{ABORTS, FATAL, Linter};
+use super::meant::from_bytes;
 use super::syntax::{Kind, Node};
 use super::types::Severity;
 
-/// The largest sensible value of a key. Sizes are in KiB: 1 TiB of GPU memory, 1 GiB for one request.
+/// The largest sensible value of a key. Sizes are in KiB: 1 TiB of GPU memory, 64 GiB of bounce buffers, 1 GiB for one
+/// request.
 fn sensible(key: &str) -> Option<u64> {
     let name = key.rsplit('.').next().unwrap_or(key);
     Some(match name {
-        "max_device_cache_size_kb" | "max_device_pinned_mem_size_kb" => 1 << 30,
+        "max_device_pinned_mem_size_kb" => 1 << 30,
+        "max_device_cache_size_kb" => 1 << 26,
         name if name.ends_with("_kb") => 1 << 20,
         name if name.ends_with("_ms") || name.ends_with("_msecs") => 3_600_000,
         "rdma_io_retry_count" | "rdma_max_backup_devices" | "rdma_unhealthy_threshold" => 10_000,
@@ -46,6 +49,8 @@ impl Linter<'_> {
         match known.takes {
             Takes::Whole(low, high, multiple) => {
                 let (low, high, source) = self.limits(known, low, high);
+                let in_bytes = from_bytes(known, number)
+                    .map(|(number, unit)| format!("Write {number}, because the unit of the key is {unit}, not bytes."));
                 if high == u64::from(u32::MAX) && number > f64::from(u32::MAX) {
                     self.say(
                         "L4",
@@ -54,7 +59,7 @@ impl Linter<'_> {
                         key,
                         format!("{key} is {written}, which does not fit into 32 bits"),
                         ABORTS,
-                        format!("Write a number from {low} to {high}."),
+                        in_bytes.unwrap_or_else(|| format!("Write a number from {low} to {high}.")),
                     );
                     return;
                 }
@@ -93,7 +98,9 @@ impl Linter<'_> {
                         key,
                         format!("{key} must be {range} ({source}), but is {written}"),
                         FATAL,
-                        format!("Write a number {range}."),
+                        in_bytes
+                            .filter(|_| effective > high as f64)
+                            .unwrap_or_else(|| format!("Write a number {range}.")),
                     );
                 } else if multiple > 1 && effective % multiple as f64 != 0.0 {
                     let below = (effective / multiple as f64).floor() * multiple as f64;
@@ -116,7 +123,7 @@ impl Linter<'_> {
                         key,
                         format!("{key} is {written}, more than any machine has or needs"),
                         "The library accepts it; it is probably a typing error or has another unit.",
-                        format!("Write a number up to {most}, or remove the key."),
+                        in_bytes.unwrap_or_else(|| format!("Write a number up to {most}, or remove the key.")),
                     );
                 } else if is_real && number == effective {
                     self.warn(

@@ -138,7 +138,7 @@ impl Known {
             Whole(..) => "an integer without quotes",
             Signed(..) | Int(..) => "an integer without quotes",
             Text | Folder | Level | Ignored(_) | One(_) => "text in double quotes",
-            Hex => "a hexadecimal number as text: \"0x1f\"",
+            Hex => "a hexadecimal number as text",
             Each(_) | Texts | Paths => "a list of text: [\"…\"]",
             Wholes => "a list of integers: [1, 2]",
             Table => "an object in braces",
@@ -162,6 +162,15 @@ pub(crate) const MISNAMED: &[(&str, &str)] = &[
     ("blacklist", "denylist"),
     ("profile.io_batchsize", "properties.io_batchsize"),
     ("profile.nvtx", ""),
+    // The names that the kernel has for these file systems.
+    ("fs.wekafs", "fs.weka"),
+    ("fs.nfs4", "fs.nfs"),
+    ("fs.mmfs", "fs.gpfs"),
+    ("fs.fhgfs", "fs.beegfs"),
+    ("wekafs", "fs.weka"),
+    ("nfs4", "fs.nfs"),
+    ("mmfs", "fs.gpfs"),
+    ("fhgfs", "fs.beegfs"),
 ];
 
 /// All keys, sorted.

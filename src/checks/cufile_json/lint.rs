@@ -1,7 +1,8 @@
 //! The linter for one cufile.json: rules L1 to L19. Each problem has its position, the reason and the remedy.
 
-use super::known::{Known, MISNAMED, Takes, is_section, known};
-use super::nearest::nearest;
+use super::known::{Known, MISNAMED, is_section, known};
+use super::meant;
+use super::nearest::{nearest, of_path, without_similar};
 use super::syntax::{self, Document, Kind, Node};
 use super::types::{Problem, Severity};
 use serde_json::Value;
@@ -284,10 +285,10 @@ impl<'a> Linter<'a> {
         if self.is_enough(at) {
             return;
         }
-        let todo = match self.suggests.then(|| nearest(dotted)).flatten() {
+        let todo = of_path(dotted).unwrap_or_else(|| match self.suggests.then(|| nearest(dotted)).flatten() {
             Some(near) => format!("Check the name; a similar one is {near}."),
-            None => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
-        };
+            None => without_similar(dotted),
+        });
         self.say("L9", Severity::Warning, at, dotted, format!("{dotted} is not a key of libcufile"), SILENT, todo);
     }
 
@@ -319,16 +320,8 @@ impl<'a> Linter<'a> {
             return;
         }
         if !known.fits(node) {
-            let fix = fitting(known, node);
-            self.say(
-                "L3",
-                Severity::Error,
-                node.start,
-                key,
-                format!("{key} must be {}, but is {}", known.wants(), node.words()),
-                FATAL,
-                fix.map_or_else(|| "Correct the value.".to_owned(), |fix| format!("Write {fix}.")),
-            );
+            let (what, todo) = (meant::error(known, node), meant::remedy(known, node));
+            self.say("L3", Severity::Error, node.start, key, what, FATAL, todo);
             return;
         }
         self.range(known, node);
@@ -340,25 +333,5 @@ impl<'a> Linter<'a> {
         let severity = if node.kind == Kind::Bool(false) { Severity::Note } else { Severity::Warning };
         let what = format!("{NVTX} has no effect from libcufile 1.16 on");
         self.say("L10", severity, at, NVTX, what, SILENT, "Remove it.");
-    }
-}
-
-/// A value of the required type that was probably meant.
-pub(super) fn fitting(known: &Known, node: &Node) -> Option<String> {
-    match (&known.takes, &node.kind) {
-        (Takes::Switch, Kind::Text(text)) if matches!(text.to_ascii_lowercase().as_str(), "true" | "false") => {
-            Some(text.to_ascii_lowercase())
-        }
-        (Takes::Switch, Kind::Number(text)) => Some(if text == "0" { "false" } else { "true" }.to_owned()),
-        (Takes::Whole(..) | Takes::Signed(..) | Takes::Int(..), Kind::Text(text)) => {
-            text.trim().parse::<i64>().ok().map(|n| n.to_string())
-        }
-        (Takes::Texts | Takes::Paths | Takes::Each(_), Kind::Text(text)) => {
-            // Several entries are often written into one text.
-            let entries = text.split(',').map(|entry| format!("\"{}\"", entry.trim()));
-            Some(format!("[{}]", entries.collect::<Vec<_>>().join(", ")))
-        }
-        (Takes::Text | Takes::Folder | Takes::Level, Kind::Number(text)) => Some(format!("\"{text}\"")),
-        _ => None,
     }
 }

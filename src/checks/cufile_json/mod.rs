@@ -9,6 +9,7 @@ mod facts;
 mod known;
 mod lint;
 mod machine;
+mod meant;
 mod nearest;
 mod repair;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use effective::{Effective, Origin, defaults, effective, settings};
 pub use environment::PLACE as PLACE_OF_VARIABLES;
 pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
 pub use machine::{file_to_mount, is_of_user, lint_machine, lint_text, named_file};
+pub use nearest::key_instead_of;
 pub use repair::{Repaired, repair};
 pub use tune::{Tuned, TunedFor, tune};
 pub use types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};

@@ -31,10 +31,14 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
     if let Some(section) = KEYS.iter().find_map(|known| inner(known.key)) {
         return Some(section);
     }
+    let own = of_file_system(dotted).map(|(section, _)| section);
+    // A key of another file system has no effect on this one.
+    let is_foreign = |key: &str| own.is_some() && of_file_system(key).is_some_and(|(section, _)| Some(section) != own);
     // libcufile's keys have no capital letters, so the case is ignored.
     let far = |a: &str, b: &str| distance(&a.to_ascii_lowercase(), b);
     let best = KEYS
         .iter()
+        .filter(|known| !is_foreign(known.key))
         .map(|known| {
             let of_last = far(mine, last(known.key));
             let whole = far(dotted, known.key);
@@ -58,6 +62,41 @@ pub(super) fn nearest(dotted: &str) -> Option<&'static str> {
         .map(|(_, section)| section)
 }
 
+/// The section and the name of a key in the section of a file system: `fs.nfs.x` becomes `fs.nfs` and `x`.
+fn of_file_system(dotted: &str) -> Option<(&str, &str)> {
+    let (name, key) = dotted.strip_prefix("fs.")?.split_once('.')?;
+    Some((&dotted[.."fs.".len() + name.len()], key))
+}
+
+/// The remedy for a path that is used as a key: paths belong into the mount table of their file system.
+pub(super) fn of_path(dotted: &str) -> Option<String> {
+    let at = if dotted.starts_with('/') { 0 } else { dotted.find("./")? + 1 };
+    let (section, path) = dotted.split_at(at);
+    let table = format!("{section}mount_table");
+    Some(if known(&table).is_some() {
+        let entry = format!("\"mount_table\": {{ \"{path}\": {{ \"rdma_dev_addr_list\": [\"10.0.0.1\"] }} }}");
+        format!("Move it into {table}: {entry}.")
+    } else {
+        "Move it into the mount_table of its file system, as fs.lustre.mount_table.".to_owned()
+    })
+}
+
+/// The remedy for an unknown key that is not similar to a known one.
+pub(super) fn without_similar(dotted: &str) -> String {
+    let keys: Vec<&str> = match of_file_system(dotted) {
+        Some((section, _)) => KEYS
+            .iter()
+            .filter_map(|known| of_file_system(known.key).filter(|(of, _)| *of == section))
+            .map(|(_, key)| key)
+            .collect(),
+        None => Vec::new(),
+    };
+    match (of_file_system(dotted), keys.as_slice()) {
+        (None, _) | (_, []) => "Remove it, or look up its name in the release notes of a newer libcufile.".to_owned(),
+        (Some((section, _)), keys) => format!("Remove it; the keys of {section} are {}.", keys.join(", ")),
+    }
+}
+
 /// The correct name of a key that libcufile does not know: the known one for a name that many files use, otherwise the
 /// most similar one. `None` if there is none.
 pub(crate) fn correct_name(key: &str) -> Option<&'static str> {
@@ -65,6 +104,15 @@ pub(crate) fn correct_name(key: &str) -> Option<&'static str> {
         Some((_, meant)) => (!meant.is_empty()).then_some(*meant),
         None => nearest(key),
     }
+}
+
+/// The known key for a name that libcufile ignores: a name of guides, or an unknown name in a known section.
+#[must_use]
+pub fn key_instead_of(name: &str) -> Option<&'static str> {
+    let of_guides = || RENAMED.iter().any(|(old, _)| *old == name);
+    let in_section = || name.rsplit_once('.').is_some_and(|(section, _)| is_section(section));
+    let is_ignored = known(name).is_none() && !is_section(name) && (of_guides() || in_section());
+    correct_name(name).filter(|meant| is_ignored && known(meant).is_some())
 }
 
 /// A key that libcufile ignores without a message.

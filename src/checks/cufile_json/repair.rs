@@ -2,7 +2,8 @@
 
 use super::edit::set_keys;
 use super::known::{Takes, known};
-use super::lint::{self, Linter, Surroundings, fitting};
+use super::lint::{self, Linter, Surroundings};
+use super::meant::{fitting, from_bytes};
 use super::syntax::{self, Kind, place};
 use super::types::Problem;
 use crate::machine::Root;
@@ -160,7 +161,9 @@ fn value(text: &str, problem: &Problem, around: &Surroundings<'_>) -> Option<(St
             // The cast from a float saturates.
             let near = (number as u64).clamp(low, high.max(low));
             let step = multiple.max(1);
-            let value = (near / step * step).max(low.next_multiple_of(step)).to_string();
+            let nearest = (near / step * step).max(low.next_multiple_of(step));
+            let in_bytes = from_bytes(known, number).filter(|(meant, _)| number > high as f64 && *meant <= high);
+            let value = in_bytes.map_or(nearest, |(meant, _)| meant).to_string();
             Some((splice(text, node.start, node.end, &value), say(&value)))
         }
         _ => None,
@@ -199,6 +202,10 @@ mod tests {
             (
                 "{\"properties\":{\"max_direct_io_size_kb\":1100, \"per_buffer_cache_size_kb\": 2048}}",
                 "{\"properties\":{\"max_direct_io_size_kb\":1088, \"per_buffer_cache_size_kb\": 1088}}",
+            ),
+            (
+                "{\"properties\":{\"max_direct_io_size_kb\":\"2M\", \"per_buffer_cache_size_kb\": 1048576}}",
+                "{\"properties\":{\"max_direct_io_size_kb\":2048, \"per_buffer_cache_size_kb\": 1024}}",
             ),
             (
                 "{\n \"logging\": { \"level\": \"ERROR\" }\n \"properties\": {}\n}",

@@ -148,6 +148,18 @@ pub(crate) fn parse_on(text: &str) -> (Option<Document>, Vec<Mistake>) {
     }
 }
 
+/// The name of the encoding for iconv, if a text is UTF-16. Its bytes were read as UTF-8, with U+FFFD for invalid ones.
+fn utf_16(text: &str) -> Option<&'static str> {
+    let mut start = text.chars();
+    match (start.next()?, start.next()?) {
+        // The byte order mark is removed by this name only.
+        ('\u{fffd}', '\u{fffd}') if text.contains('\0') => Some("UTF-16"),
+        ('\0', second) if second != '\0' => Some("UTF-16BE"),
+        (first, '\0') if first != '\0' => Some("UTF-16LE"),
+        _ => None,
+    }
+}
+
 struct Reader<'a> {
     text: &'a str,
     bytes: &'a [u8],
@@ -161,6 +173,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn document(&mut self) -> Result<Document, Mistake> {
         let text = self.text;
+        if let Some(encoding) = utf_16(text) {
+            let todo = format!("Save it as UTF-8: iconv -f {encoding} -t UTF-8 OLD > NEW.");
+            return self.wrong(0, "the file is UTF-16, but libcufile reads only UTF-8", todo);
+        }
         if let Some(rest) = text.strip_prefix('\u{feff}').filter(|_| self.passed.is_some()) {
             self.forgive(0, BYTE_ORDER_MARK.0, BYTE_ORDER_MARK.1)?;
             self.at = text.len() - rest.len();

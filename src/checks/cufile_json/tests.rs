@@ -358,3 +358,128 @@ fn several_entries_in_one_text_become_a_list() {
     let todo: Vec<_> = problems(text, Some((1, 20))).into_iter().map(|problem| problem.todo).collect();
     assert!(todo.iter().any(|todo| todo.contains("[\"10.0.0.1\", \"10.0.0.2\"]")), "{todo:?}");
 }
+
+/// The value that a remedy names.
+fn named(todo: &str) -> &str {
+    let todo = todo.trim_end_matches('.');
+    match todo.rsplit_once(", as \"") {
+        Some((_, form)) => form.split_once("\": ").unwrap().1,
+        None => todo.strip_prefix("Write ").unwrap().split(", the hexadecimal").next().unwrap(),
+    }
+}
+
+#[test]
+fn each_value_that_the_remedy_of_a_wrong_type_names_is_accepted() {
+    const WRONG: [&str; 14] = [
+        "-1", "0.5", "31", "true", "\"x\"", "\"-1\"", "\"512\"", "\"yes\"", "\"4,8\"", "[]", "[-1]", "[[]]", "{}",
+        "[true]",
+    ];
+    let errors = |text: &str| {
+        let around =
+            Surroundings { version: Some((1, 20)), ranges: &Value::Null, exists: &|_| true, is_folder: &|_| true };
+        let mut problems = lint(text, &around).1;
+        problems.retain(|problem| problem.severity == Severity::Error);
+        problems
+    };
+    let mut remedies = 0;
+    for known in known::KEYS {
+        for wrong in WRONG {
+            let text = set_keys("{}", &[(known.key, wrong)]).unwrap();
+            for problem in errors(&text).into_iter().filter(|problem| problem.rule == "L3") {
+                let text = set_keys("{}", &[(known.key, named(&problem.todo))]).unwrap();
+                // These rules compare the value with another key.
+                let left: Vec<_> =
+                    errors(&text).into_iter().filter(|left| !matches!(left.rule.as_str(), "L5" | "L6")).collect();
+                assert!(left.is_empty(), "{} = {wrong}: {}: {left:?}", known.key, problem.todo);
+                remedies += 1;
+            }
+        }
+    }
+    assert!(remedies > 500, "{remedies}");
+}
+
+#[test]
+fn negative_numbers_are_named_with_the_range() {
+    let problem = &problems("{\"properties\":{\"io_batchsize\":-1}}", None)[0];
+    assert_eq!(problem.what, "properties.io_batchsize must not be negative, but is -1");
+    assert_eq!(problem.todo, "Write a number from 1 to 256 without quotes, as \"io_batchsize\": 128.");
+    let problem = &problems("{\"properties\":{\"posix_pool_slab_count\":[4, -1, 8]}}", None)[0];
+    assert!(problem.what.ends_with("but has -1 in it"), "{}", problem.what);
+}
+
+#[test]
+fn no_key_of_another_file_system_is_suggested() {
+    for (section, key, meant) in [
+        ("nfs", "posix_gds_min_kb", None),
+        ("weka", "posix_gds_min_kb", None),
+        ("weka", "rdma_write_suport", Some("fs.weka.rdma_write_support")),
+        ("gpfs", "gds_write_suport", Some("fs.gpfs.gds_write_support")),
+        ("scatefs", "posix_gds_min_size_kb", Some("fs.scatefs.posix_gds_min_kb")),
+        ("nfs", "io_batchsize", Some("properties.io_batchsize")),
+    ] {
+        let text = format!("{{\"fs\":{{\"{section}\":{{\"{key}\":4}}}}}}");
+        let problem = &problems(&text, None)[0];
+        let todo = match meant {
+            Some(meant) => format!("Check the name; a similar one is {meant}."),
+            None => format!("Remove it; the keys of fs.{section} are mount_table, rdma_dev_addr_list, "),
+        };
+        assert!(problem.rule == "L9" && problem.todo.starts_with(&todo), "{text}: {problem:?}");
+    }
+}
+
+#[test]
+fn sizes_in_another_unit_are_answered_with_the_number_that_was_meant() {
+    for (key, value, meant) in [
+        ("max_direct_io_size_kb", "\"16M\"", "Write 16384."),
+        ("max_direct_io_size_kb", "\"1 MiB\"", "Write 1024."),
+        ("max_device_cache_size_kb", "\"128MB\"", "Write 131072."),
+        ("per_buffer_cache_size_kb", "\"1048576 bytes\"", "Write 1024."),
+        ("max_direct_io_size_kb", "16777216", "Write 16384, because the unit of the key is KiB, not bytes."),
+        ("per_buffer_cache_size_kb", "1048576", "Write 1024, because the unit of the key is KiB, not bytes."),
+        ("max_device_cache_size_kb", "134217728", "Write 131072, because the unit of the key is KiB, not bytes."),
+        ("max_direct_io_size_kb", "\"16T\"", "Write a number from 64 to 16384 in steps of 64 without quotes, as "),
+        ("max_direct_io_size_kb", "16777217", "Write a number from 64 to 16384."),
+        ("io_batchsize", "\"16M\"", "Write a number from 1 to 256 without quotes, as "),
+    ] {
+        let found = problems(&format!("{{\"properties\":{{\"{key}\":{value}}}}}"), Some((1, 20)));
+        assert!(found.iter().any(|problem| problem.todo.starts_with(meant)), "{key} {value}: {found:?}");
+    }
+    let found = problems("{\"logging\":{\"max_file_size_mb\":\"32M\"}}", Some((1, 20)));
+    assert_eq!(found[0].todo, "Write 32.");
+}
+
+#[test]
+fn misplaced_file_systems_and_mount_points_are_answered_with_their_place() {
+    for (text, meant) in [
+        ("{\"fs\":{\"wekafs\":{}}}", "Rename it to fs.weka."),
+        ("{\"nfs4\":{}}", "Rename it to fs.nfs."),
+        (
+            "{\"fs\":{\"lustre\":{\"/mnt/a.b\":{}}}}",
+            "Move it into fs.lustre.mount_table: \"mount_table\": { \"/mnt/a.b\": { \"rdma_dev_addr_list\": [\"10.0.0.1\"] } }.",
+        ),
+        ("{\"fs\":{\"/mnt\":{}}}", "Move it into the mount_table of its file system, as fs.lustre.mount_table."),
+        ("{\"/mnt\":{}}", "Move it into the mount_table of its file system, as fs.lustre.mount_table."),
+    ] {
+        assert_eq!(problems(text, None)[0].todo, meant, "{text}");
+    }
+}
+
+#[test]
+fn files_in_utf_16_are_named_as_such() {
+    let text = "{ \"properties\": {} }";
+    let lossy = |mark: &[u8], order: fn(u16) -> [u8; 2]| {
+        let bytes: Vec<u8> = mark.iter().copied().chain(text.encode_utf16().flat_map(order)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    for (file, encoding) in [
+        (lossy(&[0xff, 0xfe], u16::to_le_bytes), "UTF-16"),
+        (lossy(&[0xfe, 0xff], u16::to_be_bytes), "UTF-16"),
+        (lossy(&[], u16::to_le_bytes), "UTF-16LE"),
+        (lossy(&[], u16::to_be_bytes), "UTF-16BE"),
+    ] {
+        let found = problems(&file, None);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "the file is UTF-16, but libcufile reads only UTF-8");
+        assert_eq!(found[0].todo, format!("Save it as UTF-8: iconv -f {encoding} -t UTF-8 OLD > NEW."));
+    }
+}

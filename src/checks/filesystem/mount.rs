@@ -223,7 +223,10 @@ fn direct_open(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
                 .found(source, error)
         }
         Some(Err(error @ ("EACCES" | "EPERM"))) => {
-            Judged::warn(ID, format!("this user cannot read the file ({error})")).unknown(EVERY).found(source, error)
+            Judged::warn(ID, format!("this user cannot read the file ({error})"))
+                .unknown(EVERY)
+                .cause(CheckId::FsSpaceOwner)
+                .found(source, error)
         }
         Some(Err(error @ ("ESTALE" | "ENOTCONN" | "EHOSTDOWN" | "ETIMEDOUT"))) => {
             Judged::lack(ID, format!("the file system's server does not answer ({error}): no read works"))

@@ -124,7 +124,9 @@ fn compute_mode(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
 fn partition(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
     let nvml = gpu.nvml.as_ref().filter(|nvml| nvml.mig.as_deref() == Some("enabled"))?;
     let judged = if cuda_error(ctx) != Some(100) {
-        Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has only a part of BAR1")
+        Judged::warn(CheckId::GpuMigVgpu, "MIG is on: an instance has only a part of BAR1").advice(
+            "If a direct route fails, stay with compat mode, or remove the instances and turn MIG off on the host.",
+        )
     } else {
         let judged =
             Judged::lack(CheckId::GpuMigVgpu, "MIG is on, and CUDA sees no MIG instance").missing(Cost::Root, EVERY);
@@ -230,6 +232,9 @@ fn old_module(ctx: &Context<'_>) -> Advice {
         .text(". Build it again after each update of the kernel, the NVIDIA driver or the NVMe driver.")
 }
 
+/// What to use instead of a GPU without P2PDMA.
+const LISTED: &str = "For P2PDMA, use a GPU on NVIDIA's list, such as A100, L4, L40S or H100.";
+
 fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuP2pdmaModel;
     if gpu.is_grace()
@@ -250,12 +255,12 @@ fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>
         }
         _ if listed => Judged::pass(ID, "on NVIDIA's list for P2PDMA"),
         None if on_bus.is_some_and(machine::PciGpu::is_turing) => {
-            Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA").never(&[Route::P2pdma])
+            Judged::lack(ID, "the GPU is older than Ampere: no P2PDMA").never(&[Route::P2pdma]).advice(LISTED)
         }
         Some(capability) if capability < (8, 0) => {
             let judged =
                 Judged::lack(ID, format!("{} is older than Ampere: no P2PDMA", gpu.name)).never(&[Route::P2pdma]);
-            if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged }
+            if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged.advice(LISTED) }
         }
         Some(_) => Judged::info(ID, format!("{} is not on NVIDIA's list for P2PDMA", gpu.name)),
         None => Judged::na(ID, "the GPU's model is not known").unknown(&[Route::P2pdma]),

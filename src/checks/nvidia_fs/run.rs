@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::gpu::flavours;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::excluded;
 use crate::checks::nvidia_fs::build_inputs::build_inputs;
@@ -134,12 +135,15 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         // The packages have only versions that need the open modules.
         None => ctx.before_turing().next().is_some(),
     };
-    if proprietary && is_too_new && installed.is_none() {
+    // A GPU before Turing keeps the proprietary modules, next to which the kernel rejects this version.
+    if proprietary && is_too_new && (installed.is_none() || ctx.before_turing().next().is_some()) {
         judged.advice = None;
         judged.finding.fix = None;
     }
     if proprietary && is_too_new {
-        judged.cause(if ctx.are_all_before_turing() { CheckId::GpuOpenCapable } else { CheckId::DriverFlavour })
+        let needs_open = |gpu| flavours::of_gpu(ctx, gpu).is_some();
+        let is_kept = ctx.are_all_before_turing() || (ctx.is_divided() && !ctx.gpus().iter().any(needs_open));
+        judged.cause(if is_kept { CheckId::GpuOpenCapable } else { CheckId::DriverFlavour })
     } else if let Some(cause) = earlier.iter().find(|j| j.finding.cause.is_none() && j.stops(Route::Nvfs)) {
         judged.cause(cause.id)
     } else {

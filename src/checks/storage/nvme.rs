@@ -17,6 +17,7 @@ use crate::machine::{
     self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, PathFacts,
 };
 use crate::text::quoted;
+use std::path::Path;
 
 const KERNEL_ROUTES: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
 
@@ -173,6 +174,9 @@ fn other_transport(ctx: &Context<'_>, facts: &PathFacts, kind: &str, folder: &st
     if kind != "tcp" || machine::container(ctx.root).is_some() || network::has_rdma(ctx) != Some(true) {
         return LOCAL.to_owned();
     }
+    if is_system_disk(ctx, facts) {
+        return format!("{LOCAL} The system runs from this target, so do not disconnect it.");
+    }
     let read = |path: String| ctx.root.read_text(path).ok().map(|text| text.trim().to_owned());
     // `traddr=10.30.0.5,trsvcid=4420`.
     let address = read(format!("{folder}/address")).unwrap_or_default();
@@ -188,8 +192,24 @@ fn other_transport(ctx: &Context<'_>, facts: &PathFacts, kind: &str, folder: &st
     let driver = machine::mlnx_ofed(ctx.root)
         .map_or_else(|| "DOCA with mlnx-nvme-dkms".to_owned(), |ofed| nvme_hook::from_ofed(&ofed, "mlnx-nvme"));
     format!(
-        "{LOCAL} Or use RDMA as the transport, if the target exports it. It needs nvidia-fs and {driver}, then a reboot. First `sudo modprobe nvme-rdma && sudo nvme discover -t rdma -a {address}` must list the target. Stop the programs that use {point}, and unmount it. Then run `sudo nvme disconnect -n {name}` and `sudo nvme connect -t rdma -a {address} -n {name}`, and mount it again."
+        "{LOCAL} Or use RDMA as the transport, if the target exports it. It needs nvidia-fs and {driver}, then a reboot. First `sudo modprobe nvme-rdma && sudo nvme discover -t rdma -a {address}` must list the target. Stop the programs that use {point}, and unmount it. Disconnect the target with `sudo nvme disconnect -n {name}`. Connect it again with `sudo nvme connect -t rdma -a {address} -n {name}`. Then mount {point}."
     )
+}
+
+/// Whether a mount that the operating system needs is on a disk of these controllers. A volume of LVM or a RAID can be on
+/// each of their disks.
+fn is_system_disk(ctx: &Context<'_>, facts: &PathFacts) -> bool {
+    let names = machine::disks(facts).into_iter();
+    let controllers: Vec<String> = names.filter_map(|disk| machine::nvme_controller(&disk.name)).collect();
+    let is_here = |name: &str| machine::nvme_controller(name).is_some_and(|one| controllers.contains(&one));
+    let is_member = machine::nvme_members(ctx.root).iter().any(|(member, _)| is_here(member));
+    let is_layer = |name: &str| ["mapper/", "dm-", "md"].iter().any(|start| name.starts_with(start));
+    let mounts = ctx.root.read_bytes("/proc/self/mountinfo").map(machine::parse_mountinfo).unwrap_or_default();
+    facts.mount_point.as_deref() == Some(Path::new("/"))
+        || mounts.iter().filter(|mount| mount.is_of_system()).any(|mount| {
+            let name = mount.source.strip_prefix("/dev/").unwrap_or_default();
+            is_here(name) || (is_member && is_layer(name))
+        })
 }
 
 fn multipath(ctx: &Context<'_>, names: &[&str]) -> Judged {

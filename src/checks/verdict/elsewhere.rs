@@ -166,16 +166,14 @@ pub(crate) fn place_for_model(root: &Root, mine: Option<&Path>) -> Option<PathBu
 
 /// Whether a mount is a file system with direct routes on a local NVMe disk. Small mounts of the system are not meant.
 fn is_nvme(ctx: &Context<'_>, mount: &Mount) -> bool {
-    const OF_SYSTEM: [&str; 9] = ["/etc", "/usr", "/boot", "/proc", "/sys", "/dev", "/run", "/snap", "/var"];
     let Some(name) = mount.source.strip_prefix("/dev/").filter(|name| name.starts_with("nvme")) else { return false };
     let disk = name.split('p').next().unwrap_or(name);
     let device = BlockDevice { name: disk.to_owned(), kind: BlockKind::Disk, ..BlockDevice::default() };
-    let is_of_system = mount.point == Path::new("/") || OF_SYSTEM.iter().any(|folder| mount.point.starts_with(folder));
     let folder = format!("/sys/class/nvme/{}", machine::nvme_controller(disk).unwrap_or_default());
     let is_local = ctx.root.read_text(format!("{folder}/transport")).map_or(true, |text| text.trim() == "pcie")
         && (virtual_disk::cloud(ctx).is_none() || ctx.root.exists(format!("{folder}/model")));
     matches!(mount.filesystem.as_str(), "ext4" | "xfs")
-        && !is_of_system
+        && !mount.is_of_system()
         && is_local
         && virtual_disk::maker(ctx, &device).is_none()
 }

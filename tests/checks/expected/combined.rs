@@ -11,7 +11,7 @@ fn refused() -> Edit {
 }
 
 /// A second GPU on the bus, in the driver and in NVML.
-fn second(name: &str, capability: &str) -> Vec<Edit> {
+pub(crate) fn second(name: &str, capability: &str) -> Vec<Edit> {
     let mut gpu = json!({
         "index": 1, "uuid": "GPU-6a2d8b63-1c2f-5a7f-8a1f-3e2e4b5c6d7e", "name": name, "pci_bus_id": "0000:5e:00.0",
         "compute_capability": capability, "bar1_total_bytes": 274_877_906_944_u64, "bar1_used_bytes": 1_048_576,

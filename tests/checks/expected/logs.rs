@@ -157,6 +157,17 @@ pub(crate) fn lists() -> Vec<Variant> {
             &["cfg-parse"],
             vec![put("files/etc/cufile.json/made-by-docker", "")],
         ),
+        warned(
+            "KvikIO in its compat mode",
+            NVFS,
+            &["cfg-compat"],
+            vec![put("environment.json", r#"{"KVIKIO_COMPAT_MODE": "ON"}"#)],
+        ),
+        fine(
+            "KvikIO that tries cuFile first",
+            NVFS,
+            vec![put("environment.json", r#"{"KVIKIO_COMPAT_MODE": "AUTO"}"#)],
+        ),
         stopped(
             "every GPU hidden by an empty variable",
             NVFS,

@@ -18,6 +18,7 @@ use gds_top::core::CheckId;
 use gds_top::core::{Basis, Change, FixId, Needs, Route, RouteCounts};
 use gds_top::fixes;
 use gds_top::machine::Root;
+use serde_json::json;
 
 /// All machines with results that were expected before the checks ran.
 pub(crate) fn expected() -> Vec<Variant> {
@@ -209,6 +210,39 @@ fn first_step_names_the_remedy_of_its_cause() {
         assert_eq!((finding.id.as_str(), finding.fix), (*id, *fix), "{name}");
         let advice = finding.advice.clone().unwrap_or_default();
         assert!(advice.contains(part), "{name}: {advice}");
+    }
+}
+
+#[test]
+fn nvidia_fs_is_not_loaded_next_to_modules_that_a_volta_gpu_keeps() {
+    let installed = json!([{
+        "argv": ["modinfo", "nvidia_fs"], "exit_code": 0, "stderr": "",
+        "stdout": "filename: /lib/modules/6.8.0-88-generic/updates/dkms/nvidia-fs.ko\nversion: 2.26.6\nname: nvidia_fs\n"
+    }]);
+    for (name, capability, cause) in
+        [("NVIDIA H200", "9.0", "driver-flavour"), ("NVIDIA GeForce RTX 4090", "8.9", "gpu-open-capable")]
+    {
+        let mut edits = combined::second(name, capability);
+        edits.push(put("commands.json", installed.to_string()));
+        let report = check(build("volta", &edits).path());
+        let loaded = report.finding("nvfs-loaded").unwrap();
+        assert!(loaded.fix.is_none() && loaded.advice.is_none(), "{name}: {loaded:?}");
+        assert_eq!(loaded.cause.map(|id| id.as_str()), Some(cause), "{name}");
+    }
+}
+
+#[test]
+fn a_target_with_the_system_stays_connected() {
+    let advice = |mounts: &str| {
+        let edits = [put("files/proc/self/mountinfo", mounts)];
+        let report = check(build("nvme-tcp-with-rdma-card", &edits).path());
+        report.finding("nvme-transport").unwrap().advice.clone().unwrap()
+    };
+    const DATA: &str = "36 30 259:3 / /data rw,relatime,data=ordered - ext4 /dev/nvme0n1p1 rw\n";
+    for (source, is_system) in [("nvme1n1p2", false), ("nvme0n1p2", true), ("nvme0n2", true)] {
+        let text = advice(&format!("30 1 259:9 / / rw,relatime - ext4 /dev/{source} rw\n{DATA}"));
+        assert_eq!(text.contains("nvme disconnect"), !is_system, "{source}: {text}");
+        assert_eq!(text.contains("do not disconnect it"), is_system, "{source}: {text}");
     }
 }
 
