@@ -24,7 +24,10 @@ impl std::fmt::Display for Unknown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let query = crate::text::sanitise_line(&self.query);
         write!(f, "'{query}' is not a code, key, check, fix or log line that gds-top knows")?;
-        if self.nearest.is_empty() { Ok(()) } else { write!(f, "; similar: {}", self.nearest.join(", ")) }
+        let Some(first) = self.nearest.first() else { return Ok(()) };
+        write!(f, "; similar: {}", self.nearest.join(", "))?;
+        let is_key = cufile_json::key_names().any(|key| key == first);
+        if is_key { f.write_str("; libcufile ignores unknown keys without a message") } else { Ok(()) }
     }
 }
 

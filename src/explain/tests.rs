@@ -247,6 +247,9 @@ fn routes_are_explained_by_their_names() {
 fn what_is_unknown_names_the_nearest() {
     let near = |query: &str| explain(query).unwrap_err().nearest;
     assert_eq!(near("io_batchsise")[0], "properties.io_batchsize");
+    let says = |query: &str| explain(query).unwrap_err().to_string();
+    assert!(says("io_batchsise").ends_with("libcufile ignores unknown keys without a message"));
+    assert!(!says("udev-databse").contains("libcufile"));
     assert_eq!(near("udev-databse")[0], "udev-database");
     assert!(near("5999").is_empty());
     assert!(explain("the quick brown fox").is_err());
