@@ -495,7 +495,8 @@ checks! {
     RdmaStack = "rdma-stack", Limits, Machine, Network, &[Route::Nvfs, Route::Rdma], []
         examines "DOCA or MLNX_OFED"
         why "A network file system reaches GPU memory only over RDMA. DOCA and MLNX_OFED have the drivers, and exclude each other."
-        look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both.";
+        look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both."
+        causes ["No RDMA card, or its driver is not loaded.", "WekaFS or Spectrum Scale on RDMA cards of other vendors: the RDMA of libcufile needs an NVIDIA card (mlx5)."];
     RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."
