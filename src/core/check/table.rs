@@ -117,7 +117,7 @@ checks! {
     InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
         examines "compression, encryption and other inode flags"
         why "libcufile reads such files through host memory, or rejects them with 5008 if compat mode is not allowed."
-        look "lsattr FILE" todo "sudo chattr -a -i FILE, or copy the file without encryption and compression.";
+        look "lsattr FILE" todo "sudo chattr -a -i FILE (-R for a directory), or copy the file without encryption and compression.";
     Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
