@@ -348,3 +348,48 @@ fn systems_with_an_image_get_no_commands_for_files_that_they_do_not_keep() {
         }
     }
 }
+
+/// A machine whose kernel is a real-time kernel and whose driver is built for the previous kernel.
+fn real_time(edits: Vec<machine::Edit>) -> gds_top::core::Finding {
+    let own = vec![
+        put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\nCONFIG_PREEMPT_RT=y\n"),
+        put("files/boot/grub/grub.cfg", ""),
+        put("files/lib/modules/6.14.0-33-generic/updates/dkms/nvidia.ko.zst", ""),
+        put("files/lib/modules/6.14.0-37-generic/build/Makefile", ""),
+    ];
+    let folder = build("new-kernel-no-driver", &machine::all([own, edits]));
+    machine::check(folder.path()).finding("gpu-present").unwrap().clone()
+}
+
+#[test]
+fn a_real_time_kernel_is_left_for_the_one_with_the_driver() {
+    const LOG: &str = "DKMS make.log for nvidia-580.95.05 for kernel 6.14.0-37-generic (x86_64)\n*** Failed PREEMPT_RT sanity check. Bailing out! ***\n";
+    let log = put("files/var/lib/dkms/nvidia/580.95.05/build/make.log", LOG);
+    for edits in [vec![], vec![log.clone()], vec![log, put("files/boot/config-6.14.0-37-generic", "")]] {
+        let finding = real_time(edits);
+        let advice = finding.advice.unwrap();
+        assert!(finding.summary.contains("real-time kernel"), "{}", finding.summary);
+        assert!(advice.contains("gnulinux-6.14.0-33-generic-advanced"), "{advice}");
+        assert!(!advice.contains("linux-headers") && !advice.contains("dkms install"), "{advice}");
+    }
+    let advice = real_time(Vec::new()).advice.unwrap();
+    assert!(advice.contains("sudo pro disable realtime-kernel"), "{advice}");
+}
+
+#[test]
+fn a_build_that_failed_for_an_unknown_reason_names_the_kernel_with_the_module() {
+    const LOG: &str =
+        "DKMS make.log for nvidia-580.95.05 for kernel 6.14.0-37-generic (x86_64)\nnv.c:1:1: error: something odd\n";
+    let edits = vec![
+        put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\n"),
+        put("files/var/lib/dkms/nvidia/580.95.05/build/make.log", LOG),
+    ];
+    let advice = real_time(edits).advice.unwrap();
+    assert!(advice.contains("Boot 6.14.0-33-generic") && advice.contains("something odd"), "{advice}");
+}
+
+#[test]
+fn headers_that_are_installed_are_not_advised() {
+    let advice = real_time(vec![put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\n")]).advice.unwrap();
+    assert!(!advice.contains("linux-headers") && advice.contains("dkms install nvidia/580.95.05"), "{advice}");
+}

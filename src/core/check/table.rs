@@ -21,7 +21,7 @@ checks! {
         examines "whether a GPU is on the bus and the driver reports it"
         why "cuFile reads into GPU memory, which needs a GPU and a working driver."
         look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
-        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts, or kernel lockdown rejects it.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
+        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts, or kernel lockdown rejects it.", "The open kernel modules do not support the GPU (before Turing).", "The kernel is a real-time kernel (PREEMPT_RT), which the driver does not support.", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
