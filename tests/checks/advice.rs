@@ -5,6 +5,8 @@ use crate::fixtures::check;
 use crate::machine::{self, build, command, cuda_fails, fixtures, kernel_log, link, path, put, set, stack, without};
 use gds_top::checks::matrix::{GpuClass, Storage, is_closed};
 use gds_top::core::{CheckId, FixId, Route, Status};
+use gds_top::fixes;
+use gds_top::machine::Root;
 use serde_json::json;
 
 #[test]
@@ -392,4 +394,26 @@ fn a_build_that_failed_for_an_unknown_reason_names_the_kernel_with_the_module() 
 fn headers_that_are_installed_are_not_advised() {
     let advice = real_time(vec![put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\n")]).advice.unwrap();
     assert!(!advice.contains("linux-headers") && advice.contains("dkms install nvidia/580.95.05"), "{advice}");
+}
+
+#[test]
+fn root_without_sudo_gets_no_command_with_it() {
+    let told = |user: u32, has_sudo: bool, container: bool| {
+        let mut edits = vec![set("capture.json", "/euid", json!(user)), set("capture.json", "/sudo", json!(has_sudo))];
+        if container {
+            edits.push(put("files/.dockerenv", ""));
+        }
+        let folder = build("p2pdma-two-steps", &edits);
+        let report = machine::check(folder.path());
+        let plans = fixes::plan(&Root::folder(folder.path()).unwrap(), &report);
+        let of_findings = report.findings.iter().flat_map(|f| [f.advice.clone(), f.command.clone()]).flatten();
+        let of_verdicts = report.verdicts.iter().map(|verdict| verdict.advice.clone());
+        let of_plans = plans.iter().map(|plan| format!("{plan:?}"));
+        of_findings.chain(of_verdicts).chain(of_plans).collect::<Vec<_>>().join("\n")
+    };
+    assert!(!told(0, false, false).contains("sudo"), "{}", told(0, false, false));
+    assert!(!told(0, false, true).contains("sudo gds-top"), "{}", told(0, false, true));
+    for (user, has_sudo) in [(0, true), (1000, true), (1000, false)] {
+        assert!(told(user, has_sudo, false).contains("sudo gds-top fix"), "{user} {has_sudo}");
+    }
 }

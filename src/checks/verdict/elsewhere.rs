@@ -90,7 +90,7 @@ fn needs(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], place: Option<&Path>)
     let text = format!("{start} {label} still needs: {}.", names.join(", "));
     let Some(place) = place else { return Some(text) };
     let known = commands::examined(ctx, pair.path);
-    let at = Examined { path: Some(place), config: known.config, program: known.program };
+    let at = Examined { path: Some(place), ..known };
     Some(format!("{text} After the copy, run `{}`.", at.line("nvidia-gds", Needs::Root)))
 }
 
