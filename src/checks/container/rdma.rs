@@ -4,10 +4,10 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
 use crate::checks::container::ports::{self, Port, ports};
-use crate::checks::context::Context;
+use crate::checks::context::{Context, Subject};
 use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
 use crate::checks::filesystem::clients;
-use crate::checks::judged::{Cost, Judged};
+use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, Route};
 use crate::machine::{self, PathFacts, Root};
 use serde_json::Value;
@@ -59,9 +59,17 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     if !user_space && !kernel {
         return Vec::new();
     }
+    if user_space && machine::rdma_without_mlx5(ctx.root).is_some() {
+        // An address changes nothing, and another place on this machine can have a direct route.
+        let is_user_space = |subject: &Subject| {
+            let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.as_deref());
+            matches!(kind, Some("gpfs" | "mmfs" | "wekafs"))
+        };
+        let paths = ctx.subjects.iter().enumerate().filter(|(_, subject)| is_user_space(subject));
+        return paths.map(|(number, _)| stack(ctx, true).of(Scope::Path(number))).collect();
+    }
     let mut out = vec![stack(ctx, user_space)];
-    // Without a device for the RDMA of libcufile, an address changes nothing.
-    if user_space && machine::rdma_without_mlx5(ctx.root).is_none() {
+    if user_space {
         let judged = addresses(ctx);
         let is_scale = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "mmfs"));
         // Both are off by default (IBM Storage Scale, 'Configuring GPUDirect Storage'), and a node cannot read them
@@ -153,7 +161,7 @@ fn without_mlx5(ctx: &Context<'_>) -> Option<Judged> {
             ),
         None => Judged::lack(ID, "this file system needs an NVIDIA network card (mlx5) for a direct route")
             .never(&[Route::Rdma])
-            .advice("Stay with compat mode, or add an NVIDIA ConnectX card and mount the file system over it. A copy of the model on a local NVMe disk is another possibility."),
+            .advice("Stay with compat mode, add an NVIDIA ConnectX card and mount the file system over it, or keep the model on a local NVMe disk."),
     };
     Some(devices.into_iter().take(8).fold(judged, |judged, device| {
         let driver = machine::rdma_driver(ctx.root, &device).unwrap_or_else(|| "not mlx5".to_owned());
