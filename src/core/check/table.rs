@@ -146,7 +146,7 @@ checks! {
         examines "protection information on the disk"
         why "nvidia-fs rejects disks with integrity metadata."
         look "cat /sys/block/nvme0n1/integrity/device_is_integrity_capable" todo "Format the namespace without it: nvme format erases all data.";
-    MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev]
+    MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev, MoveModel]
         examines "level and members of a software RAID"
         why "Direct reads need RAID 0 of NVMe disks, with MD_LEVEL in the udev record."
         look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk."
