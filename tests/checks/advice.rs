@@ -417,3 +417,72 @@ fn root_without_sudo_gets_no_command_with_it() {
         assert!(told(user, has_sudo, false).contains("sudo gds-top fix"), "{user} {has_sudo}");
     }
 }
+
+/// The advice of the verdict for a model on a device-mapper volume, without the keys of P2PDMA.
+fn on_volume(uuid: &str, edits: Vec<machine::Edit>) -> String {
+    let own = vec![
+        path("/0/source", json!("/dev/mapper/vg-data")),
+        path("/0/device", json!("253:0")),
+        path("/0/block_device/0/name", json!("dm-0")),
+        path("/0/block_device/0/kind", json!("dm")),
+        path("/0/block_device/0/uuid", json!(uuid)),
+        path("/0/block_device/0/pci_bus_id", json!(null)),
+        put("files/run/udev/data/b253:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"),
+    ];
+    let folder = build("p2pdma-two-steps", &machine::all([own, edits]));
+    machine::check(folder.path()).verdicts[0].advice.clone()
+}
+
+#[test]
+fn what_a_route_needs_on_another_disk_is_named_by_commands() {
+    let advice = on_volume("LVM-abcdef", vec![]);
+    assert!(advice.contains("`sudo gds-top fix p2pdma-registry-keys`"), "{advice}");
+    // The first NVMe disk loads the driver, which then combines its paths.
+    let config = "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_MULTIPATH=y\n";
+    let not_loaded = || vec![without("files/sys/module/nvme_core"), put("files/boot/config-6.14.0-37-generic", config)];
+    let advice = on_volume("LVM-abcdef", not_loaded());
+    assert!(advice.contains("`sudo gds-top fix nvme-multipath-off`"), "{advice}");
+    let off = put("files/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n");
+    let advice = on_volume("LVM-abcdef", machine::all([not_loaded(), vec![off]]));
+    assert!(!advice.contains("nvme-multipath-off"), "{advice}");
+}
+
+#[test]
+fn a_model_that_leaves_an_encrypted_volume_is_not_encrypted() {
+    assert!(on_volume("CRYPT-LUKS2-abc", vec![]).contains("not encrypted"));
+    assert!(!on_volume("LVM-abcdef", vec![]).contains("not encrypted"));
+}
+
+#[test]
+fn a_container_without_a_local_disk_stays_with_compat_mode() {
+    let advice = on_volume("LVM-abcdef", vec![put("files/.dockerenv", "")]);
+    assert!(advice.contains("stay with compat mode") && !advice.contains("PersistentVolume"), "{advice}");
+    let advice = on_volume("LVM-abcdef", vec![set("environment.json", "/KUBERNETES_SERVICE_HOST", json!("10.0.0.1"))]);
+    assert!(advice.contains("local PersistentVolume"), "{advice}");
+}
+
+#[test]
+fn an_image_of_squashfs_is_one_problem_with_one_advice() {
+    let edits = [
+        path("/0/filesystem", json!("squashfs")),
+        path("/0/block_device/0/name", json!("loop0")),
+        path("/0/block_device/0/kind", json!("loop")),
+    ];
+    let report = machine::check(build("p2pdma-healthy", &edits).path());
+    assert_eq!(report.verdicts[0].blockers, [CheckId::FsType]);
+    assert!(!report.verdicts[0].advice.contains("Copy the model out"), "{}", report.verdicts[0].advice);
+}
+
+#[test]
+fn md_raid0_is_advised_only_if_it_has_a_route() {
+    let of = |edits: &[machine::Edit]| {
+        let report = machine::check(build("md-raid5", edits).path());
+        report.finding("md-raid").unwrap().advice.clone().unwrap()
+    };
+    assert!(of(&[]).contains("or on md raid0"), "nvidia-fs is loaded");
+    let unloaded = machine::all([
+        vec![without("files/proc/driver/nvidia-fs"), without("files/sys/module/nvidia_fs")],
+        vec![put("files/proc/modules", "nvidia 14000000 12 - Live 0x0\nnvme 60000 3 - Live 0x0\n")],
+    ]);
+    assert!(of(&unloaded).contains("from Linux 7.1 on"));
+}
