@@ -398,7 +398,7 @@ fn headers_that_are_installed_are_not_advised() {
 
 #[test]
 fn root_without_sudo_gets_no_command_with_it() {
-    let told = |user: u32, has_sudo: bool, container: bool| {
+    let shown = |user: u32, has_sudo: bool, container: bool| {
         let mut edits = vec![set("capture.json", "/euid", json!(user)), set("capture.json", "/sudo", json!(has_sudo))];
         if container {
             edits.push(put("files/.dockerenv", ""));
@@ -411,10 +411,10 @@ fn root_without_sudo_gets_no_command_with_it() {
         let of_plans = plans.iter().map(|plan| format!("{plan:?}"));
         of_findings.chain(of_verdicts).chain(of_plans).collect::<Vec<_>>().join("\n")
     };
-    assert!(!told(0, false, false).contains("sudo"), "{}", told(0, false, false));
-    assert!(!told(0, false, true).contains("sudo gds-top"), "{}", told(0, false, true));
+    assert!(!shown(0, false, false).contains("sudo"), "{}", shown(0, false, false));
+    assert!(!shown(0, false, true).contains("sudo gds-top"), "{}", shown(0, false, true));
     for (user, has_sudo) in [(0, true), (1000, true), (1000, false)] {
-        assert!(told(user, has_sudo, false).contains("sudo gds-top fix"), "{user} {has_sudo}");
+        assert!(shown(user, has_sudo, false).contains("sudo gds-top fix"), "{user} {has_sudo}");
     }
 }
 

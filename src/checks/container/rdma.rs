@@ -3,8 +3,9 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::dynamic_routing::is_user_space;
 use crate::checks::container::ports::{self, Port, ports};
-use crate::checks::context::{Context, Subject};
+use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
 use crate::checks::filesystem::clients;
 use crate::checks::judged::{Cost, Judged, Scope};
@@ -61,10 +62,6 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     }
     if user_space && machine::rdma_without_mlx5(ctx.root).is_some() {
         // An address changes nothing, and another place on this machine can have a direct route.
-        let is_user_space = |subject: &Subject| {
-            let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.as_deref());
-            matches!(kind, Some("gpfs" | "mmfs" | "wekafs"))
-        };
         let paths = ctx.subjects.iter().enumerate().filter(|(_, subject)| is_user_space(subject));
         return paths.map(|(number, _)| stack(ctx, true).of(Scope::Path(number))).collect();
     }
