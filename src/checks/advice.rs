@@ -2,8 +2,8 @@
 
 use crate::core::{FixId, Needs};
 use crate::machine::packages::{Family, family, initramfs_command};
-use crate::machine::{Root, nvme_has_single_paths};
-use crate::text::quoted;
+use crate::machine::{Root, container, nvme_has_single_paths};
+use crate::text::{quoted, without_sudo};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -32,6 +32,34 @@ pub(crate) enum NamedConfig {
     OfSystem,
 }
 
+/// Which commands have sudo. A root user without sudo cannot run a command with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sudo {
+    /// All that need root.
+    #[default]
+    All,
+    /// All but those of this program: in a container without sudo, other commands are for the host.
+    OfHost,
+    /// None.
+    No,
+}
+
+impl Sudo {
+    /// The commands with sudo for the user of this machine.
+    pub(crate) fn of(root: &Root) -> Self {
+        match (root.is_root_without_sudo(), container(root)) {
+            (false, _) => Self::All,
+            (true, Some(_)) => Self::OfHost,
+            (true, None) => Self::No,
+        }
+    }
+
+    /// A text with commands as this user can run them.
+    pub(crate) fn adapt(self, text: String) -> String {
+        if self == Self::No { without_sudo(&text) } else { text }
+    }
+}
+
 /// The facts on which the command of a fix depends, in addition to the fix.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Examined<'a> {
@@ -41,6 +69,8 @@ pub(crate) struct Examined<'a> {
     pub config: NamedConfig,
     /// The path of this program, if sudo does not find its name.
     pub program: Option<&'static str>,
+    /// Which commands have sudo.
+    pub sudo: Sudo,
 }
 
 /// The path of this program if sudo does not find its name. `None` in a capture, which was made on another machine.
@@ -79,6 +109,7 @@ impl Examined<'_> {
         let is_config = id == "nvidia-gds" || id.parse::<FixId>().is_ok_and(edits_config);
         let program = self.program.unwrap_or("gds-top");
         match needs {
+            Needs::Root | Needs::Reboot if self.sudo != Sudo::All => format!("{program} fix {id}{path}"),
             Needs::Root | Needs::Reboot if is_config && self.config != NamedConfig::None => {
                 format!("sudo --preserve-env=CUFILE_ENV_PATH_JSON {program} fix {id}{path}")
             }
@@ -97,7 +128,7 @@ impl Command {
     /// The command line for the examined path.
     pub(crate) fn line(&self, examined: &Examined<'_>) -> String {
         match self {
-            Self::Shell(line) => line.to_string(),
+            Self::Shell(line) => examined.sudo.adapt(line.to_string()),
             Self::Fix(id) => examined.fix(*id),
         }
     }
@@ -198,8 +229,8 @@ impl Advice {
             .parts
             .iter()
             .map(|part| match part {
-                Part::Text(text) => text.clone(),
-                Part::Command(command) => format!("`{}`", command.line(examined)).into(),
+                Part::Text(text) => examined.sudo.adapt(text.to_string()),
+                Part::Command(command) => format!("`{}`", command.line(examined)),
             })
             .collect();
         if matches!(self.parts.last(), Some(Part::Command(_))) {
@@ -265,6 +296,15 @@ mod tests {
         );
         assert_eq!(line(FixId::Memlock, NamedConfig::OfUser), "sudo gds-top fix memlock");
         assert_eq!(line(FixId::MoveModel, NamedConfig::None), "gds-top fix move-model");
+    }
+
+    #[test]
+    fn root_without_sudo_gets_commands_without_it() {
+        let advice = Advice::run("sudo sync && sudo reboot").text(", or `sudo x`; then run ").command(FixId::Memlock);
+        let of = |sudo| advice.render(&Examined { sudo, ..Examined::default() });
+        assert_eq!(of(Sudo::No), "Run `sync && reboot`, or `x`; then run `gds-top fix memlock`.");
+        // The commands of a host keep it.
+        assert_eq!(of(Sudo::OfHost), "Run `sudo sync && sudo reboot`, or `sudo x`; then run `gds-top fix memlock`.");
     }
 
     #[test]

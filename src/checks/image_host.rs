@@ -78,15 +78,25 @@ fn change_policy(host: ImageHost, spec: &str) -> String {
     format!("kubectl patch clusterpolicies.nvidia.com/{policy} --type merge -p '{{\"spec\":{spec}}}'")
 }
 
+/// A change of the driver in the ClusterPolicy changes its DaemonSet (GPU Operator, "GPU Driver Upgrades").
+const ON_ALL_NODES: &str =
+    " The operator then restarts the driver on all GPU nodes, which drains their pods with GPUs: choose the time.";
+
 /// How the GPU Operator gives the registry keys to its driver (GPU Operator, "Customizing NVIDIA GPU Driver Parameters").
+/// A second ConfigMap would replace the parameters of the first one.
 fn keys_by_operator(host: ImageHost, keys: &str) -> Advice {
-    let (_, namespace) = operator(host);
-    Advice::run(format!(
+    let (policy, namespace) = operator(host);
+    Advice::from(format!(
+        "If `kubectl get clusterpolicies.nvidia.com/{policy} -o jsonpath='{{.spec.driver.kernelModuleConfig.name}}'` prints no name, run "
+    ))
+    .command(format!(
         "kubectl create configmap kernel-module-params -n {namespace} --from-literal=nvidia.conf='NVreg_RegistryDwords=\"{keys}\"'"
     ))
     .text(", then ")
     .command(change_policy(host, "{\"driver\":{\"kernelModuleConfig\":{\"name\":\"kernel-module-params\"}}}"))
-    .text(". If the driver is not loaded again, delete the pod nvidia-driver-daemonset of this node.")
+    .text(format!(
+        ". If it prints a name, run `kubectl edit configmap NAME -n {namespace}`: add the keys to the line NVreg_RegistryDwords of nvidia.conf, and keep its other lines.{ON_ALL_NODES} If a driver is not loaded again, delete the pod nvidia-driver-daemonset of its node. Then create the pods with GPUs again."
+    ))
 }
 
 /// How the Machine Config Operator of OpenShift sets a kernel argument.
@@ -103,7 +113,7 @@ fn gds_of_operator(host: ImageHost) -> Advice {
     let (_, namespace) = operator(host);
     Advice::from("Set gds.enabled=true for NVIDIA's GPU Operator, which then loads nvidia-fs: ")
         .command(change_policy(host, "{\"gds\":{\"enabled\":true}}"))
-        .text(". If it is set, read the log of its container: ")
+        .text(format!(".{ON_ALL_NODES} If it is set already, read the log of its container: "))
         .command(format!("kubectl -n {namespace} logs -l app=nvidia-driver-daemonset -c nvidia-fs-ctr --previous"))
         .text(". If the image lacks the module of this system (exit 127), choose another gds.version. Then create the pods with GPUs again: only new pods get the devices of nvidia-fs.")
 }
@@ -230,7 +240,7 @@ fn way(host: ImageHost, fix: FixId, keys: &str) -> Option<Way> {
             advice(
                 Advice::run(change_policy(host, &spec))
                     .text(format!(
-                        ", which changes NVIDIA's GPU Operator 25.3 or later. An earlier one needs KERNEL_MODULE_TYPE={kind} in driver.env. If its driver.version is old, change it too. Pods with GPUs must end before the driver changes, and are created again after it."
+                        ", which changes NVIDIA's GPU Operator 25.3 or later. An earlier one needs KERNEL_MODULE_TYPE={kind} in driver.env. If its driver.version is old, change it too.{ON_ALL_NODES} Create such pods again after it."
                     )),
             )
         }

@@ -382,3 +382,15 @@ fn lines_about_the_driver_have_the_check_a_command_and_a_remedy() {
     let answer = &explain("nvme nvme0: Disabling device after reset failure: -19").unwrap()[0];
     assert!(answer.facts.iter().any(|fact| fact.value == "nvme-state"), "{answer:?}");
 }
+
+#[test]
+fn a_build_for_a_real_time_kernel_is_explained() {
+    let answer = explain("*** Failed PREEMPT_RT sanity check. Bailing out! ***").unwrap()[0].clone();
+    assert!(answer.advice.is_some_and(|advice| advice.contains("sudo pro disable realtime-kernel")));
+}
+
+#[test]
+fn a_gpu_that_vfio_reserves_is_explained() {
+    let answer = explain("NVRM: GPU 0000:41:00.0 is already bound to vfio-pci.").unwrap()[0].clone();
+    assert!(answer.meaning.contains("virtual machines") && answer.advice.is_some(), "{answer:?}");
+}

@@ -1,8 +1,9 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
+use super::bare;
 use super::guided::{is_reboot, plans_after, rebuilt_once};
 use super::parts::family;
-use super::plans::{for_id, plan_by_id, step_with};
+use super::plans::{check_of, for_id, step_with};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
@@ -22,6 +23,11 @@ pub const ID: &str = "nvidia-gds";
 /// memory.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
+    bare::guide(root, with_sudo(root, report))
+}
+
+/// The checklist whose commands have sudo.
+fn with_sudo(root: &Root, report: &Report) -> Guide {
     let verdict = report.verdicts.iter().filter(|one| !is_left(report, one)).min_by_key(|verdict| verdict.possible);
     let closed = closed(report, verdict);
     let possible = verdict.map_or(Route::Nvfs, |verdict| verdict.possible);
@@ -201,7 +207,8 @@ fn add_repository(root: &Root, report: &Report, steps: &mut [Step]) {
     else {
         return;
     };
-    let Some(plan) = plan_by_id(root, report, FixId::NvidiaRepository) else { return };
+    let id = FixId::NvidiaRepository;
+    let Some(plan) = for_id(root, report, id, check_of(id)) else { return };
     let (folder, server) = (source::folder(family), source::SERVER);
     step.found.push(if was_read {
         format!("{folder}: no file names {server}, so the repository is added first")
@@ -537,7 +544,7 @@ pub fn text(guide: &Guide, width: usize) -> String {
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));
             }
-            let is_put_off = plan.remaining.iter().any(|line| line == "sudo reboot");
+            let is_put_off = plan.remaining.iter().any(|line| line.trim_start_matches("sudo ") == "reboot");
             let later = guide.steps.iter().skip(number + 1).position(|step| step.plans.iter().any(reboots));
             let later = later.filter(|_| is_put_off).map(|more| more + 1);
             if let (false, Some(more)) = (plan.applies(), later) {

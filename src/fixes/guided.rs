@@ -90,7 +90,8 @@ pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
 
 /// Whether a change is the command that reboots.
 pub(super) fn is_reboot(change: &Change) -> bool {
-    matches!(change, Change::Run { argv } if argv.iter().map(String::as_str).eq(["sudo", "reboot"]))
+    let is_it = |argv: &[String]| argv.iter().map(String::as_str).skip_while(|word| *word == "sudo").eq(["reboot"]);
+    matches!(change, Change::Run { argv } if is_it(argv))
 }
 
 /// The plans after this one, in the order of the steps.
@@ -128,7 +129,7 @@ pub fn is_executable(plan: &FixPlan) -> bool {
         let program = words.next().unwrap_or_default();
         // These need an editor, a shell variable, a manually downloaded file, or an installer in the working
         // directory.
-        matches!(program, "sudoedit" | "export" | "rpm") || program.starts_with("./")
+        matches!(program, "sudoedit" | "vi" | "export" | "rpm") || program.starts_with("./")
     };
     let is_shown = spec::of(plan.id).undo == spec::Undo::NotNeeded;
     let runs = |change: &Change| match change {
@@ -141,11 +142,11 @@ pub fn is_executable(plan: &FixPlan) -> bool {
 /// The plan as the guided set-up applies it: without its reboot, and with the sentence about its undo.
 fn executable(plan: &FixPlan) -> FixPlan {
     let mut out = FixPlan { policy: FixPolicy::Ask, ..plan.clone() };
-    let count = out.changes.len();
+    let reboot = out.changes.iter().find(|change| is_reboot(change)).cloned();
     out.changes.retain(|change| !is_reboot(change));
-    if out.changes.len() < count {
+    if let Some(Change::Run { argv }) = reboot {
         out.needs = Needs::Reboot;
-        out.remaining.push("sudo reboot".to_owned());
+        out.remaining.push(argv.join(" "));
     }
     if plan.policy != FixPolicy::Ask {
         out.undo = statement::of_plan(&FixPlan { undo: String::new(), ..out.clone() });

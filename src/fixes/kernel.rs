@@ -7,7 +7,7 @@ use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, dkms_rows, kernel_release, os_release};
+use crate::machine::{Root, dkms_rows, kernel_release, kernel_with_p2pdma, os_release};
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -18,16 +18,23 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         ..empty(FixId::KernelP2pdma, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
     const WHY: &str = "P2PDMA into GPU memory needs Linux 6.2 or later with CONFIG_PCI_P2PDMA. NVIDIA excludes RHEL 9.5 on x86; 9.6 and 10 support it.";
-    if let Some(release) = boot_entry::suitable(root) {
+    if let Some(release) = kernel_with_p2pdma(root) {
         let rows = dkms_rows(root);
         let drivers = || rows.iter().filter(|row| row.is_driver());
         let to_build = drivers().next().is_some() && !drivers().any(|row| row.is_installed_for(&release));
+        let is_uek = |kernel: &str| kernel.contains("uek");
+        // An update of the package in DEFAULTKERNEL becomes the default (Oracle Linux, "Managing Kernels").
+        let instead = if is_uek(&kernel_release(root).unwrap_or_default()) && !is_uek(&release) {
+            "Set DEFAULTKERNEL=kernel-core in /etc/sysconfig/kernel, so that an update of UEK does not become the default."
+        } else {
+            "If the present kernel is needed, build it again with CONFIG_PCI_P2PDMA=y."
+        };
         return FixPlan {
             title: format!("Boot the installed kernel {release}"),
             why: format!(
-                "{WHY} The kernel {release} is installed and has it, so nothing is downloaded. Reboot only if the previous commands succeed. If the present kernel is needed, build it again with CONFIG_PCI_P2PDMA=y."
+                "{WHY} The kernel {release} is installed and has it, so no kernel is downloaded. Reboot only if the previous commands succeed. {instead}"
             ),
-            changes: boot_entry::changes(family, &release, to_build),
+            changes: boot_entry::changes(root, family, &release, to_build),
             undo: boot_entry::undo(family).to_owned(),
             ..plan
         };

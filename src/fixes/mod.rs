@@ -3,6 +3,7 @@
 mod advised;
 mod applied;
 mod apply;
+mod bare;
 mod boot;
 mod boot_entry;
 mod command_line;

@@ -2,7 +2,7 @@
 
 use super::parts::family;
 use super::{
-    advised, applied, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
+    advised, applied, bare, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
     repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
@@ -21,7 +21,7 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
         }
         out.extend(for_id(root, report, id, step_with(report, id, finding.id)).filter(changes_something));
     }
-    out
+    out.into_iter().map(|plan| bare::plan(root, plan)).collect()
 }
 
 /// Whether a plan does more than to write the present text of files.
@@ -48,10 +48,10 @@ pub fn check_of(id: FixId) -> CheckId {
 /// The plan of a fix, even if no check needs it. `None` if there is nothing to change on the machine.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
-    for_id(root, report, id, check_of(id))
+    for_id(root, report, id, check_of(id)).map(|plan| bare::plan(root, plan))
 }
 
-/// The plan of a fix for the check `check`.
+/// The plan of a fix for the check `check`. Its commands have sudo.
 pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) -> Option<FixPlan> {
     let family = family(root);
     let plan = match id {

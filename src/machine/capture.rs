@@ -167,6 +167,7 @@ impl Root {
             "tool": tool,
             "taken_at": unix_s,
             "euid": self.euid(),
+            "sudo": self.has_sudo(),
             "paths": recording.paths.keys().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
             "redacted": redacted,
         });

@@ -160,6 +160,10 @@ impl Folder {
         self.capture.get("euid").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok())
     }
 
+    pub(super) fn has_sudo(&self) -> Option<bool> {
+        self.capture.get("sudo").and_then(Value::as_bool)
+    }
+
     pub(super) fn environment(&self) -> BTreeMap<String, String> {
         self.environment.clone()
     }

@@ -505,6 +505,26 @@ impl Root {
         }
     }
 
+    /// Whether sudo is installed.
+    #[must_use]
+    pub fn has_sudo(&self) -> bool {
+        const PROGRAMS: [&str; 4] = ["/usr/bin/sudo", "/bin/sudo", "/usr/local/bin/sudo", "/run/wrappers/bin/sudo"];
+        match &self.view {
+            View::Live(_) => PROGRAMS.iter().any(|path| Path::new(path).exists()),
+            // Captures of earlier versions do not show it, and Proxmox VE is installed without sudo.
+            View::Folder(folder) => folder.has_sudo().unwrap_or_else(|| {
+                let release = self.read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
+                !release.trim_end().ends_with("-pve")
+            }),
+        }
+    }
+
+    /// Whether commands work only without sudo: this user is root, and sudo is not installed.
+    #[must_use]
+    pub fn is_root_without_sudo(&self) -> bool {
+        self.euid() == Some(0) && !self.has_sudo()
+    }
+
     /// The duration of each slow source, in the order of completion; empty for a captured machine. The sources are
     /// read at the same time, so the sum of the durations has no meaning.
     #[must_use]

@@ -21,5 +21,5 @@ pub use paragraph::{paragraph, strong};
 pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line};
 pub use search::contains_in_order;
 pub use sentence::capitalised;
-pub use shell::{quoted, quoted_line};
+pub use shell::{quoted, quoted_line, without_sudo};
 pub use table::table_lines;

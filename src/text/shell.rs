@@ -21,6 +21,29 @@ pub fn quoted_line(argv: &[String]) -> String {
     argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// The commands in a text for a root user on a machine without sudo.
+#[must_use]
+pub fn without_sudo(text: &str) -> String {
+    const OPTIONS: [&str; 3] = ["--preserve-env=CUFILE_ENV_PATH_JSON ", "-E ", "-n "];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, found)) = rest.split_once("sudo") {
+        out.push_str(before);
+        let is_word = !out.ends_with(|c: char| c.is_alphanumeric() || "-_./".contains(c));
+        if let Some(file) = found.strip_prefix("edit ").filter(|_| is_word) {
+            out.push_str("${EDITOR:-vi} ");
+            rest = file;
+        } else if let Some(command) = found.strip_prefix(' ').filter(|_| is_word) {
+            rest = OPTIONS.iter().find_map(|option| command.strip_prefix(*option)).unwrap_or(command);
+        } else {
+            out.push_str("sudo");
+            rest = found;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,6 +61,20 @@ mod tests {
             ("", "''"),
         ] {
             assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn commands_for_root_lose_sudo_and_other_words_stay() {
+        for (text, expected) in [
+            ("Run `sudo dkms status && sudo reboot`.", "Run `dkms status && reboot`."),
+            ("echo x | sudo tee -a /etc/f", "echo x | tee -a /etc/f"),
+            ("sudoedit /etc/cufile.json", "${EDITOR:-vi} /etc/cufile.json"),
+            ("sudo --preserve-env=CUFILE_ENV_PATH_JSON gds-top fix a", "gds-top fix a"),
+            ("root=$(sudo grub-probe /)", "root=$(grub-probe /)"),
+            ("/usr/bin/sudo -v, pseudo code and fixes need sudo", "/usr/bin/sudo -v, pseudo code and fixes need sudo"),
+        ] {
+            assert_eq!(without_sudo(text), expected);
         }
     }
 

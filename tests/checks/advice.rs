@@ -5,6 +5,8 @@ use crate::fixtures::check;
 use crate::machine::{self, build, command, cuda_fails, fixtures, kernel_log, link, path, put, set, stack, without};
 use gds_top::checks::matrix::{GpuClass, Storage, is_closed};
 use gds_top::core::{CheckId, FixId, Route, Status};
+use gds_top::fixes;
+use gds_top::machine::Root;
 use serde_json::json;
 
 #[test]
@@ -347,4 +349,140 @@ fn systems_with_an_image_get_no_commands_for_files_that_they_do_not_keep() {
             assert!(!said.iter().any(|text| text.contains(command)), "{name}: {command}: {said:?}");
         }
     }
+}
+
+/// A machine whose kernel is a real-time kernel and whose driver is built for the previous kernel.
+fn real_time(edits: Vec<machine::Edit>) -> gds_top::core::Finding {
+    let own = vec![
+        put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\nCONFIG_PREEMPT_RT=y\n"),
+        put("files/boot/grub/grub.cfg", ""),
+        put("files/lib/modules/6.14.0-33-generic/updates/dkms/nvidia.ko.zst", ""),
+        put("files/lib/modules/6.14.0-37-generic/build/Makefile", ""),
+    ];
+    let folder = build("new-kernel-no-driver", &machine::all([own, edits]));
+    machine::check(folder.path()).finding("gpu-present").unwrap().clone()
+}
+
+#[test]
+fn a_real_time_kernel_is_left_for_the_one_with_the_driver() {
+    const LOG: &str = "DKMS make.log for nvidia-580.95.05 for kernel 6.14.0-37-generic (x86_64)\n*** Failed PREEMPT_RT sanity check. Bailing out! ***\n";
+    let log = put("files/var/lib/dkms/nvidia/580.95.05/build/make.log", LOG);
+    for edits in [vec![], vec![log.clone()], vec![log, put("files/boot/config-6.14.0-37-generic", "")]] {
+        let finding = real_time(edits);
+        let advice = finding.advice.unwrap();
+        assert!(finding.summary.contains("real-time kernel"), "{}", finding.summary);
+        assert!(advice.contains("gnulinux-6.14.0-33-generic-advanced"), "{advice}");
+        assert!(!advice.contains("linux-headers") && !advice.contains("dkms install"), "{advice}");
+    }
+    let advice = real_time(Vec::new()).advice.unwrap();
+    assert!(advice.contains("sudo pro disable realtime-kernel"), "{advice}");
+}
+
+#[test]
+fn a_build_that_failed_for_an_unknown_reason_names_the_kernel_with_the_module() {
+    const LOG: &str =
+        "DKMS make.log for nvidia-580.95.05 for kernel 6.14.0-37-generic (x86_64)\nnv.c:1:1: error: something odd\n";
+    let edits = vec![
+        put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\n"),
+        put("files/var/lib/dkms/nvidia/580.95.05/build/make.log", LOG),
+    ];
+    let advice = real_time(edits).advice.unwrap();
+    assert!(advice.contains("Boot 6.14.0-33-generic") && advice.contains("something odd"), "{advice}");
+}
+
+#[test]
+fn headers_that_are_installed_are_not_advised() {
+    let advice = real_time(vec![put("files/boot/config-6.14.0-37-generic", "CONFIG_PCI_P2PDMA=y\n")]).advice.unwrap();
+    assert!(!advice.contains("linux-headers") && advice.contains("dkms install nvidia/580.95.05"), "{advice}");
+}
+
+#[test]
+fn root_without_sudo_gets_no_command_with_it() {
+    let shown = |user: u32, has_sudo: bool, container: bool| {
+        let mut edits = vec![set("capture.json", "/euid", json!(user)), set("capture.json", "/sudo", json!(has_sudo))];
+        if container {
+            edits.push(put("files/.dockerenv", ""));
+        }
+        let folder = build("p2pdma-two-steps", &edits);
+        let report = machine::check(folder.path());
+        let plans = fixes::plan(&Root::folder(folder.path()).unwrap(), &report);
+        let of_findings = report.findings.iter().flat_map(|f| [f.advice.clone(), f.command.clone()]).flatten();
+        let of_verdicts = report.verdicts.iter().map(|verdict| verdict.advice.clone());
+        let of_plans = plans.iter().map(|plan| format!("{plan:?}"));
+        of_findings.chain(of_verdicts).chain(of_plans).collect::<Vec<_>>().join("\n")
+    };
+    assert!(!shown(0, false, false).contains("sudo"), "{}", shown(0, false, false));
+    assert!(!shown(0, false, true).contains("sudo gds-top"), "{}", shown(0, false, true));
+    for (user, has_sudo) in [(0, true), (1000, true), (1000, false)] {
+        assert!(shown(user, has_sudo, false).contains("sudo gds-top fix"), "{user} {has_sudo}");
+    }
+}
+
+/// The advice of the verdict for a model on a device-mapper volume, without the keys of P2PDMA.
+fn on_volume(uuid: &str, edits: Vec<machine::Edit>) -> String {
+    let own = vec![
+        path("/0/source", json!("/dev/mapper/vg-data")),
+        path("/0/device", json!("253:0")),
+        path("/0/block_device/0/name", json!("dm-0")),
+        path("/0/block_device/0/kind", json!("dm")),
+        path("/0/block_device/0/uuid", json!(uuid)),
+        path("/0/block_device/0/pci_bus_id", json!(null)),
+        put("files/run/udev/data/b253:0", "E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n"),
+    ];
+    let folder = build("p2pdma-two-steps", &machine::all([own, edits]));
+    machine::check(folder.path()).verdicts[0].advice.clone()
+}
+
+#[test]
+fn what_a_route_needs_on_another_disk_is_named_by_commands() {
+    let advice = on_volume("LVM-abcdef", vec![]);
+    assert!(advice.contains("`sudo gds-top fix p2pdma-registry-keys`"), "{advice}");
+    // The first NVMe disk loads the driver, which then combines its paths.
+    let config = "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_MULTIPATH=y\n";
+    let not_loaded = || vec![without("files/sys/module/nvme_core"), put("files/boot/config-6.14.0-37-generic", config)];
+    let advice = on_volume("LVM-abcdef", not_loaded());
+    assert!(advice.contains("`sudo gds-top fix nvme-multipath-off`"), "{advice}");
+    let off = put("files/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n");
+    let advice = on_volume("LVM-abcdef", machine::all([not_loaded(), vec![off]]));
+    assert!(!advice.contains("nvme-multipath-off"), "{advice}");
+}
+
+#[test]
+fn a_model_that_leaves_an_encrypted_volume_is_not_encrypted() {
+    assert!(on_volume("CRYPT-LUKS2-abc", vec![]).contains("not encrypted"));
+    assert!(!on_volume("LVM-abcdef", vec![]).contains("not encrypted"));
+}
+
+#[test]
+fn a_container_without_a_local_disk_stays_with_compat_mode() {
+    let advice = on_volume("LVM-abcdef", vec![put("files/.dockerenv", "")]);
+    assert!(advice.contains("stay with compat mode") && !advice.contains("PersistentVolume"), "{advice}");
+    let advice = on_volume("LVM-abcdef", vec![set("environment.json", "/KUBERNETES_SERVICE_HOST", json!("10.0.0.1"))]);
+    assert!(advice.contains("local PersistentVolume"), "{advice}");
+}
+
+#[test]
+fn an_image_of_squashfs_is_one_problem_with_one_advice() {
+    let edits = [
+        path("/0/filesystem", json!("squashfs")),
+        path("/0/block_device/0/name", json!("loop0")),
+        path("/0/block_device/0/kind", json!("loop")),
+    ];
+    let report = machine::check(build("p2pdma-healthy", &edits).path());
+    assert_eq!(report.verdicts[0].blockers, [CheckId::FsType]);
+    assert!(!report.verdicts[0].advice.contains("Copy the model out"), "{}", report.verdicts[0].advice);
+}
+
+#[test]
+fn md_raid0_is_advised_only_if_it_has_a_route() {
+    let of = |edits: &[machine::Edit]| {
+        let report = machine::check(build("md-raid5", edits).path());
+        report.finding("md-raid").unwrap().advice.clone().unwrap()
+    };
+    assert!(of(&[]).contains("or on md raid0"), "nvidia-fs is loaded");
+    let unloaded = machine::all([
+        vec![without("files/proc/driver/nvidia-fs"), without("files/sys/module/nvidia_fs")],
+        vec![put("files/proc/modules", "nvidia 14000000 12 - Live 0x0\nnvme 60000 3 - Live 0x0\n")],
+    ]);
+    assert!(of(&unloaded).contains("from Linux 7.1 on"));
 }

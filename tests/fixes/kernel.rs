@@ -128,6 +128,24 @@ fn an_installed_kernel_with_p2pdma_is_booted_and_no_other_is_installed() {
 }
 
 #[test]
+fn an_installed_kernel_of_red_hat_is_booted_instead_of_uek_7() {
+    const ORACLE: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
+    const UEK: &str = "5.15.0-313.189.5.1.el9uek.x86_64";
+    const RED_HAT: &str = "5.14.0-570.62.1.0.1.el9_6.x86_64";
+    let status = || command(&["dkms", "status"], &format!("nvidia-open/580.95.05, {UEK}, x86_64: installed\n"));
+    let with = |config: &str| plan(ORACLE, UEK, all([installed(RED_HAT, config), vec![status()]]));
+    let plan = with("CONFIG_PCI_P2PDMA=y\n");
+    let lines = lines(&plan);
+    assert!(lines[0].contains("install -y kernel-devel-5.14.0-570.62.1.0.1.el9_6.x86_64"), "{lines:?}");
+    assert_eq!(lines[1], format!("sudo dkms autoinstall -k {RED_HAT}"));
+    assert!(lines.iter().any(|line| line.contains(&format!("/boot/vmlinuz-{RED_HAT}"))), "{lines:?}");
+    assert!(plan.why.contains("DEFAULTKERNEL"), "{}", plan.why);
+    // The driver cannot be built for a real-time kernel.
+    let real_time = with("CONFIG_PCI_P2PDMA=y\nCONFIG_PREEMPT_RT=y\n");
+    assert!(!real_time.title.contains(RED_HAT), "{}", real_time.title);
+}
+
+#[test]
 fn a_driver_that_dkms_does_not_build_gets_its_package_or_a_warning() {
     let ready = |file: &str| {
         vec![command(&["modinfo", "nvidia"], &format!("filename:       {file}\nversion:        580.95.05\n"))]

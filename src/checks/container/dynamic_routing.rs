@@ -7,10 +7,11 @@ use crate::checks::cufile::variables::unset;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::pcie::topology::chain;
 use crate::core::{CheckId, Route};
+use crate::machine;
 
 const KEY: &str = "properties.rdma_dynamic_routing";
 const ORDER: &str = "properties.rdma_dynamic_routing_order";
-const CARDS: &str = "/sys/class/infiniband";
+const CARDS: &str = machine::RDMA_DEVICES;
 
 /// Whether reads of the path go over a network card.
 fn is_remote(subject: &Subject) -> bool {
@@ -64,14 +65,22 @@ fn routing(ctx: &Context<'_>) -> Option<Judged> {
     ))
 }
 
-/// The network cards, each with the bridges above it.
+/// Whether libcufile itself reads the path over RDMA.
+pub(super) fn is_user_space(subject: &Subject) -> bool {
+    let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.as_deref());
+    matches!(kind, Some("wekafs" | "gpfs" | "mmfs"))
+}
+
+/// The network cards, each with the bridges above it. The RDMA of libcufile uses only those with mlx5.
 fn cards(ctx: &Context<'_>) -> Vec<(String, Vec<String>)> {
+    let (mlx5, others) = machine::rdma_devices(ctx.root);
+    let others = if ctx.subjects.iter().any(is_user_space) { Vec::new() } else { others };
     let card = |card: String| {
         let address = ctx.root.link(format!("{CARDS}/{card}/device"))?.file_name()?.to_string_lossy().into_owned();
         let chain = chain(ctx, &address);
         (!chain.is_empty()).then_some((card, chain))
     };
-    ctx.root.entries(CARDS).unwrap_or_default().into_iter().filter_map(card).collect()
+    mlx5.into_iter().chain(others).filter_map(card).collect()
 }
 
 /// The number of bridges that two devices share, counted from the host.
@@ -112,11 +121,7 @@ fn policy(ctx: &Context<'_>) -> Option<Judged> {
     const KEY: &str = "properties.rdma_load_balancing_policy";
     const SPREADS: &str = "RoundRobinMaxMin";
     const KNOWN: [&str; 5] = ["FirstFit", "MaxMinFit", "RoundRobin", SPREADS, "Randomized"];
-    let is_user_space = |subject: &Subject| {
-        let kind = subject.facts.as_ref().and_then(|facts| facts.filesystem.as_deref());
-        matches!(kind, Some("wekafs" | "gpfs" | "mmfs"))
-    };
-    if !ctx.subjects.iter().any(is_user_space) {
+    if !ctx.subjects.iter().any(is_user_space) || machine::rdma_without_mlx5(ctx.root).is_some() {
         return None;
     }
     let (value, origin) = match ctx.config().latest(KEY) {

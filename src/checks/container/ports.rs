@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::machine::packages::{Family, dnf, family, known_family};
 use crate::machine::{self, Root};
 
-const TOP: &str = "/sys/class/infiniband";
+const TOP: &str = machine::RDMA_DEVICES;
 
 /// A port of an RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,12 @@ impl Port {
     /// The file with its state.
     pub(super) fn file(&self) -> String {
         format!("{}/state", self.folder)
+    }
+
+    /// The name of its device: `mlx5_0`.
+    pub(super) fn device(&self) -> &str {
+        let rest = self.folder.strip_prefix(TOP).unwrap_or(&self.folder).trim_start_matches('/');
+        rest.split('/').next().unwrap_or(rest)
     }
 
     /// The device and the number: `mlx5_0 port 1`.
@@ -143,6 +149,6 @@ mod tests {
         assert_eq!(need("1: DOWN", "3: Disabled"), Need::Enabled);
         assert_eq!(need("1: DOWN", ""), Need::Link);
         let port = Port { folder: format!("{TOP}/mlx5_0/ports/1"), state: String::new(), link: String::new() };
-        assert_eq!(port.name(), "mlx5_0 port 1");
+        assert_eq!((port.device(), port.name().as_str()), ("mlx5_0", "mlx5_0 port 1"));
     }
 }

@@ -3,17 +3,27 @@
 use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::{Lack, bring};
+use crate::checks::container::dynamic_routing::is_user_space;
 use crate::checks::container::ports::{self, Port, ports};
 use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{SYSTEM_FILE, edit};
 use crate::checks::filesystem::clients;
-use crate::checks::judged::{Cost, Judged};
+use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, Route};
-use crate::machine::{self, PathFacts};
+use crate::machine::{self, PathFacts, Root};
 use serde_json::Value;
 
-/// Shows the state and the addresses of the interfaces of all RDMA devices.
-const SHOW: &str = "for d in /sys/class/infiniband/*/device/net/*; do ip -4 -br addr show \"${d##*/}\"; done";
+/// Shows the state and the addresses of the interfaces of the RDMA devices that libcufile can use.
+fn show(root: &Root) -> String {
+    let (mlx5, others) = machine::rdma_devices(root);
+    let folder = |device: &str| format!("{}/{device}/device/net/*", machine::RDMA_DEVICES);
+    let folders = if others.is_empty() || mlx5.is_empty() {
+        folder("*")
+    } else {
+        mlx5.iter().map(|device| folder(device)).collect::<Vec<_>>().join(" ")
+    };
+    format!("for d in {folders}; do ip -4 -br addr show \"${{d##*/}}\"; done")
+}
 
 /// The addresses of this machine's network cards in cufile.json, and their origin. libcufile looks first in the entry
 /// of the mount, then in that of the file system, then in the general list.
@@ -49,6 +59,11 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
         .any(|(kind, rdma)| matches!(*kind, "lustre" | "beegfs" | "fhgfs") || (kind.starts_with("nfs") && *rdma));
     if !user_space && !kernel {
         return Vec::new();
+    }
+    if user_space && machine::rdma_without_mlx5(ctx.root).is_some() {
+        // An address changes nothing, and another place on this machine can have a direct route.
+        let paths = ctx.subjects.iter().enumerate().filter(|(_, subject)| is_user_space(subject));
+        return paths.map(|(number, _)| stack(ctx, true).of(Scope::Path(number))).collect();
     }
     let mut out = vec![stack(ctx, user_space)];
     if user_space {
@@ -94,7 +109,13 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
         Judged::lack(ID, "there is no RDMA device, so this file system cannot reach GPU memory")
             .found("/sys/class/infiniband", "empty or absent")
             .missing(Cost::Hardware, &[route])
-            .advice("Use a network card with RDMA (InfiniBand, RoCE, EFA) and load its driver, or keep the model on a local NVMe disk.")
+            .advice(if user_space {
+                "Use an NVIDIA ConnectX network card with RDMA and load its driver mlx5_core, or keep the model on a local NVMe disk."
+            } else {
+                "Use a network card with RDMA (InfiniBand or RoCE) and load its driver, or keep the model on a local NVMe disk."
+            })
+    } else if let Some(judged) = without_mlx5(ctx).filter(|_| user_space) {
+        judged
     } else if let Some(container) = machine::container(ctx.root).filter(|_| user_space && no_verbs(ctx)) {
         Judged::lack(ID, "the RDMA devices of the host are not in this container")
             .found("/dev/infiniband", "no uverbs device")
@@ -121,6 +142,28 @@ fn stack(ctx: &Context<'_>, user_space: bool) -> Judged {
     } else {
         judged.advice("Run `ofed_info -s` to see whether DOCA or MLNX_OFED is installed. Do not install both.")
     }
+}
+
+/// The finding if the RDMA of libcufile can use none of the RDMA devices.
+fn without_mlx5(ctx: &Context<'_>) -> Option<Judged> {
+    const ID: CheckId = CheckId::RdmaStack;
+    let devices = machine::rdma_without_mlx5(ctx.root)?;
+    let judged = match machine::mellanox_card(ctx.root) {
+        Some(card) => Judged::lack(ID, "the NVIDIA network card has no RDMA device, and cuFile uses no other card")
+            .found(format!("/sys/bus/pci/devices/{card}/vendor"), "0x15b3")
+            .missing(Cost::Install, &[Route::Rdma])
+            .advice(
+                Advice::run("sudo modprobe mlx5_ib")
+                    .text(", which creates the RDMA device of a ConnectX card. Mount the file system over this card."),
+            ),
+        None => Judged::lack(ID, "this file system needs an NVIDIA network card (mlx5) for a direct route")
+            .never(&[Route::Rdma])
+            .advice("Stay with compat mode, add an NVIDIA ConnectX card and mount the file system over it, or keep the model on a local NVMe disk."),
+    };
+    Some(devices.into_iter().take(8).fold(judged, |judged, device| {
+        let driver = machine::rdma_driver(ctx.root, &device).unwrap_or_else(|| "not mlx5".to_owned());
+        judged.found(format!("{}/{device}", machine::RDMA_DEVICES), driver)
+    }))
 }
 
 /// The finding if no port is active, and a client in the kernel needs one. For clients in user space, the finding about
@@ -164,7 +207,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Root, &[Route::Rdma])
             .advice(
-                Advice::run(SHOW)
+                Advice::run(show(ctx.root))
                     .text(" for the addresses of the RDMA interfaces. ")
                     .and(edit(ctx.root, SYSTEM_FILE))
                     .text(": list them in properties.rdma_dev_addr_list, and restart the program."),
@@ -174,7 +217,9 @@ fn addresses(ctx: &Context<'_>) -> Judged {
             Ok(text) => {
                 let known = |ip: &String| text.lines().any(|l| l.trim().trim_start_matches("|-- ") == ip.as_str());
                 let unknown: Vec<&str> = list.iter().filter(|ip| !known(ip)).map(String::as_str).collect();
-                let ports = ports(ctx.root);
+                let (mlx5, _) = machine::rdma_devices(ctx.root);
+                let ports: Vec<Port> =
+                    ports(ctx.root).into_iter().filter(|port| mlx5.iter().any(|name| name == port.device())).collect();
                 let down: Vec<&Port> = ports.iter().filter(|port| !port.is_active()).collect();
                 let up = ports.len() - down.len();
                 let all_down = !down.is_empty() && up == 0;
@@ -190,7 +235,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                     let judged = Judged::lack(ID, summary).missing(Cost::System, &[Route::Rdma]).only_warn().advice(
                         ports::advice(ctx, &down)
                             .text(" Until they are up, remove their addresses from rdma_dev_addr_list: ")
-                            .command(SHOW)
+                            .command(show(ctx.root))
                             .text("."),
                     );
                     seen(judged, &down)
@@ -206,7 +251,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
                     )
                     .missing(Cost::Setting, &[Route::Rdma])
                     .advice(
-                        Advice::run(SHOW)
+                        Advice::run(show(ctx.root))
                             .text(" for the addresses of the RDMA interfaces. ")
                             .and(edit(ctx.root, &origin))
                             .text(format!(": replace {} in rdma_dev_addr_list.", unknown.join(", "))),

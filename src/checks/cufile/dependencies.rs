@@ -12,6 +12,9 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
     const NEEDED: &[&str] = &["libibverbs.so.1", "librdmacm.so.1", "libmlx5.so.1"];
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
     let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
+    if machine::rdma_without_mlx5(ctx.root).is_some() {
+        return None;
+    }
     let output = ctx.root.command(&["ldconfig", "-p"]).filter(|o| o.exit_code == Some(0) && !o.stdout.is_empty());
     let judged = match output {
         None => Judged::na(ID, "the installed libraries could not be listed")
@@ -26,7 +29,8 @@ pub(crate) fn rdma_helper(ctx: &Context<'_>) -> Option<Judged> {
             if lacking.is_empty() {
                 Judged::pass(ID, "the libraries of RDMA are installed").found("ldconfig -p", NEEDED.join(" "))
             } else {
-                Judged::lack(ID, format!("{kind} uses RDMA, and {} is not installed", lacking.join(", ")))
+                let are = if lacking.len() == 1 { "is" } else { "are" };
+                Judged::lack(ID, format!("{kind} uses RDMA, and {} {are} not installed", lacking.join(", ")))
                     .found("ldconfig -p", format!("no {}", lacking.join(", no ")))
                     .missing(Cost::Install, &[Route::Rdma])
                     .advice(Advice::run(install(
@@ -79,7 +83,8 @@ pub(crate) fn dependencies(ctx: &Context<'_>) -> Option<Judged> {
         }
         .found("ldconfig -p", "libudev.so.1, libmount.so.1")
     } else {
-        Judged::lack(ID, format!("libcufile needs {}, which is not installed", needed.join(" and ")))
+        let are = if needed.len() == 1 { "is" } else { "are" };
+        Judged::lack(ID, format!("libcufile needs {}, which {are} not installed", needed.join(" and ")))
             .found("ldconfig -p", format!("no {}", needed.join(", no ")))
             .missing(Cost::Install, EVERY)
             .advice({

@@ -7,6 +7,7 @@ use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
 use crate::text::quoted;
+use std::path::Path;
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
 const EXTENTS: u64 = 0x80000;
@@ -45,6 +46,19 @@ fn tried(facts: &PathFacts) -> String {
     facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
 }
 
+/// The command that changes an attribute of the examined file. In a directory it changes that of all files, also if the
+/// files of the directory are links to another place, which `chattr -R` does not follow.
+pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
+    let path = facts.real_path.as_deref().unwrap_or(&facts.path);
+    let line =
+        |options: &str, path: &Path| format!("sudo chattr {options}{change} {}", quoted(&path.to_string_lossy()));
+    match facts.tried_file.as_deref().filter(|file| *file != path) {
+        None => line("", path),
+        Some(file) if file.starts_with(path) => line("-R ", path),
+        Some(file) => line("-R ", file.parent().unwrap_or(file)),
+    }
+}
+
 fn extents(facts: &PathFacts) -> Option<Judged> {
     let flags = facts.inode_flags.filter(|_| facts.filesystem.as_deref() == Some("ext4"))?;
     let judged = if flags & EXTENTS != 0 {
@@ -52,7 +66,7 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::Ext4Extents, "the file does not use extents, as on ext3: there is no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice(Advice::run(format!("sudo chattr +e {}", quoted(&tried(facts)))).text(
+            .advice(Advice::run(chattr(facts, "+e")).text(
                 ". If the file system does not support extents, unmount it, back it up, and run tune2fs -O extents and e2fsck -f for its device first.",
             ))
     };
@@ -211,4 +225,25 @@ fn ask(command: &'static str, least: &str) -> Judged {
     )
     .found(command, "gds-top does not run it")
     .advice(Advice::run(command))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chattr_changes_the_files_of_a_directory() {
+        let of = |path: &str, real: &str, tried: Option<&str>| {
+            let facts = PathFacts {
+                path: path.into(),
+                real_path: Some(real.into()),
+                tried_file: tried.map(Into::into),
+                ..PathFacts::default()
+            };
+            chattr(&facts, "-i")
+        };
+        assert_eq!(of("/m/a.gguf", "/m/a.gguf", None), "sudo chattr -i /m/a.gguf");
+        assert_eq!(of("/m", "/raid/m", Some("/raid/m/a/b.safetensors")), "sudo chattr -R -i /raid/m");
+        assert_eq!(of("/hf/snap", "/hf/snap", Some("/hf/my blobs/1f")), "sudo chattr -R -i '/hf/my blobs'");
+    }
 }

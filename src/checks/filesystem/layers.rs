@@ -15,11 +15,18 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let level = device.level.as_deref().unwrap_or("unknown");
     let source = format!("/sys/block/{}/md/level", device.name);
     if level != "raid0" {
+        let has_raid0_route = ctx.kernel().is_some_and(|kernel| kernel >= RAID0_P2PDMA)
+            || machine::nvidia_fs_loaded(ctx.root) == Some(true);
         return Some(
             Judged::lack(ID, format!("{} is {level}; direct routes need raid0", device.name))
                 .found(source, level)
                 .never(DIRECT)
-                .advice("Keep the model on a plain NVMe disk or on md raid0."),
+                .fix(FixId::MoveModel)
+                .advice(if has_raid0_route {
+                    "Keep the model on a plain NVMe disk or on md raid0."
+                } else {
+                    "Keep the model on an NVMe disk without RAID. P2PDMA supports md raid0 from Linux 7.1 on."
+                }),
         );
     }
     let mut judged = Judged::pass(ID, format!("{} is raid0", device.name));
@@ -46,12 +53,15 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 
 pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
-        return Some(
-            Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
-                .found("/sys/dev/block", device.name.clone())
-                .never(DIRECT)
-                .advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk."),
-        );
+        let judged = Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
+            .found("/sys/dev/block", device.name.clone())
+            .never(DIRECT);
+        // Images have file systems such as squashfs and erofs, which have the same advice.
+        return Some(if matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs") | None) {
+            judged.advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk.")
+        } else {
+            judged.cause(CheckId::FsType)
+        });
     }
     let device = facts.block_device.iter().find(|d| d.kind == BlockKind::Dm)?;
     let uuid = device.uuid.as_deref().unwrap_or("");
@@ -72,12 +82,20 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
     } else {
         what.to_owned()
     };
+    let advice = Advice::from("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath.");
+    let advice = if is_encrypted {
+        advice.text(
+            " The data is not encrypted there. Only a self-encrypting disk (OPAL) has encryption and a direct route.",
+        )
+    } else {
+        advice
+    };
     Some(
         Judged::lack(CheckId::DmLvm, format!("{} is {what}: no direct route", device.name))
             .found(format!("/sys/block/{}/dm/uuid", device.name), uuid)
             .never(DIRECT)
             .fix(FixId::MoveModel)
-            .advice("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."),
+            .advice(advice),
     )
 }
 

@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::{Context, Subject};
-use crate::checks::filesystem::file::is_meant;
+use crate::checks::filesystem::file::{chattr, is_meant};
 use crate::checks::filesystem::gone::gone;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
@@ -309,13 +309,13 @@ fn inode_advice(bad: &[&str], facts: &PathFacts) -> Advice {
         _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".to_owned()),
     };
     let is_locked = bad.len() > stored.len();
-    let options = [("append-only", " -a"), ("immutable", " -i")].into_iter().filter(|(flag, _)| bad.contains(flag));
-    let options: String = options.map(|(_, option)| option).collect();
-    let unlock = || Advice::run(format!("sudo chattr{options} {}", quoted(&facts.path.display().to_string())));
+    let options = [("append-only", "-a"), ("immutable", "-i")].into_iter().filter(|(flag, _)| bad.contains(flag));
+    let options: Vec<&str> = options.map(|(_, option)| option).collect();
+    let unlock = || Advice::run(chattr(facts, &options.join(" ")));
     match copy {
         Some(copy) if is_locked => unlock().text(format!(". {copy}")),
         Some(copy) => copy.into(),
-        None => unlock(),
+        None => unlock().text(". A read-only mount protects the files and has a direct route."),
     }
 }
 

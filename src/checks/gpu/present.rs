@@ -7,6 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
+use crate::checks::gpu::other_kernel::{boot_other, has_driver, on_real_time, packaged_elsewhere, ubuntu_folder};
 use crate::checks::gpu::{absent, driver_log, faults, flavours, reserved, weak_links};
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
@@ -308,6 +309,8 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
         judged
     } else if let Some(judged) = after_reboot(ctx, &release, &rows) {
         judged
+    } else if let Some(judged) = on_real_time(ctx, &release, &rows) {
+        judged
     } else if let Some((package, kernel)) = built_by_ubuntu(ctx, &release) {
         // The meta package brings the modules with each update of the kernel.
         let following = machine::following_kernel(ctx.root, &release)
@@ -365,8 +368,13 @@ fn not_loaded(ctx: &Context<'_>) -> Judged {
                 .found("dkms status", format!("nvidia for {}", built.join(", ")))
                 .missing(Cost::Install, EVERY)
                 .advice(match rows.iter().find(|row| row.is_driver()) {
-                    Some(row) => with_headers(ctx, &release, &row.name, &row.version)
-                        .text(" Or boot the kernel for which the driver is built."),
+                    Some(row) => {
+                        let advice = with_headers(ctx, &release, &row.name, &row.version);
+                        match boot_other(ctx, &release, &rows) {
+                            Some(other) => advice.text(" Alternative: ").and(other),
+                            None => advice.text(" Or boot the kernel for which the driver is built."),
+                        }
+                    }
                     None => driver_log::install(ctx).into(),
                 })
         }
@@ -382,7 +390,9 @@ fn with_headers(ctx: &Context<'_>, release: &str, name: &str, version: &str) -> 
         Some(nvidia_fs) => format!("{driver} && {nvidia_fs}"),
         None => driver,
     };
+    let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build/Makefile"));
     let advice = match machine::packages::install_headers(ctx.root, release, false) {
+        _ if has_headers => Advice::run(build),
         Some(install) => Advice::run(format!("{install} && {build}")),
         None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
     };
@@ -415,31 +425,6 @@ fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     )
 }
 
-/// Whether a kernel has a module of the driver, not counting Ubuntu's folders.
-fn has_driver(ctx: &Context<'_>, kernel: &str) -> bool {
-    [
-        "extra",
-        "updates",
-        "updates/dkms",
-        "weak-updates",
-        "extra/nvidia",
-        "updates/nvidia",
-        "kernel/drivers/video",
-        "nvidia",
-    ]
-    .iter()
-    .any(|folder| {
-        let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
-        names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
-    })
-}
-
-/// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
-fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
-    let kernels = ctx.root.entries("/lib/modules").ok()?;
-    kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| has_driver(ctx, kernel))
-}
-
 /// The driver exists for the kernel of the next boot, so only the reboot is missing.
 fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> Option<Judged> {
     if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || has_driver(ctx, release) {
@@ -453,14 +438,6 @@ fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> 
             .missing(Cost::Reboot, EVERY)
             .advice(Advice::run("sudo reboot").text(format!("{LAST}. {next} starts by default.")))
     })
-}
-
-/// The folder in which Ubuntu keeps a driver that it built for a kernel.
-fn ubuntu_folder(ctx: &Context<'_>, kernel: &str) -> Option<String> {
-    let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
-    names
-        .into_iter()
-        .find(|name| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
 }
 
 /// The package of Ubuntu with a built driver for the running kernel, if only another kernel has such a driver. Ubuntu
@@ -484,7 +461,8 @@ fn failed_build(ctx: &Context<'_>, row: &machine::DkmsRow) -> Option<Judged> {
     Some(if failed.needs_update {
         judged.missing(Cost::Install, EVERY).fixes(ctx.driver_fix()).advice(failed.advice)
     } else {
-        let then = unbuilt_nvidia_fs(ctx, &machine::kernel_release(ctx.root).unwrap_or_default());
+        let then = unbuilt_nvidia_fs(ctx, &machine::kernel_release(ctx.root).unwrap_or_default())
+            .filter(|_| !failed.is_of_kernel);
         let advice = match then {
             Some(nvidia_fs) => failed.advice.text(", then ").command(nvidia_fs),
             None => failed.advice,

@@ -2,6 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::kernel::boot_kernel;
 use crate::machine;
 use crate::machine::packages::{self, Family};
 
@@ -30,6 +31,8 @@ enum Reason {
     NewDriver,
     /// The functions of the kernel have changed since this module was released.
     NewKernel,
+    /// The kernel is a real-time kernel, which the NVIDIA driver does not support.
+    RealTime,
     /// Another reason.
     Other,
 }
@@ -41,6 +44,8 @@ const SIGNS: &[(Reason, &[&str])] = &[
     (Reason::NoMemory, &["internal compiler error", "killed"]),
     (Reason::NoMemory, &["out of memory allocating"]),
     (Reason::NoMemory, &["fatal error: killed signal terminated program"]),
+    (Reason::RealTime, &["failed preempt_rt sanity check"]),
+    (Reason::RealTime, &["is a preempt_rt kernel"]),
     (Reason::NoKey, &["sign-file", "no such file"]),
     (Reason::NoKey, &["ssl error", "key"]),
     (Reason::NoKey, &["mok.priv", "no such file"]),
@@ -109,6 +114,8 @@ pub(crate) struct FailedBuild {
     pub(crate) needs_update: bool,
     /// Whether another build fails in the same way until a person has removed the reason.
     pub(crate) is_of_system: bool,
+    /// Whether no module of the driver can be built for the running kernel.
+    pub(crate) is_of_kernel: bool,
 }
 
 /// Why the last build of this module for the running kernel failed. `None` if its log has no error.
@@ -118,12 +125,25 @@ pub(crate) fn failed(ctx: &Context<'_>, name: &str, version: &str) -> Option<Fai
     let (reason, line) = reason(&text)?;
     let dkms = format!("dkms install {name}/{version} -k {release}");
     let (why, advice) = explain(ctx, reason, &text, &line, &release, &dkms);
+    let other = boot_kernel::built_for(ctx.root, name).map(|kernel| boot_kernel::boot(ctx.root, &kernel));
+    let advice = match (reason, other) {
+        (Reason::RealTime, Some(boot)) => boot,
+        (Reason::Other, Some(boot)) => boot.text(", then reboot. Alternative: ").and(advice),
+        _ => advice,
+    };
     let needs_update = matches!(reason, Reason::NewKernel | Reason::NewDriver | Reason::GplOnly);
     let is_of_system = matches!(
         reason,
-        Reason::NoSpace | Reason::NoMemory | Reason::NoKey | Reason::OldCompiler | Reason::NoDriver | Reason::Other
+        Reason::NoSpace
+            | Reason::NoMemory
+            | Reason::NoKey
+            | Reason::OldCompiler
+            | Reason::NoDriver
+            | Reason::RealTime
+            | Reason::Other
     );
-    Some(FailedBuild { line, why, advice, needs_update, is_of_system, log })
+    let is_of_kernel = reason == Reason::RealTime;
+    Some(FailedBuild { line, why, advice, needs_update, is_of_system, is_of_kernel, log })
 }
 
 /// The reason in a log, and its line.
@@ -309,6 +329,10 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
             format!("this version does not support Linux {release}"),
             "Install a newer version, or boot the previous kernel. Building it again has no effect.".into(),
         ),
+        Reason::RealTime => (
+            "this is a real-time kernel, which it does not support".to_owned(),
+            "Install a kernel without PREEMPT_RT, and build the module for it".into(),
+        ),
         Reason::Other => (
             "its compilation failed".to_owned(),
             Advice::from(format!("Correct the error \"{line}\", then run ")).command(build),
@@ -357,6 +381,10 @@ pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
         Reason::NewKernel => (
             "this version of the module does not support the kernel",
             "Install a newer version of the module, or boot the previous kernel.",
+        ),
+        Reason::RealTime => (
+            "the kernel is a real-time kernel (PREEMPT_RT), which the NVIDIA driver does not support",
+            "Boot a kernel without PREEMPT_RT: `dkms status` lists the kernels for which the driver is built. On Ubuntu Pro, run `sudo pro disable realtime-kernel` before.",
         ),
         Reason::Other => return None,
     })
@@ -430,6 +458,11 @@ mod tests {
                 "nvfs-core.c:1021:27: error: too many arguments to function \u{2018}nvidia_p2p_get_pages\u{2019}\n",
                 Reason::NewDriver,
                 "nvidia_p2p_get_pages",
+            ),
+            (
+                "The kernel you are installing for is a PREEMPT_RT kernel!\n*** Failed PREEMPT_RT sanity check. Bailing out! ***\nmake[2]: *** [Kbuild:221: preempt_rt_sanity_check] Error 1\n",
+                Reason::RealTime,
+                "Bailing out",
             ),
             ("nvfs-core.c:1:1: error: something odd\n", Reason::Other, "something odd"),
         ] {

@@ -1,6 +1,7 @@
 //! Checks of kernel and platform.
 
 pub(crate) mod arguments;
+pub(crate) mod boot_kernel;
 pub(crate) mod build_log;
 pub(crate) mod crash;
 pub(crate) mod excluded;

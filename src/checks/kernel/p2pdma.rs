@@ -30,14 +30,17 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
             Judged::lack(ID, format!("Linux {release} is older than 6.2, the first with P2PDMA for user memory"))
                 .missing(Cost::System, P2PDMA)
                 .fix(FixId::KernelP2pdma);
-        match newer_kernel(ctx) {
+        match (machine::kernel_with_p2pdma(ctx.root), newer_kernel(ctx)) {
+            (Some(kernel), _) => {
+                judged.advice(format!("Build the driver for {kernel}, which is installed and has P2PDMA, and boot it."))
+            }
             // The additional effort: P2PDMA is preferred to nvidia-fs with its driver only if the kernel is the last step.
-            Some(package) => judged.missing(Cost::Install, P2PDMA).advice(
+            (None, Some(package)) => judged.missing(Cost::Install, P2PDMA).advice(
                 Advice::from("Install the newer kernel of this release: ")
                     .command(format!("sudo apt-get install --install-recommends {package}"))
                     .text(", then reboot."),
             ),
-            None => judged.advice("Install Linux 6.2 or later, and boot it."),
+            (None, None) => judged.advice("Install Linux 6.2 or later, and boot it."),
         }
     } else {
         Judged::pass(ID, format!("Linux {release}"))
@@ -135,5 +138,8 @@ fn lacking(ctx: &Context<'_>, judged: Judged) -> Judged {
     if !has_p2pdma(ctx) && newer_kernel(ctx).is_some() {
         return judged.missing(Cost::System, P2PDMA).cause(CheckId::KernelVersion);
     }
-    judged.missing(Cost::System, P2PDMA).advice("Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).")
+    judged.missing(Cost::System, P2PDMA).advice(match machine::kernel_with_p2pdma(ctx.root) {
+        Some(kernel) => format!("Boot {kernel}, which is installed and has CONFIG_PCI_P2PDMA."),
+        None => "Boot a kernel with CONFIG_PCI_P2PDMA (6.2 or later).".to_owned(),
+    })
 }

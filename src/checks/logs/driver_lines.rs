@@ -79,6 +79,7 @@ pub(crate) const LINES: &[DriverLine] = &[
     line(Reason::NeedsOpen, &["nvrm", "use of the nvidia open"], "the GPU needs the open kernel modules", DEVICE, "Install the open kernel modules of the same driver version, then reboot."),
     line(Reason::Legacy, &["nvrm", "legacy driver"], "this driver no longer supports the GPU", DEVICE, OLD_GPU),
     line(Reason::Unsupported, &["nvrm", "is not supported by the"], "the driver does not support this GPU", DEVICE, "In a virtual machine, a known model is a vGPU: install the guest driver of the host's vGPU release. Otherwise install a driver release that lists this GPU."),
+    line(Reason::Taken, &["already bound to vfio"], "the GPU is reserved for virtual machines by vfio-pci", "lspci -nnk -d 10de:; grep -rn vfio /etc/modprobe.d /proc/cmdline", "If no virtual machine uses the GPU, remove its ids from the line of vfio-pci in /etc/modprobe.d or the kernel command line. Rebuild the initramfs, then reboot."),
     line(Reason::Taken, &["nvrm", "probe routine was not called"], "another driver uses the GPU", DEVICE, "Exclude that driver (nouveau, nova_core or vfio-pci) in /etc/modprobe.d, rebuild the initramfs, then reboot."),
     line(Reason::PowerState, &["nvidia", "from d3cold to d0"], "the GPU does not leave the power state D3cold", "cat /sys/bus/pci/devices/*/power_state", POWER_STATE),
     line(Reason::NoBar, &["pci i/o region assigned to your nvidia device"], "the machine's firmware assigned no address space to the GPU", "sudo lspci -vv -d 10de: | grep Region", WINDOW),

@@ -452,6 +452,10 @@ pub(crate) fn peermem(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsPeermem;
     let mut kinds = ctx.subjects.iter().filter_map(|s| s.facts.as_ref()?.filesystem.as_deref());
     let kind = kinds.find(|kind| matches!(*kind, "gpfs" | "mmfs" | "wekafs"))?;
+    // Without a card that libcufile can use, the module has no effect.
+    if machine::rdma_without_mlx5(ctx.root).is_some() {
+        return None;
+    }
     let name = ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
         ctx.root.exists(format!("/sys/module/{name}"))
             || ctx

@@ -1,6 +1,6 @@
 //! The advice of findings as text, and their command lines. Both name the examined path.
 
-use crate::checks::advice::{Advice, Command, Examined, NamedConfig, sudo_program};
+use crate::checks::advice::{Advice, Command, Examined, NamedConfig, Sudo, sudo_program};
 use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file};
 use crate::checks::image_host;
@@ -81,5 +81,10 @@ pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
         Some(file) if is_of_user(&file) => NamedConfig::OfUser,
         Some(_) => NamedConfig::OfSystem,
     };
-    Examined { path: path.filter(|path| !is_here(path)), config, program: sudo_program(ctx.root) }
+    Examined {
+        path: path.filter(|path| !is_here(path)),
+        config,
+        program: sudo_program(ctx.root),
+        sudo: Sudo::of(ctx.root),
+    }
 }

@@ -1,6 +1,6 @@
 //! Another place of the machine for a model, if its path closes every direct route.
 
-use crate::checks::advice::Examined;
+use crate::checks::advice::{Command, Examined};
 use crate::checks::classes;
 use crate::checks::context::Context;
 use crate::checks::judged::{Judged, Scope, Weight};
@@ -45,8 +45,36 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
             None => (in_use(ctx), None),
         },
     };
-    let parts: Vec<String> = place.into_iter().chain(needs(ctx, pair, mine, point.as_deref())).collect();
+    let in_container = if point.is_none() { of_container(ctx) } else { None };
+    let needs = needs(ctx, pair, mine, point.as_deref());
+    let parts: Vec<String> = place.into_iter().chain(in_container.map(str::to_owned)).chain(needs).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// How a container gets a place on a local NVMe disk of its host.
+fn of_container(ctx: &Context<'_>) -> Option<&'static str> {
+    let container = machine::container(ctx.root)?;
+    Some(match container.runtime.as_str() {
+        "kubernetes" => {
+            "In a pod, this is a volume of its node: hostPath, or a local PersistentVolume. Without one, stay with compat mode."
+        }
+        _ => "Without access to the host of this container, stay with compat mode.",
+    })
+}
+
+/// Whether the NVMe driver combines the paths of a disk, or will do so when the first disk loads it.
+fn combines_paths(root: &Root) -> bool {
+    match machine::nvme_multipath(root) {
+        NvmeMultipath::On => true,
+        NvmeMultipath::Absent(_) if !root.exists("/sys/module/nvme_core") => {
+            let is_off = machine::modprobe::in_force(root, "nvme_core", "multipath")
+                .is_some_and(|set| machine::is_kernel_false(&set.value));
+            let release = machine::kernel_release(root).unwrap_or_default();
+            let config = machine::kernel_config(root, &release);
+            !is_off && config.is_ok_and(|config| config.value("CONFIG_NVME_MULTIPATH") == Some("y"))
+        }
+        _ => false,
+    }
 }
 
 /// What a direct route still needs at a place on a local NVMe disk: the fixes, or the checks without one. `None` if it
@@ -78,7 +106,7 @@ fn needs(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], place: Option<&Path>)
         fix.map_or_else(|| j.id.as_str(), FixId::as_str)
     };
     let mut names: Vec<&str> = lacking.iter().map(name).collect();
-    if route == Route::P2pdma && machine::nvme_multipath(ctx.root) == NvmeMultipath::On {
+    if route == Route::P2pdma && combines_paths(ctx.root) {
         names.push(FixId::NvmeMultipathOff.as_str());
     }
     names.dedup();
@@ -87,10 +115,20 @@ fn needs(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], place: Option<&Path>)
     }
     let label = if route == Route::P2pdma { "P2PDMA" } else { "nvfs" };
     let start = if place.is_some() { "There" } else { "On a local NVMe disk," };
-    let text = format!("{start} {label} still needs: {}.", names.join(", "));
-    let Some(place) = place else { return Some(text) };
     let known = commands::examined(ctx, pair.path);
-    let at = Examined { path: Some(place), config: known.config, program: known.program };
+    let Some(place) = place else {
+        let at = Examined { path: None, ..known };
+        let command = |name: &&str| match name.parse::<FixId>() {
+            Ok(fix) => format!("`{}`", Command::Fix(fix).line(&at)),
+            Err(_) => format!("`gds-top explain {name}`"),
+        };
+        return Some(format!(
+            "{start} {label} still needs: {}.",
+            names.iter().map(command).collect::<Vec<_>>().join(", ")
+        ));
+    };
+    let text = format!("{start} {label} still needs: {}.", names.join(", "));
+    let at = Examined { path: Some(place), ..known };
     Some(format!("{text} After the copy, run `{}`.", at.line("nvidia-gds", Needs::Root)))
 }
 

@@ -1,6 +1,6 @@
 //! Sets the status of each finding, and derives the verdicts from the effect of each check on each route.
 
-use crate::checks::advice::{Advice, Command};
+use crate::checks::advice::{Advice, Command, Sudo};
 use crate::checks::classes::unlisted;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
@@ -227,14 +227,14 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
         proven: false,
         proof: proof(ctx, pair, &mine),
         basis: basis(ctx, pair, has_gpu),
-        advice: if is_forbidden {
+        advice: Sudo::of(ctx.root).adapt(if is_forbidden {
             format!(
                 "{} Until then reads fail, because allow_compat_mode is false.",
                 advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
             )
         } else {
             advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
-        },
+        }),
         caveat: gpu
             .filter(|_| possible == Route::P2pdma)
             .and_then(|gpu| unlisted(ctx, gpu))

@@ -21,7 +21,7 @@ checks! {
         examines "whether a GPU is on the bus and the driver reports it"
         why "cuFile reads into GPU memory, which needs a GPU and a working driver."
         look "nvidia-smi -L; lspci -d 10de:" todo "In a container: start it with --gpus all. On machines with NVSwitch, nvidia-fabricmanager must run too."
-        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts, or kernel lockdown rejects it.", "The open kernel modules do not support the GPU (before Turing).", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
+        causes ["No driver is installed, or not for the running kernel.", "The driver is not signed with a key that Secure Boot accepts, or kernel lockdown rejects it.", "The open kernel modules do not support the GPU (before Turing).", "The kernel is a real-time kernel (PREEMPT_RT), which the driver does not support.", "The GPU failed: GSP, power or PCIe.", "A container without GPU devices."];
     DriverMismatch = "driver-mismatch", Gpu, Machine, Driver, EVERY, []
         examines "whether kernel module and user-space libraries have one version"
         why "After an unfinished update every CUDA call fails; cuFile reports 5011 or 5033."
@@ -117,7 +117,7 @@ checks! {
     InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
         examines "compression, encryption and other inode flags"
         why "libcufile reads such files through host memory, or rejects them with 5008 if compat mode is not allowed."
-        look "lsattr FILE" todo "sudo chattr -a -i FILE, or copy the file without encryption and compression.";
+        look "lsattr FILE" todo "sudo chattr -a -i FILE (-R for a directory), or copy the file without encryption and compression.";
     Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
@@ -146,7 +146,7 @@ checks! {
         examines "protection information on the disk"
         why "nvidia-fs rejects disks with integrity metadata."
         look "cat /sys/block/nvme0n1/integrity/device_is_integrity_capable" todo "Format the namespace without it: nvme format erases all data.";
-    MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev]
+    MdRaid = "md-raid", Files, Path, Disk, DIRECT, [MdUdev, MoveModel]
         examines "level and members of a software RAID"
         why "Direct reads need RAID 0 of NVMe disks, with MD_LEVEL in the udev record."
         look "cat /proc/mdstat; udevadm info -n /dev/md0 | grep MD_LEVEL" todo "Use RAID 0 or a single disk."
@@ -495,7 +495,8 @@ checks! {
     RdmaStack = "rdma-stack", Limits, Machine, Network, &[Route::Nvfs, Route::Rdma], []
         examines "DOCA or MLNX_OFED"
         why "A network file system reaches GPU memory only over RDMA. DOCA and MLNX_OFED have the drivers, and exclude each other."
-        look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both.";
+        look "ofed_info -s" todo "Look at the ports (ibstat) and at the storage server. Install DOCA or MLNX_OFED, but not both."
+        causes ["No RDMA card, or its driver is not loaded.", "WekaFS or Spectrum Scale on RDMA cards of other vendors: the RDMA of libcufile needs an NVIDIA card (mlx5)."];
     RdmaIps = "rdma-ips", Limits, Machine, Rdma, &[Route::Rdma], []
         examines "the addresses in rdma_dev_addr_list"
         why "WekaFS and Spectrum Scale use these addresses to find their network card. Local disks do not need them."

@@ -1,0 +1,93 @@
+//! The NVIDIA driver of other installed kernels, and real-time kernels, for which it cannot be built.
+
+use crate::checks::advice::Advice;
+use crate::checks::context::Context;
+use crate::checks::judged::{Cost, EVERY, Judged};
+use crate::checks::kernel::{boot_kernel, build_log};
+use crate::core::CheckId;
+use crate::machine::{self, DkmsRow};
+
+/// Whether a kernel has a module of the driver, not counting Ubuntu's folders.
+pub(super) fn has_driver(ctx: &Context<'_>, kernel: &str) -> bool {
+    [
+        "extra",
+        "updates",
+        "updates/dkms",
+        "weak-updates",
+        "extra/nvidia",
+        "updates/nvidia",
+        "kernel/drivers/video",
+        "nvidia",
+    ]
+    .iter()
+    .any(|folder| {
+        let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
+        names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
+    })
+}
+
+/// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
+pub(super) fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
+    let kernels = ctx.root.entries("/lib/modules").ok()?;
+    kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| has_driver(ctx, kernel))
+}
+
+/// The folder in which Ubuntu keeps a driver that it built for a kernel.
+pub(super) fn ubuntu_folder(ctx: &Context<'_>, kernel: &str) -> Option<String> {
+    let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
+    names
+        .into_iter()
+        .find(|name| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// Another installed kernel that has the driver and is not a real-time kernel. The newest is the last one.
+pub(super) fn with_driver(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<String> {
+    let mut kernels = ctx.root.entries("/lib/modules").ok()?;
+    kernels.sort_by_cached_key(|kernel| {
+        kernel.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u64>().ok()).collect::<Vec<u64>>()
+    });
+    let has = |kernel: &String| {
+        rows.iter().any(|row| row.is_driver() && row.is_installed_for(kernel))
+            || has_driver(ctx, kernel)
+            || ubuntu_folder(ctx, kernel).is_some()
+    };
+    kernels
+        .into_iter()
+        .rev()
+        .filter(|kernel| kernel != release && boot_kernel::real_time(ctx.root, kernel).is_none())
+        .find(has)
+}
+
+/// How to boot the other kernel that has the driver. It ends with the reboot.
+pub(super) fn boot_other(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<Advice> {
+    with_driver(ctx, release, rows).map(|kernel| boot_kernel::boot(ctx.root, &kernel).text(", then reboot."))
+}
+
+/// A real-time kernel (PREEMPT_RT), for which the build of the driver stops (open-gpu-kernel-modules#1240).
+pub(super) fn on_real_time(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<Judged> {
+    let (source, line) = boot_kernel::real_time(ctx.root, release)?;
+    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || has_driver(ctx, release) {
+        return None;
+    }
+    let advice = boot_other(ctx, release, rows).unwrap_or_else(|| {
+        "Install a kernel without PREEMPT_RT and its headers, build the driver for it, and boot it.".into()
+    });
+    let advice = if machine::packages::id(ctx.root) == "ubuntu" {
+        advice
+            .text(" If Ubuntu Pro brought the real-time kernel, run this before: ")
+            .command("sudo pro disable realtime-kernel")
+            .text(".")
+    } else {
+        advice
+    };
+    let judged =
+        Judged::lack(CheckId::GpuPresent, format!("the NVIDIA driver does not support the real-time kernel {release}"))
+            .found(source, line)
+            .missing(Cost::Reboot, EVERY)
+            .advice(advice);
+    let row = rows.iter().find(|row| row.is_driver());
+    Some(match row.and_then(|row| build_log::failed(ctx, &row.name, &row.version)) {
+        Some(failed) => judged.found(failed.log, failed.line),
+        None => judged,
+    })
+}
