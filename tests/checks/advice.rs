@@ -121,7 +121,11 @@ fn a_route_that_this_machine_cannot_have_is_not_advised() {
     for name in ["amazon-t4", "linux-6-17-t4", "vgpu-ada", "arm-without-grace"] {
         let report = check(name);
         let advice = report.finding("nvfs-nvme-symbol").unwrap().advice.clone().unwrap();
-        assert!(!advice.contains("P2PDMA") && !report.verdicts[0].advice.contains("P2PDMA"), "{name}: {advice}");
+        let next = &report.verdicts[0].advice;
+        assert!(
+            !advice.contains("P2PDMA") && !next.contains("p2pdma-") && !next.contains("Use P2PDMA"),
+            "{name}: {next}"
+        );
     }
     let paths = check("disk-with-two-paths");
     let advice = paths.finding("nvme-multipath").unwrap().advice.clone().unwrap();
@@ -401,7 +405,7 @@ fn root_without_sudo_gets_no_command_with_it() {
     let shown = |user: u32, has_sudo: bool, container: bool| {
         let mut edits = vec![set("capture.json", "/euid", json!(user)), set("capture.json", "/sudo", json!(has_sudo))];
         if container {
-            edits.push(put("files/.dockerenv", ""));
+            edits.push(put("files/run/.containerenv", ""));
         }
         let folder = build("p2pdma-two-steps", &edits);
         let report = machine::check(folder.path());
@@ -455,7 +459,7 @@ fn a_model_that_leaves_an_encrypted_volume_is_not_encrypted() {
 
 #[test]
 fn a_container_without_a_local_disk_stays_with_compat_mode() {
-    let advice = on_volume("LVM-abcdef", vec![put("files/.dockerenv", "")]);
+    let advice = on_volume("LVM-abcdef", vec![put("files/run/.containerenv", "")]);
     assert!(advice.contains("stay with compat mode") && !advice.contains("PersistentVolume"), "{advice}");
     let advice = on_volume("LVM-abcdef", vec![set("environment.json", "/KUBERNETES_SERVICE_HOST", json!("10.0.0.1"))]);
     assert!(advice.contains("local PersistentVolume"), "{advice}");
