@@ -37,6 +37,7 @@ mod report_file;
 mod selftest;
 mod serving;
 mod settings;
+mod streams;
 mod sudo;
 mod sweep;
 mod swept;

@@ -1,0 +1,52 @@
+//! Standard output and standard error for text: their width.
+
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+
+/// The width of text on a stream that is not a terminal.
+const WITHOUT_TERMINAL: u16 = 100;
+
+/// The width of the terminal on standard output in columns. It is 100 without a terminal.
+pub(super) fn columns() -> u16 {
+    columns_of(&io::stdout()).unwrap_or(WITHOUT_TERMINAL)
+}
+
+/// Like [`columns`], for standard error.
+pub(super) fn error_columns() -> u16 {
+    columns_of(&io::stderr()).unwrap_or(WITHOUT_TERMINAL)
+}
+
+/// The width of a terminal; `None` if the stream is not a terminal.
+fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<u16> {
+    let reported = || rustix::termios::tcgetwinsize(stream).map_or(0, |size| size.ws_col);
+    stream.is_terminal().then(|| width_of(reported(), std::env::var("COLUMNS").ok().as_deref()))
+}
+
+/// The width for text on a terminal. A terminal that does not know its width, such as a serial console, reports 0. Then
+/// it is the value of COLUMNS, or else 80.
+fn width_of(reported: u16, variable: Option<&str>) -> u16 {
+    let named = || variable.and_then(|text| text.trim().parse::<u16>().ok()).filter(|columns| *columns > 0);
+    let columns = Some(reported).filter(|columns| *columns > 0).or_else(named).unwrap_or(80);
+    columns.clamp(40, 160)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_without_a_width_uses_columns_or_80() {
+        for (reported, variable, width) in [
+            (120, None, 120),
+            (120, Some("60"), 120),
+            (0, Some("120"), 120),
+            (0, Some("0"), 80),
+            (0, Some("wide"), 80),
+            (0, Some("900"), 160),
+            (0, None, 80),
+            (7, Some("120"), 40),
+        ] {
+            assert_eq!(width_of(reported, variable), width, "{reported} {variable:?}");
+        }
+    }
+}
