@@ -206,7 +206,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Overhead { load, yes, no_verify, model, output, quiet }) => {
             overhead::run(&model, &args::RaceArgs { yes, no_verify, ..load.into() }, &output.quiet(quiet))
         }
-        Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
+        Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print_fitted(&engine_tables::tables(), false)),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
         Some(Sub::Completions { shell }) => Ok(outcome::print(completions::text(shell).as_bytes())),
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),

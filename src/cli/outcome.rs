@@ -1,6 +1,7 @@
 //! Prints results and errors, and returns the exit status.
 
-use crate::text::{pretty_json, sanitise, sanitise_coloured};
+use super::streams;
+use crate::text::{fitted, pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +24,8 @@ pub(super) fn fail(status: u8, sentence: &str) -> u8 {
 
 /// Prints a sentence on standard error.
 pub(super) fn note(sentence: &str) {
-    let _ = io::stderr().write_all(format!("gds-top: {}\n", sanitise(sentence)).as_bytes());
+    let text = format!("gds-top: {}\n", sanitise(sentence));
+    let _ = io::stderr().write_all(fitted(&text, streams::error_edge()).as_bytes());
 }
 
 /// Prints a result. It can contain text of files and other programs, which is sanitised. A broken pipe is not an
@@ -39,6 +41,11 @@ pub(super) fn print(text: &[u8]) -> u8 {
 /// text is sanitised here.
 pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
     if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
+}
+
+/// Like [`print_coloured`], for text that was not made for a width: a terminal gets lines that fit.
+pub(super) fn print_fitted(text: &str, colour: bool) -> u8 {
+    print_coloured(&fitted(text, streams::edge()), colour)
 }
 
 fn write_out(bytes: &[u8]) -> u8 {

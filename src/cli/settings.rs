@@ -1,7 +1,7 @@
 //! Finds the settings file, reads it once and validates it before anything runs.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, note, print};
+use super::outcome::{Ran, note, print, print_fitted};
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, parse_theme, theme_template};
 use crate::core::nearest::hint;
 use crate::trust::{distrust, foreign_commands, read_regular};
@@ -149,7 +149,7 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
 /// Prints the settings file with every line commented out, a theme as a template, or the key bindings as a table.
 pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     if keys {
-        return Ok(print(Keymap::document().as_bytes()));
+        return Ok(print_fitted(&Keymap::document(), false));
     }
     let Some(name) = theme else {
         let head = "# Settings of gds-top: $XDG_CONFIG_HOME/gds-top/config.toml (~/.config/gds-top/config.toml), or the file named by --config.\n\

@@ -16,6 +16,16 @@ pub(super) fn error_columns() -> u16 {
     columns_of(&io::stderr()).unwrap_or(WITHOUT_TERMINAL)
 }
 
+/// The width at which text without a fixed width is wrapped on standard output. A pipe gets complete lines.
+pub(super) fn edge() -> usize {
+    columns_of(&io::stdout()).map_or(usize::MAX, usize::from)
+}
+
+/// Like [`edge`], for standard error.
+pub(super) fn error_edge() -> usize {
+    columns_of(&io::stderr()).map_or(usize::MAX, usize::from)
+}
+
 /// The width of a terminal; `None` if the stream is not a terminal.
 fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<u16> {
     let reported = || rustix::termios::tcgetwinsize(stream).map_or(0, |size| size.ws_col);

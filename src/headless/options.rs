@@ -33,6 +33,13 @@ pub struct Options {
     pub asked: Asked,
 }
 
+impl Options {
+    /// The width at which lines of standard error are wrapped. A terminal would cut a longer line within a word.
+    pub(super) fn edge(&self) -> usize {
+        if self.progress { usize::from(self.progress_width).max(20) } else { usize::MAX }
+    }
+}
+
 /// The engines and targets that the user named. If one of them cannot run, the exit status is 3, even if other runs
 /// succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

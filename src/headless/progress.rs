@@ -7,7 +7,7 @@ use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
 use crate::report::paint;
 use crate::session::{Lane, LaneStatus, State};
-use crate::text::{indented, sanitise_line, width};
+use crate::text::{fitted, sanitise_line};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ pub struct Progress {
     quiet: bool,
     verbose: bool,
     bar: bool,
-    /// Whether standard error is a terminal, which cuts a long line within a word.
-    wraps: bool,
+    /// The width at which lines are wrapped.
+    edge: usize,
     colour: bool,
     ascii: bool,
     width: usize,
@@ -43,7 +43,7 @@ impl Progress {
             quiet: options.quiet,
             verbose: options.verbose,
             bar: options.progress && !options.quiet,
-            wraps: options.progress,
+            edge: options.edge(),
             colour: options.colour,
             ascii: options.ascii,
             width: usize::from(options.progress_width).max(20),
@@ -107,10 +107,7 @@ impl Progress {
 
     fn line(&mut self, text: &str, err: &mut impl Write) {
         self.clear(err);
-        let lines = if self.wraps { wrapped(text, self.width) } else { vec![text.to_owned()] };
-        for line in lines {
-            let _ = writeln!(err, "{line}");
-        }
+        let _ = writeln!(err, "{}", fitted(text, self.edge));
     }
 
     fn mark(&self, status: Status) -> String {
@@ -256,33 +253,4 @@ impl Progress {
 fn files_share(state: &State) -> Option<(u64, u64)> {
     let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
     grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)
-}
-
-/// A line that is wrapped between words. Further lines are indented by two columns more.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    if width(text) <= columns {
-        return vec![text.to_owned()];
-    }
-    let words = text.trim_start();
-    let indent = text.len() - words.len();
-    indented(&" ".repeat(indent), indent + 2, words, columns)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_line_is_wrapped_between_words() {
-        let text = "– nixl cannot run here: NIXL was not found: install it with 'pip install nixl'";
-        for columns in 20..90 {
-            let lines = wrapped(text, columns);
-            assert!(lines.iter().all(|line| width(line) <= columns), "{columns}: {lines:?}");
-            let words = lines.iter().flat_map(|line| line.split_whitespace());
-            assert!(words.eq(text.split_whitespace()), "{columns}: {lines:?}");
-            assert!(lines.iter().skip(1).all(|line| line.starts_with("  ")), "{columns}: {lines:?}");
-        }
-        assert_eq!(wrapped("    one two", 9), ["    one", "      two"]);
-        assert_eq!(wrapped("a  b", 4), ["a  b"]);
-    }
 }

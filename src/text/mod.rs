@@ -12,7 +12,7 @@ mod sentence;
 mod shell;
 mod table;
 
-pub use columns::{TIE, glyph_width, indented, truncate, truncate_middle, truncate_name, width, wrap};
+pub use columns::{TIE, fitted, glyph_width, indented, truncate, truncate_middle, truncate_name, width, wrap};
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
 pub use json::{json_values, pretty_json, write_json};

@@ -155,3 +155,30 @@ fn no_color_and_poor_terminals_are_honoured() {
         terminal.leave("q", 0, &format!("{variables:?}"));
     }
 }
+
+#[test]
+fn lists_and_errors_fit_a_narrow_terminal() {
+    for arguments in [
+        &["bench-kv", "--list"][..],
+        &["config", "show"],
+        &["config", "lint", "Cargo.toml"],
+        &["config", "tune", "--kv", "lmcache-mp"],
+        &["settings", "--engines"],
+        &["settings", "--keys"],
+        &["make-model", "--list"],
+        &["bench", "--list-loaders"],
+        &["check", "/usr", "--repeat", "3"],
+        &["bench", "/nonexistent/model", "--headless"],
+    ] {
+        let mut terminal = Terminal::sized(arguments, &[], (40, 36));
+        terminal.end();
+        terminal.wait("the last line", |terminal| terminal.sent().ends_with('\n'));
+        let sent = terminal.sent();
+        // Bars are erased, and the lines of a file are not wrapped.
+        let is_text = |line: &&str| !line.contains("\u{1b}[K") && !line.trim_start().starts_with('"');
+        for line in sent.lines().filter(is_text) {
+            let is_one_word = line.split_whitespace().count() == 1;
+            assert!(is_one_word || line.chars().count() <= 40, "{arguments:?}: {line:?}");
+        }
+    }
+}
