@@ -1,7 +1,7 @@
 //! The command `config` for cufile.json: lint, show, tune, diff.
 
 use super::args::{OutputArgs, ResultArgs};
-use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_fitted, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_file, print_fitted, print_json};
 use super::terminal::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned, TunedFor};
@@ -260,7 +260,7 @@ fn tune(wanted: Wanted, file: Option<&Path>, root: Option<&Path>, output: &Outpu
         let _ = writeln!(out, "{} = {} (now {now})\n    {}", row.key, row.value, row.reason);
     }
     // The lines of the file are not wrapped, so that they can be copied.
-    let status = print_fitted(&out, false).max(print(format!("\n{text}").as_bytes()));
+    let status = print_fitted(&out, false).max(print_file(format!("\n{text}").as_bytes()));
     let next = "\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the benchmark shows their effect.\n";
     Ok(if file.is_none() { status.max(print_fitted(next, false)) } else { status })
 }

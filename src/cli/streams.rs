@@ -1,10 +1,43 @@
-//! Standard output and standard error for text: their width.
+//! Standard output and standard error for text: their width and their characters.
 
-use std::io::{self, IsTerminal};
+use crate::config::Taste;
+use crate::text::TextWriter;
+use std::io::{self, IsTerminal, Stderr, Stdout};
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+/// Whether the settings ask for ASCII characters.
+static ASCII: OnceLock<bool> = OnceLock::new();
 
 /// The width of text on a stream that is not a terminal.
 const WITHOUT_TERMINAL: u16 = 100;
+
+/// Uses or avoids ASCII characters, whatever the terminal and the locale are.
+pub(super) fn choose_ascii(ascii: bool) {
+    // This is called once, when the settings are read.
+    let _ = ASCII.set(ascii);
+}
+
+/// Standard output for text.
+pub(super) fn out() -> TextWriter<Stdout> {
+    text(io::stdout())
+}
+
+/// Standard output for a result, which is JSON or text. JSON is always UTF-8.
+pub(super) fn result(json: bool) -> TextWriter<Stdout> {
+    if json { TextWriter::new(io::stdout(), false) } else { out() }
+}
+
+/// Standard error for text.
+pub(super) fn err() -> TextWriter<Stderr> {
+    text(io::stderr())
+}
+
+fn text<S: IsTerminal>(stream: S) -> TextWriter<S> {
+    let is_terminal = stream.is_terminal();
+    let detected = || Taste::text_is_ascii(is_terminal, |name| std::env::var(name).ok());
+    TextWriter::new(stream, ASCII.get().copied().unwrap_or_else(detected))
+}
 
 /// The width of the terminal on standard output in columns. It is 100 without a terminal.
 pub(super) fn columns() -> u16 {

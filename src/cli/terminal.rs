@@ -20,7 +20,6 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
         colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),
-        ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
         progress_width: error_columns(),

@@ -21,8 +21,6 @@ pub struct Options {
     pub progress: bool,
     /// Whether ANSI colours are used. They are off with `--plain` and `NO_COLOR`.
     pub colour: bool,
-    /// Whether the bar and its marks use only ASCII.
-    pub ascii: bool,
     /// The directory and the formats of the report that is written at the end.
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// The width of the text in columns.
@@ -84,7 +82,6 @@ impl Default for Options {
             verbose: false,
             progress: false,
             colour: false,
-            ascii: false,
             export: None,
             width: 100,
             progress_width: 100,

@@ -25,7 +25,6 @@ pub struct Progress {
     /// The width at which lines are wrapped.
     edge: usize,
     colour: bool,
-    ascii: bool,
     width: usize,
     drawn: bool,
     /// The bytes of test files at the last progress line.
@@ -45,7 +44,6 @@ impl Progress {
             bar: options.progress && !options.quiet,
             edge: options.edge(),
             colour: options.colour,
-            ascii: options.ascii,
             width: usize::from(options.progress_width).max(20),
             drawn: false,
             files_printed: 0,
@@ -111,12 +109,7 @@ impl Progress {
     }
 
     fn mark(&self, status: Status) -> String {
-        let mark = match (self.ascii, status) {
-            (false, _) => status.mark().to_string(),
-            (true, Status::Pass) => "ok".to_owned(),
-            (true, _) => status.word().to_owned(),
-        };
-        paint(self.colour, status, &mark)
+        paint(self.colour, status, &status.mark().to_string())
     }
 
     fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
@@ -212,8 +205,7 @@ impl Progress {
         let share = if of_bytes > 0 { (bytes as f64 / of_bytes as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(48).clamp(4, 40);
         let full = (share * room as f64) as usize;
-        let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
-        let bar = on.repeat(full) + &off.repeat(room - full);
+        let bar = "█".repeat(full) + &"░".repeat(room - full);
         let text =
             format!("{what} {bar} {:>3.0} %  {} of {}", share * 100.0, units::bytes(bytes), units::bytes(of_bytes));
         text.chars().take(self.width.saturating_sub(1)).collect()
@@ -242,8 +234,8 @@ impl Progress {
         let share = if total > 0 { (done as f64 / total as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(head.chars().count() + 34).clamp(4, 40);
         let full = (share * room as f64) as usize;
-        let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
-        let text = format!("{head} {}{} {:>3.0} %  {tail}", on.repeat(full), off.repeat(room - full), share * 100.0);
+        let bar = "█".repeat(full) + &"░".repeat(room - full);
+        let text = format!("{head} {bar} {:>3.0} %  {tail}", share * 100.0);
         // A line that wraps cannot be redrawn.
         text.chars().take(self.width.saturating_sub(1)).collect()
     }

@@ -1,5 +1,6 @@
 //! Text for people, shells and files. The files of this module wrap crates and use no other module.
 
+mod ascii;
 mod columns;
 mod csv;
 mod diff;
@@ -12,6 +13,7 @@ mod sentence;
 mod shell;
 mod table;
 
+pub use ascii::{TextWriter, ascii_of};
 pub use columns::{TIE, fitted, glyph_width, indented, truncate, truncate_middle, truncate_name, width, wrap};
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
