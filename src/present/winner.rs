@@ -263,8 +263,8 @@ mod tests {
         assert_eq!([labels::ratio(&cached), labels::runs(&cached)], ["cached", "3, 40 % cached"]);
         // A slower engine that was cached does not decide the winner.
         let slow = RankedEngine { wall_ns: 900_000_000, wall_range_ns: (900_000_000, 900_000_000), ..cached };
-        let told = said(vec![engine_of(Engine::Odirect, 100, 3), engine_of(Engine::Mmap, 500, 3), slow]);
-        assert!(told.starts_with("Cold: O_DIRECT wins"), "{told}");
+        let text = said(vec![engine_of(Engine::Odirect, 100, 3), engine_of(Engine::Mmap, 500, 3), slow]);
+        assert!(text.starts_with("Cold: O_DIRECT wins"), "{text}");
     }
 
     #[test]
