@@ -205,7 +205,7 @@ fn text_is_ascii_if_the_locale_is_not_utf8_and_json_is_not_changed() {
     ] {
         let (text, ascii) = (written(arguments, "C.UTF-8"), written(arguments, "C"));
         assert!(ascii.is_ascii(), "{arguments:?}: {ascii}");
-        // Each character has a shape of its own.
+        // Each character has a replacement with a similar shape.
         assert_eq!(ascii.matches('?').count(), text.matches('?').count(), "{arguments:?}: {ascii}");
     }
     let json = ["report", &recording, "--json"];
