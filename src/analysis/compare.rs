@@ -27,6 +27,8 @@ pub struct RankedEngine {
     pub verified: Option<bool>,
     /// Whether there is no proof that it loaded the model, although other engines did. It ranks behind them.
     pub in_doubt: bool,
+    /// The largest share of the model in the page cache before its runs, if they should be cold and were not.
+    pub cached: Option<f64>,
     /// Whether its writes end in the page cache, before the disk has the bytes.
     pub in_page_cache: bool,
     /// Whether it should use cuFile, but all of its transfers were staged in host memory.
@@ -153,6 +155,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
             ratio_to_fastest: 1.0,
             verified: good.iter().map(|r| r.verified).try_fold(true, |all, v| v.map(|v| all && v)),
             in_doubt: good.iter().any(|r| r.in_doubt(most_bytes)),
+            cached: good.iter().filter_map(|r| r.cached_before()).reduce(f64::max),
             in_page_cache: good.iter().any(|r| r.workload.as_ref().is_some_and(|w| w.in_page_cache)),
             all_staged: good.iter().all(|r| r.workload.as_ref().is_some_and(WorkloadResult::is_all_staged)),
             auto_chose: good
@@ -198,6 +201,22 @@ pub(super) mod tests {
         let hot = &groups[0].engines;
         assert_eq!((hot[0].engine.clone(), hot[0].wall_ns, hot[0].wall_range_ns), (Engine::Mmap, 100, (90, 500)));
         assert_eq!((hot[1].ratio_to_fastest, hot[1].runs, hot[1].verified), (2.0, 3, Some(true)));
+    }
+
+    #[test]
+    fn the_largest_share_in_the_page_cache_before_cold_runs_is_kept() {
+        let group = |cache, share| {
+            let of = |engine: Engine, ns| (0..3).map(move |repeat| run(engine.clone(), cache, repeat, ns));
+            let mut runs: Vec<RunResult> = of(Engine::Pread, 100).chain(of(Engine::Odirect, 300)).collect();
+            runs[1].cache_resident_before_fraction = Some(share);
+            compare(&runs.iter().collect::<Vec<_>>()).remove(0)
+        };
+        for (cache, share, kept) in
+            [(CacheState::Cold, 0.5, Some(0.5)), (CacheState::Cold, 0.04, None), (CacheState::Hot, 1.0, None)]
+        {
+            let engines = group(cache, share).engines;
+            assert_eq!((engines[0].cached, engines[1].cached), (kept, None), "{cache} {share}");
+        }
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub const LEAST_RUNS: u32 = 3;
 pub enum Outcome<'g> {
     /// No engine moved a byte: every lookup missed, or there was nothing to load.
     NothingMoved,
+    /// The runs of the fastest engines should be cold, but the page cache had a part of the model.
+    NotCold {
+        /// The largest share of the model in the page cache before a run, 0 to 1.
+        cached: f64,
+    },
     /// Only one engine ran, or `auto` and the engine that it chose.
     Alone {
         /// The only engine.
@@ -114,6 +119,9 @@ impl ComparisonGroup {
         if !self.engines.iter().any(RankedEngine::moved) {
             return Some(Outcome::NothingMoved);
         }
+        if let Some(cached) = contenders.iter().take(2).filter_map(|engine| engine.cached).reduce(f64::max) {
+            return Some(Outcome::NotCold { cached });
+        }
         if let Some((first, next)) = self.twins_that_disagree() {
             return Some(Outcome::Noisy { first, next });
         }
@@ -145,6 +153,7 @@ mod tests {
             ratio_to_fastest: 1.0,
             verified: Some(true),
             in_doubt: false,
+            cached: None,
             in_page_cache: false,
             all_staged: false,
             auto_chose: None,
@@ -170,6 +179,7 @@ mod tests {
         let group = group(engines);
         match group.outcome().expect("engines") {
             Outcome::NothingMoved => ("nothing moved", vec![]),
+            Outcome::NotCold { .. } => ("not cold", vec![]),
             Outcome::Alone { first } => ("alone", vec![first.engine.clone()]),
             Outcome::TooFewRuns { first, next } => ("too few runs", vec![first.engine.clone(), next.engine.clone()]),
             Outcome::Noisy { first, next } => ("noisy", vec![first.engine.clone(), next.engine.clone()]),
@@ -230,6 +240,17 @@ mod tests {
         assert_eq!(winner_of(once), ("too few runs", vec![Auto, Mmap]));
         assert_eq!(winner_of(vec![auto(100, 125, Odirect), engine(Odirect, 120, 130)]), ("alone", vec![Auto]));
         assert_eq!(winner_of(vec![auto(100, 125, Pread), engine(Odirect, 120, 130)]), ("tie", vec![Auto, Odirect]));
+    }
+
+    #[test]
+    fn nothing_wins_if_the_page_cache_had_the_model_before_one_of_the_two_fastest() {
+        use Engine::{Mmap, Odirect, Pread};
+        let cached = |of, median| RankedEngine { cached: Some(0.5), ..engine(of, median, median) };
+        assert_eq!(winner_of(vec![cached(Pread, 100), engine(Odirect, 300, 310)]).0, "not cold");
+        assert_eq!(winner_of(vec![engine(Odirect, 100, 110), cached(Pread, 300)]).0, "not cold");
+        assert_eq!(winner_of(vec![cached(Pread, 100)]).0, "not cold");
+        let slowest = vec![engine(Odirect, 100, 110), engine(Mmap, 300, 310), cached(Pread, 900)];
+        assert_eq!(winner_of(slowest), ("winner", vec![Odirect, Mmap]));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The progress bar of a command that does not run a session.
 
 use super::args::OutputArgs;
+use super::streams;
 use super::terminal::headless_options;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 /// Characters of the bar.
 const WIDTH: u64 = 30;
@@ -10,7 +11,6 @@ const WIDTH: u64 = 30;
 /// A bar on standard error. It is drawn on a terminal only.
 pub(super) struct Bar {
     on: bool,
-    glyphs: (&'static str, &'static str),
     /// The percentage that is drawn now.
     drawn: Option<u64>,
 }
@@ -19,8 +19,7 @@ impl Bar {
     /// A bar that has not been drawn yet.
     pub(super) fn new(output: &OutputArgs) -> Self {
         let options = headless_options(output, None);
-        let glyphs = if options.ascii { ("#", "-") } else { ("█", "░") };
-        Self { on: options.progress && !options.quiet, glyphs, drawn: None }
+        Self { on: options.progress && !options.quiet, drawn: None }
     }
 
     /// Draws the bar and a text after it, if the percentage has changed.
@@ -31,15 +30,15 @@ impl Bar {
         }
         self.drawn = Some(percent);
         let full = (percent * WIDTH).div_ceil(100);
-        let (on, off) = (self.glyphs.0.repeat(full as usize), self.glyphs.1.repeat((WIDTH - full) as usize));
-        let mut err = io::stderr();
+        let (on, off) = ("█".repeat(full as usize), "░".repeat((WIDTH - full) as usize));
+        let mut err = streams::err();
         let _ = write!(err, "\r\x1b[K{on}{off} {percent:>3} %  {text} ").and_then(|()| err.flush());
     }
 
     /// Removes the bar, so that a line can be printed.
     pub(super) fn clear(&mut self) {
         if self.drawn.take().is_some() {
-            let mut err = io::stderr();
+            let mut err = streams::err();
             let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
         }
     }

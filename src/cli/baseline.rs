@@ -217,7 +217,7 @@ fn status(compared: &[Against], incomplete: bool) -> u8 {
 
 fn print_on_stderr(line: &str) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(super::streams::err(), "{line}");
 }
 
 /// The sections of a comparison: its rule and its tables.

@@ -1,7 +1,7 @@
 //! Writes a redacted archive or directory with all files and command outputs that the checks read on this machine.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, note, print, print_json};
+use super::outcome::{Ran, note, print_fitted, print_json};
 use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::fixes;
@@ -40,7 +40,7 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
     let redacted =
         if captured.redacted.is_empty() { "nothing was replaced".to_owned() } else { captured.redacted.join(", ") };
     let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
-    let status = print(text.as_bytes());
+    let status = print_fitted(&text, false);
     note(&format!(
         "wrote {}; read it before you send it, and examine it anywhere with 'gds-top check --capture {}'",
         file.display(),

@@ -1,7 +1,7 @@
 //! The command `config` for cufile.json: lint, show, tune, diff.
 
 use super::args::{OutputArgs, ResultArgs};
-use super::outcome::{BAD_ANSWER, FINE, Ran, note, print, print_coloured, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_file, print_fitted, print_json};
 use super::terminal::headless_options;
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned, TunedFor};
@@ -124,7 +124,7 @@ fn lint(file: Option<&Path>, model: Option<&str>, strict: bool, root: Option<&Pa
         print_json(&json!({ "files": linted, "libcufile": view.libcufile().version() }))
     } else {
         let colour = headless_options(output, None).colour;
-        print_coloured(&linted_text(&linted, colour), colour)
+        print_fitted(&linted_text(&linted, colour), colour)
     };
     Ok(printed.max(status))
 }
@@ -185,7 +185,7 @@ fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
     if output.json {
         return Ok(print_json(&json!({ "libcufile": view.libcufile().version(), "keys": rows })));
     }
-    Ok(print(table(&rows).as_bytes()))
+    Ok(print_fitted(&table(&rows), false))
 }
 
 fn table(rows: &[Effective]) -> String {
@@ -250,22 +250,19 @@ fn tune(wanted: Wanted, file: Option<&Path>, root: Option<&Path>, output: &Outpu
             "libcufile": view.libcufile().version(),
         })));
     }
-    let mut out = String::new();
     if tuned.is_empty() {
-        out.push_str("Nothing to set: the effective values fit this program and machine.\n");
+        return Ok(print_fitted("Nothing to set: the effective values fit this program and machine.\n", false));
     }
+    let mut out = String::new();
     for row in &tuned {
         let now =
             current(&row.key).filter(|now| !now.is_null()).map_or_else(|| "unset".to_owned(), |now| now.to_string());
         let _ = writeln!(out, "{} = {} (now {now})\n    {}", row.key, row.value, row.reason);
     }
-    if !tuned.is_empty() {
-        let _ = write!(out, "\n{text}");
-        if file.is_none() {
-            out.push_str("\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the benchmark shows their effect.\n");
-        }
-    }
-    Ok(print(out.as_bytes()))
+    // The lines of the file are not wrapped, so that they can be copied.
+    let status = print_fitted(&out, false).max(print_file(format!("\n{text}").as_bytes()));
+    let next = "\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the benchmark shows their effect.\n";
+    Ok(if file.is_none() { status.max(print_fitted(next, false)) } else { status })
 }
 
 /// The text of a file with these keys. The editor that changes existing files writes it.
@@ -342,7 +339,7 @@ fn diff(file: Option<&Path>, other: Option<&Path>, root: Option<&Path>, output: 
     for (key, a, b, from) in &differing {
         let _ = writeln!(out, "{key}\n  {a}  {from}\n  {b}  {against}");
     }
-    Ok(print(out.as_bytes()))
+    Ok(print_fitted(&out, false))
 }
 
 fn warn_if_refused(view: &Root, path: &str, text: &str) {

@@ -1,6 +1,7 @@
 //! Asks for consent before more than 1 GiB is written to a disk.
 
 use super::outcome::note;
+use super::streams;
 use crate::core::units::{self, GIB};
 use crate::models::{KeptModel, Profile};
 use crate::trust::{Destination, Owners};
@@ -23,7 +24,7 @@ pub(super) fn to_write(bytes: u64, place: &Path, yes: bool) -> Result<(), String
         return Err(format!("{what}; pass --yes to allow more than 1 GiB"));
     }
     note(&what);
-    let _ = write!(io::stderr(), "Continue? [y/N] ").and_then(|()| io::stderr().flush());
+    let _ = write!(streams::err(), "Continue? [y/N] ").and_then(|()| io::stderr().flush());
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(|error| format!("cannot read the answer: {error}"))?;
     match answer.trim().to_ascii_lowercase().as_str() {
@@ -45,7 +46,7 @@ pub(super) fn to_create(dir: &Path, yes: bool) -> Result<(), String> {
         return Err(format!("{} does not exist; create it, or pass --yes", dir.display()));
     }
     if !yes {
-        let _ = write!(io::stderr(), "{} does not exist. Create it? [y/N] ", dir.display())
+        let _ = write!(streams::err(), "{} does not exist. Create it? [y/N] ", dir.display())
             .and_then(|()| io::stderr().flush());
         let mut answer = String::new();
         io::stdin().lock().read_line(&mut answer).map_err(|error| format!("cannot read the answer: {error}"))?;

@@ -1,7 +1,7 @@
 //! Parts that all commands for fixes share: the request, the machine, progress and consent.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print_file};
 use super::view::open_view;
 use crate::core::{FixId, FixProgress};
 use crate::fixes::{self, Ended, Place, guide};
@@ -70,7 +70,7 @@ impl Work<'_> {
             // If no process reads the stream, the work continues.
             let _ = write_json(&mut line, progress);
             line.push(b'\n');
-            let _ = print(&line);
+            let _ = print_file(&line);
         } else {
             note(&fixes::text::progress(progress));
         }
@@ -104,7 +104,7 @@ pub(super) fn ask(id: FixId) -> Result<bool, String> {
 
 /// Asks a question on the terminal. Only an explicit yes is consent.
 pub(super) fn ask_word(question: &str) -> Result<bool, String> {
-    let mut err = io::stderr();
+    let mut err = super::streams::err();
     let asked = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
     let mut answer = String::new();
     match asked.and_then(|()| io::stdin().lock().read_line(&mut answer)) {

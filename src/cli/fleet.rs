@@ -1,7 +1,7 @@
 //! The command `fleet`: merges the reports of many nodes.
 
 use super::args::ResultArgs;
-use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, print_coloured, print_file, print_json};
 use super::terminal::{columns, headless_options};
 use crate::fleet::{self, Fleet};
 use clap::{Args, ValueEnum};
@@ -41,12 +41,15 @@ pub(super) fn run(args: &FleetArgs) -> Ran {
     let printed = match args.format {
         Format::Json => print_json(&fleet::json(&fleet)),
         Format::Text if output.json => print_json(&fleet::json(&fleet)),
-        Format::Text => print(fleet::text(&fleet, columns(), headless_options(&output, None).colour).as_bytes()),
-        Format::Html => print(fleet::html(&fleet).as_bytes()),
+        Format::Text => {
+            let colour = headless_options(&output, None).colour;
+            print_coloured(&fleet::text(&fleet, columns(), colour), colour)
+        }
+        Format::Html => print_file(fleet::html(&fleet).as_bytes()),
         Format::Csv => {
             let mut rows = Vec::new();
             fleet::csv(&fleet, &mut rows).map_err(|error| format!("the table could not be written: {error}"))?;
-            print(&rows)
+            print_file(&rows)
         }
     };
     let answer = if fleet.is_fine() { FINE } else { BAD_ANSWER };

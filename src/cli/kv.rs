@@ -1,7 +1,7 @@
 //! The command `bench-kv`: KV-cache workloads.
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
-use super::outcome::{Ran, has_terminal, note, print, print_json};
+use super::outcome::{Ran, has_terminal, note, print_fitted, print_json};
 use super::{race, settings};
 use crate::analysis::LEAST_RUNS;
 use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
@@ -294,7 +294,7 @@ fn list(output: &OutputArgs) -> u8 {
             shape.source
         );
     }
-    print(text.as_bytes())
+    print_fitted(&text, false)
 }
 
 #[cfg(test)]

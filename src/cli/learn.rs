@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::consent;
-use super::outcome::{FINE, Ran, has_terminal, note, print};
+use super::outcome::{FINE, Ran, has_terminal, note, print, print_file};
 use super::race::{config, screens};
 use super::settings;
 use super::terminal::columns;
@@ -25,7 +25,7 @@ pub(super) fn run(
         return Ok(print(report::lesson_text(&Lesson::load()?, columns()).as_bytes()));
     }
     if html.is_some() && file.is_none() {
-        return Ok(print(page()?.as_bytes()));
+        return Ok(print_file(page()?.as_bytes()));
     }
     if let Some(path) = file {
         report::write_page(path, &page()?).map_err(|error| error.to_string())?;

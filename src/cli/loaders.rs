@@ -1,7 +1,7 @@
 //! Lists the published loaders with a script, and the installed versions of their packages.
 
 use super::args::OutputArgs;
-use super::outcome::{FINE, print, print_json};
+use super::outcome::{FINE, print_fitted, print_json};
 use crate::machine::run_limited;
 use crate::session::live::{Loader, Python, loaders, python};
 use crate::trust::{own_path, without_foreign_variables};
@@ -48,7 +48,7 @@ pub(super) fn list(output: &OutputArgs) -> u8 {
     if let Some(problem) = problem {
         let _ = writeln!(text, "The installed packages could not be read: {problem}");
     }
-    print(text.as_bytes())
+    print_fitted(&text, false)
 }
 
 /// The installed versions by package.

@@ -4,7 +4,7 @@ use super::commands::Cli;
 use super::examples;
 use super::exit;
 use super::names;
-use super::outcome::{FINE, Ran, print};
+use super::outcome::{FINE, Ran, print_file};
 use crate::trust::{Destination, Owners, Scratch};
 use crate::tui;
 use clap::{Command, CommandFactory as _};
@@ -28,7 +28,7 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
             .render(&mut text)
             .map_err(|error| format!("the manual page could not be written: {error}"))?;
         text.extend_from_slice(tui::Keymap::manual().as_bytes());
-        return Ok(print(&text));
+        return Ok(print_file(&text));
     };
     let bad = |error: std::io::Error| format!("cannot write manual pages to {}: {error}", dir.display());
     let folder = Destination::make(dir, Owners::Any).map_err(bad)?;

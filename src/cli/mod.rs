@@ -37,6 +37,7 @@ mod report_file;
 mod selftest;
 mod serving;
 mod settings;
+mod streams;
 mod sudo;
 mod sweep;
 mod swept;
@@ -119,7 +120,10 @@ fn concise(command: clap::Command) -> clap::Command {
 /// Prints the help, the version, or an error, which can contain any argument.
 fn refuse(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        let mut out = streams::out();
+        // clap prints colours, but only UTF-8.
+        let printed = if out.is_ascii() { write!(out, "{}", error.render()) } else { error.print() };
+        let printed = printed.and_then(|()| out.flush());
         return ExitCode::from(outcome::written(printed));
     }
     // A value after `--` would be another model.
@@ -205,9 +209,9 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Overhead { load, yes, no_verify, model, output, quiet }) => {
             overhead::run(&model, &args::RaceArgs { yes, no_verify, ..load.into() }, &output.quiet(quiet))
         }
-        Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print(engine_tables::tables().as_bytes())),
+        Some(Sub::Settings { engines: true, .. }) => Ok(outcome::print_fitted(&engine_tables::tables(), false)),
         Some(Sub::Settings { template, keys, .. }) => settings::show(template.as_deref(), keys),
-        Some(Sub::Completions { shell }) => Ok(outcome::print(completions::text(shell).as_bytes())),
+        Some(Sub::Completions { shell }) => Ok(outcome::print_file(completions::text(shell).as_bytes())),
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
         Some(Sub::Explain { query, output }) => explain::run(&query, &output.output()),
         Some(Sub::Config { action }) => config::run(action),

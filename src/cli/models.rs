@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::bar::Bar;
 use super::consent;
-use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_json};
+use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_fitted, print_json};
 use super::race::ended_by_signals;
 use super::terminal::columns;
 use crate::core::units;
@@ -78,7 +78,7 @@ pub(super) fn synth(
         model.shards.len(),
         if model.shards.len() == 1 { "" } else { "s" }
     );
-    Ok(print(text.as_bytes()))
+    Ok(print_fitted(&text, false))
 }
 
 fn list_profiles(output: &OutputArgs) -> Ran {
@@ -103,7 +103,7 @@ fn list_profiles(output: &OutputArgs) -> Ran {
             p.title
         );
     }
-    Ok(print(text.as_bytes()))
+    Ok(print_fitted(&text, false))
 }
 
 /// Prints the tensors, files and read plan of a model.
@@ -120,7 +120,7 @@ pub(super) fn inspect(model: &str, output: &OutputArgs) -> Ran {
         }
         let lines: Vec<String> = stores.iter().flat_map(present::serving::store_lines).collect();
         let text: String = lines.iter().map(|line| crate::text::sanitise_line(line).into_owned() + "\n").collect();
-        return Ok(print(text.as_bytes()));
+        return Ok(print_fitted(&text, false));
     }
     let opened = models::open(model).map_err(|error| {
         if Profile::names().contains(&model) {

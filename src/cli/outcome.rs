@@ -1,6 +1,7 @@
 //! Prints results and errors, and returns the exit status.
 
-use crate::text::{pretty_json, sanitise, sanitise_coloured};
+use super::streams;
+use crate::text::{fitted, pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,26 +24,40 @@ pub(super) fn fail(status: u8, sentence: &str) -> u8 {
 
 /// Prints a sentence on standard error.
 pub(super) fn note(sentence: &str) {
-    let _ = io::stderr().write_all(format!("gds-top: {}\n", sanitise(sentence)).as_bytes());
+    let text = format!("gds-top: {}\n", sanitise(sentence));
+    let _ = streams::err().write_all(fitted(&text, streams::error_edge()).as_bytes());
 }
 
-/// Prints a result. It can contain text of files and other programs, which is sanitised. A broken pipe is not an
-/// error.
+/// Prints a result for a reader. It can contain text of files and other programs, which is sanitised. A broken pipe is
+/// not an error.
 pub(super) fn print(text: &[u8]) -> u8 {
-    match std::str::from_utf8(text).map(sanitise) {
-        Ok(text) => write_out(text.as_bytes()),
-        Err(_) => write_out(text),
-    }
+    write_out(text, streams::out())
+}
+
+/// Like [`print`], for JSON, HTML and other files, which are always UTF-8.
+pub(super) fn print_file(text: &[u8]) -> u8 {
+    write_out(text, io::stdout())
 }
 
 /// Prints a result with colours. With colours, the caller must sanitise text of other programs. Without colours, all
 /// text is sanitised here.
 pub(super) fn print_coloured(text: &str, colour: bool) -> u8 {
-    if colour { write_out(sanitise_coloured(text).as_bytes()) } else { print(text.as_bytes()) }
+    if colour { write_all(sanitise_coloured(text).as_bytes(), streams::out()) } else { print(text.as_bytes()) }
 }
 
-fn write_out(bytes: &[u8]) -> u8 {
-    let mut out = io::stdout().lock();
+/// Like [`print_coloured`], for text that was not made for a width: a terminal gets lines that fit.
+pub(super) fn print_fitted(text: &str, colour: bool) -> u8 {
+    print_coloured(&fitted(text, streams::edge()), colour)
+}
+
+fn write_out(text: &[u8], out: impl Write) -> u8 {
+    match std::str::from_utf8(text).map(sanitise) {
+        Ok(text) => write_all(text.as_bytes(), out),
+        Err(_) => write_all(text, out),
+    }
+}
+
+fn write_all(bytes: &[u8], mut out: impl Write) -> u8 {
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
@@ -76,7 +91,7 @@ pub(super) fn print_json(value: &serde_json::Value) -> u8 {
         members.entry("schema_version").or_insert_with(|| SCHEMA_VERSION.into());
     }
     match pretty_json(&value) {
-        Ok(text) => print(format!("{text}\n").as_bytes()),
+        Ok(text) => print_file(format!("{text}\n").as_bytes()),
         Err(error) => fail(BAD_CALL, &format!("the result could not be written as JSON: {error}")),
     }
 }

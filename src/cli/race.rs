@@ -5,6 +5,7 @@ use super::baseline::{self, Baseline, Wanted};
 use super::consent;
 use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note};
 use super::settings::{self, Look};
+use super::streams;
 use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
 use crate::core::{CacheState, Engine, WatchReport, units};
@@ -81,7 +82,7 @@ pub(super) fn watched_on_screens(
     export: Option<Export>,
 ) -> Result<headless::Outcome, String> {
     let (state, exit) = show(feed, look, (tui::ScreenId::Race, false), REAL_TIME, export)?;
-    headless::print_result(&state, &headless_options(output, None), false, &mut io::stdout())
+    headless::print_result(&state, &headless_options(output, None), false, &mut streams::result(output.json))
         .or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
         .map_err(|error| format!("the result could not be written to standard output: {error}"))?;
     // A program that continues after SIGTERM has no end in the state.
@@ -264,7 +265,8 @@ pub(super) fn follow(
         }
     };
     let options = headless::Options { asked, ..headless_options(output, export) };
-    let outcome = headless::run_observed(&feed, &options, &mut observe, &mut io::stdout(), &mut io::stderr());
+    let outcome =
+        headless::run_observed(&feed, &options, &mut observe, &mut streams::result(output.json), &mut streams::err());
     let pressure = baseline::pressure(&outcome.state);
     if is_recorded && !output.quiet && is_busy(pressure) {
         note(&crate::present::baseline::poor_baseline(pressure));
@@ -304,7 +306,7 @@ pub(super) fn follow_watched(
 fn print_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     let options = headless_options(output, export);
     // Unlocked handles are used, because a lock would block libraries that print for minutes.
-    headless::run(feed, &options, &mut io::stdout(), &mut io::stderr())
+    headless::run(feed, &options, &mut streams::result(output.json), &mut streams::err())
 }
 
 type Signals = SignalsInfo<WithOrigin>;

@@ -4,8 +4,8 @@ use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline, Wanted};
 use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
-use super::settings;
 use super::terminal::{columns, headless_options};
+use super::{settings, streams};
 use crate::analysis::{LEAST_NOISE, Tolerance, WATCH_THRESHOLD, WatchGap, against, compare_watched};
 use crate::core::WatchReport;
 use crate::headless;
@@ -90,12 +90,12 @@ pub(super) fn report(
         let quiet = OutputArgs { quiet: true, ..output.clone() };
         let state = if several && output.json {
             // The comparison is the only JSON value on standard output.
-            let outcome = headless::run(&feed, &headless_options(&quiet, export), &mut io::sink(), &mut io::stderr());
+            let outcome = headless::run(&feed, &headless_options(&quiet, export), &mut io::sink(), &mut streams::err());
             worst = worst.max(outcome.exit);
             outcome.state
         } else {
             let options = headless::Options { full: !output.quiet, ..headless_options(&quiet, export) };
-            let outcome = headless::run(&feed, &options, &mut io::stdout(), &mut io::stderr());
+            let outcome = headless::run(&feed, &options, &mut streams::result(output.json), &mut streams::err());
             worst = worst.max(outcome.exit);
             outcome.state
         };

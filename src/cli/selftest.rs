@@ -4,6 +4,7 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
 use super::race::{config, labelled};
+use super::streams;
 use super::sweep::end_on_signals;
 use super::terminal::{columns, headless_options};
 use crate::core::{CacheState, Note, RunResult, units};
@@ -56,9 +57,9 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         let mut progress = Progress::new(&headless_options(output, None));
         for event in &feed.events {
             state.reduce(&event);
-            progress.event(&state, &event, &mut std::io::stderr());
+            progress.event(&state, &event, &mut streams::err());
         }
-        progress.clear(&mut std::io::stderr());
+        progress.clear(&mut streams::err());
         // After its last event, the session still removes its files.
         if state.ended == Some(true) {
             return Ok(fail(INTERRUPTED, "the self-test was interrupted and has no result"));

@@ -1,7 +1,7 @@
 //! `gds-top check --for SYSTEM CONFIG`: shows the path of the KV cache on this machine for a configuration.
 
 use super::args::OutputArgs;
-use super::outcome::{BAD_ANSWER, FINE, Ran, print, print_json};
+use super::outcome::{BAD_ANSWER, FINE, Ran, print_fitted, print_json};
 use super::view::{live_view, open_view};
 use crate::checks;
 use crate::core::{Serving, ServingConfig, Status, StoreKind, Verdict};
@@ -62,7 +62,7 @@ pub(super) fn run(named: &[String], root: Option<&Path>, probe: bool, test_file:
     } else {
         let mut text = if count > 1 { rendered_line(&present::connectors(count)) } else { String::new() };
         text.extend(parts.iter().map(rendered));
-        print(text.as_bytes())
+        print_fitted(&text, false)
     };
     Ok(printed.max(status))
 }

@@ -1,7 +1,8 @@
 //! Finds the settings file, reads it once and validates it before anything runs.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, note, print};
+use super::outcome::{Ran, note, print_file, print_fitted};
+use super::streams::choose_ascii;
 use crate::config::{Markers, Palette, Settings, Taste, ThemeName, parse_theme, theme_template};
 use crate::core::nearest::hint;
 use crate::trust::{distrust, foreign_commands, read_regular};
@@ -62,6 +63,9 @@ pub(super) fn read(asked: Option<&Path>) -> Result<(), String> {
     }
     if let Some(name) = &settings.theme {
         theme(name, settings.folder.as_deref()).map_err(|sentence| format!("{}: {sentence}", settings.theme_place))?;
+    }
+    if let Some(ascii) = settings.ascii {
+        choose_ascii(ascii);
     }
     // This is called once. A second call would keep the first settings.
     let _ = CURRENT.set((settings, keys));
@@ -149,15 +153,15 @@ pub(super) fn look(output: &OutputArgs) -> Result<Look, String> {
 /// Prints the settings file with every line commented out, a theme as a template, or the key bindings as a table.
 pub(super) fn show(theme: Option<&str>, keys: bool) -> Ran {
     if keys {
-        return Ok(print(Keymap::document().as_bytes()));
+        return Ok(print_fitted(&Keymap::document(), false));
     }
     let Some(name) = theme else {
         let head = "# Settings of gds-top: $XDG_CONFIG_HOME/gds-top/config.toml (~/.config/gds-top/config.toml), or the file named by --config.\n\
                     # These are the defaults or examples; remove the mark from the lines that you change.\n\n";
-        return Ok(print(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes()));
+        return Ok(print_file(format!("{head}{}{}", Settings::template(), Keymap::template()).as_bytes()));
     };
     match theme_template(name.parse()?) {
-        Some(text) => Ok(print(text.as_bytes())),
+        Some(text) => Ok(print_file(text.as_bytes())),
         None => Err("the theme 'mono' has no colours, so it cannot be a start for a custom theme".to_owned()),
     }
 }

@@ -3,6 +3,7 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
 use super::race::{config, on_signals};
+use super::streams;
 use super::swept::{to_json, to_text};
 use super::terminal::headless_options;
 use crate::analysis::{self, LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
@@ -144,7 +145,7 @@ impl<'a> Runner<'a> {
         let mut progress = Progress::new(&headless_options(self.output, None));
         for event in &feed.events {
             state.reduce(&event);
-            progress.bar(&state, &mut std::io::stderr());
+            progress.bar(&state, &mut streams::err());
             match event.body {
                 EventBody::LaneFinished { lane, result } => {
                     let result = result.failure().map_or(Ok(*result), |failure| Err(failure.to_string()));
@@ -154,7 +155,7 @@ impl<'a> Runner<'a> {
                 _ => {}
             }
         }
-        progress.clear(&mut std::io::stderr());
+        progress.clear(&mut streams::err());
         // After its last event, the session still removes its files.
         if state.ended == Some(true) { Err(End::Interrupted) } else { Ok(results) }
     }

@@ -1,7 +1,9 @@
-//! The terminal of a command: its width, its colours and whether it can show progress.
+//! The output options of a command: its colours, and whether it can show progress.
 
 use super::args::{Export, OutputArgs};
 use super::settings;
+pub(super) use super::streams::columns;
+use super::streams::error_columns;
 use crate::config::ThemeName;
 use crate::headless::{self, Asked};
 use std::io::{self, IsTerminal};
@@ -18,22 +20,9 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
         colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),
-        ascii: liked.ascii.unwrap_or(dumb),
         export,
         width: columns(),
-        progress_width: columns_of(&io::stderr()),
+        progress_width: error_columns(),
         asked: Asked::default(),
     }
-}
-
-/// The width of the terminal on standard output in columns. It is 100 without a terminal.
-pub(super) fn columns() -> u16 {
-    columns_of(&io::stdout())
-}
-
-fn columns_of(stream: &impl IsTerminal) -> u16 {
-    if !stream.is_terminal() {
-        return 100;
-    }
-    crossterm::terminal::size().map_or(100, |(columns, _)| columns.clamp(40, 160))
 }

@@ -1,7 +1,9 @@
 //! The command `top`: lists the processes that use cuFile and GPUs, or shows them on the System screen.
 
 use super::args::{ResultArgs, ScreenArgs};
-use super::outcome::{COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print, print_coloured, reader_left};
+use super::outcome::{
+    COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, has_terminal, print_coloured, print_file, reader_left,
+};
 use super::race::{ended_by_signals, screens};
 use super::settings;
 use super::terminal::{columns, headless_options};
@@ -90,12 +92,12 @@ fn feed() -> Result<Feed, String> {
 
 fn show(sample: &SystemSample, args: &TopArgs) -> u8 {
     if args.prom {
-        return print(report::top_metrics(sample).as_bytes());
+        return print_file(report::top_metrics(sample).as_bytes());
     }
     let output = args.output.output();
     if output.json {
         // Each sample is one line, so that scripts can read it line by line.
-        return print(format!("{}\n", report::top_json(sample)).as_bytes());
+        return print_file(format!("{}\n", report::top_json(sample)).as_bytes());
     }
     let colour = headless_options(&output, None).colour;
     print_coloured(&report::top_text(&top::answer(sample), top::tables(sample), columns(), colour), colour)

@@ -110,16 +110,28 @@ impl Taste {
             _ if term.contains("256") => ColourDepth::Ansi256,
             _ => ColourDepth::Ansi16,
         };
-        // In POSIX, LC_ALL overrides LC_CTYPE, which overrides LANG.
-        let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
-        let locale = locale.to_ascii_lowercase();
-        let utf8 = locale.contains("utf-8") || locale.contains("utf8");
+        let utf8 = has_utf8(&get).unwrap_or(false);
         let no_colours = set("NO_COLOR").is_some() || set("CLICOLOR").as_deref() == Some("0");
         let colourless = no_colours || matches!(term.as_str(), "dumb" | "vt100" | "vt220");
         let theme = asked.unwrap_or(if colourless { ThemeName::Mono } else { ThemeName::Auto });
         let background = set("COLORFGBG").and_then(|text| Background::of_colorfgbg(&text));
         Self { theme, depth, ascii: poor || !utf8, background }
     }
+
+    /// Whether text without screens uses only ASCII characters, from environment variables. A terminal gets the
+    /// characters of the screens. A pipe gets ASCII if the locale has another charset than UTF-8. If there is no
+    /// locale, as in services and containers, the reader of a pipe is unknown.
+    pub fn text_is_ascii(is_terminal: bool, get: impl Fn(&str) -> Option<String>) -> bool {
+        if is_terminal { Self::detect(None, get).ascii } else { has_utf8(&get) == Some(false) }
+    }
+}
+
+/// Whether the charset of the locale is UTF-8. `None` if no variable names a locale.
+fn has_utf8(get: &impl Fn(&str) -> Option<String>) -> Option<bool> {
+    // In POSIX, LC_ALL overrides LC_CTYPE, which overrides LANG.
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(get).find(|value| !value.is_empty())?;
+    let locale = locale.to_ascii_lowercase();
+    Some(locale.contains("utf-8") || locale.contains("utf8"))
 }
 
 #[cfg(test)]
@@ -175,6 +187,24 @@ mod tests {
         assert!(taste(&[("TERM", "xterm-256color"), ("LANG", "C")]).ascii);
         assert!(taste(&[("TERM", "xterm-256color"), ("LANG", "C.UTF-8"), ("LC_ALL", "POSIX")]).ascii);
         assert!(!taste(&[("TERM", "xterm-256color"), ("LC_CTYPE", "de_DE.utf8")]).ascii);
+    }
+
+    #[test]
+    fn text_of_a_pipe_is_ascii_only_if_the_locale_says_so() {
+        for (vars, terminal, pipe) in [
+            (vec![("TERM", "xterm"), ("LANG", "C.UTF-8")], false, false),
+            (vec![("TERM", "xterm"), ("LANG", "C.UTF-8"), ("LC_ALL", "C")], true, true),
+            (vec![("TERM", "xterm"), ("LC_CTYPE", "de_DE.ISO-8859-1")], true, true),
+            (vec![("TERM", "linux"), ("LANG", "C.UTF-8")], true, false),
+            (vec![("TERM", "xterm"), ("LC_ALL", "")], true, false),
+            (vec![], true, false),
+        ] {
+            let of = |is_terminal| {
+                let get = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+                Taste::text_is_ascii(is_terminal, get)
+            };
+            assert_eq!((of(true), of(false)), (terminal, pipe), "{vars:?}");
+        }
     }
 
     #[test]

@@ -250,6 +250,9 @@ pub struct RunResult {
     pub workload: Option<WorkloadResult>,
 }
 
+/// A cold run with more than this share of the model in the page cache before it was not cold.
+const NOT_COLD: f64 = 0.05;
+
 impl RunResult {
     /// Creates a result without measurements.
     #[must_use]
@@ -308,6 +311,12 @@ impl RunResult {
             (None, Some(false)) => Some(Failure::WrongBytes(self.first_difference.clone())),
             (None, _) => None,
         }
+    }
+
+    /// The share of the model in the page cache before a run that should be cold and was not. `None` for other runs.
+    #[must_use]
+    pub fn cached_before(&self) -> Option<f64> {
+        self.cache_resident_before_fraction.filter(|share| self.cache == CacheState::Cold && *share > NOT_COLD)
     }
 
     /// Whether its time and bytes count: it succeeded, took time, and has no wrong bytes.

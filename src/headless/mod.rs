@@ -9,7 +9,7 @@ use crate::core::{ProgramEnd, Route, Status};
 use crate::present::headline;
 use crate::report::{self, ExportError};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
-use crate::text::sanitise_line;
+use crate::text::{fitted, sanitise_line};
 use crossbeam_channel::RecvTimeoutError;
 pub use options::{Asked, Options};
 pub use progress::Progress;
@@ -50,7 +50,7 @@ pub fn run_observed(
 ) -> Outcome {
     let mut state = State::default();
     if let Some(Err(e)) = options.export.as_ref().map(|(folder, formats)| report::prepare(folder, formats)) {
-        say(err, &e.to_string());
+        say(err, options, &e.to_string());
         // The session may have ended already.
         let _ = feed.commands.send(Command::Quit);
         // The session ends the programs that it started.
@@ -71,12 +71,12 @@ pub fn run_observed(
     }
     progress.clear(err);
     if let Some(why) = feed.refused.get() {
-        say(err, why);
+        say(err, options, why);
         return Outcome { state, exit: 2, exported: Vec::new() };
     }
     let mut exit = exit_code_of(&state, &options.asked);
     if state.ended.is_none() {
-        say(err, headline::UNEXPECTED_END);
+        say(err, options, headline::UNEXPECTED_END);
         exit = exit.max(1);
     }
     if feed.unrecorded.get().is_some() {
@@ -86,6 +86,7 @@ pub fn run_observed(
         let all = state.earlier.len() + 1;
         say(
             err,
+            options,
             &format!(
                 "{all} plans ran in this session; the result is that of the last, {}, and --export writes all",
                 state.race_title()
@@ -94,7 +95,7 @@ pub fn run_observed(
     }
     match print_result(&state, options, feed.replay, out) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            say(err, &format!("the result could not be written to standard output: {e}"));
+            say(err, options, &format!("the result could not be written to standard output: {e}"));
             exit = exit.max(2);
         }
         _ => {}
@@ -102,20 +103,21 @@ pub fn run_observed(
     let exported = match export(&state, options) {
         Ok(files) => files,
         Err(e) => {
-            say(err, &e.to_string());
+            say(err, options, &e.to_string());
             exit = exit.max(2);
             Vec::new()
         }
     };
     if !options.quiet {
-        exported.iter().for_each(|file| say(err, &format!("wrote {}", file.display())));
+        exported.iter().for_each(|file| say(err, options, &format!("wrote {}", file.display())));
     }
     Outcome { state, exit, exported }
 }
 
-fn say(err: &mut impl Write, text: &str) {
+fn say(err: &mut impl Write, options: &Options, text: &str) {
+    let line = format!("gds-top: {}", sanitise_line(text));
     // If standard error is closed, there is no other place for the message.
-    let _ = writeln!(err, "gds-top: {}", sanitise_line(text));
+    let _ = writeln!(err, "{}", fitted(&line, options.edge()));
 }
 
 /// Writes the result of a session that has ended. `replay` is whether it comes from a recording.

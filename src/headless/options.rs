@@ -21,8 +21,6 @@ pub struct Options {
     pub progress: bool,
     /// Whether ANSI colours are used. They are off with `--plain` and `NO_COLOR`.
     pub colour: bool,
-    /// Whether the bar and its marks use only ASCII.
-    pub ascii: bool,
     /// The directory and the formats of the report that is written at the end.
     pub export: Option<(PathBuf, Vec<Format>)>,
     /// The width of the text in columns.
@@ -31,6 +29,13 @@ pub struct Options {
     pub progress_width: u16,
     /// The engines and targets that the user named.
     pub asked: Asked,
+}
+
+impl Options {
+    /// The width at which lines of standard error are wrapped. A terminal would cut a longer line within a word.
+    pub(super) fn edge(&self) -> usize {
+        if self.progress { usize::from(self.progress_width).max(20) } else { usize::MAX }
+    }
 }
 
 /// The engines and targets that the user named. If one of them cannot run, the exit status is 3, even if other runs
@@ -77,7 +82,6 @@ impl Default for Options {
             verbose: false,
             progress: false,
             colour: false,
-            ascii: false,
             export: None,
             width: 100,
             progress_width: 100,

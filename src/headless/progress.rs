@@ -7,7 +7,7 @@ use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
 use crate::report::paint;
 use crate::session::{Lane, LaneStatus, State};
-use crate::text::{indented, sanitise_line, width};
+use crate::text::{fitted, sanitise_line};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -22,10 +22,9 @@ pub struct Progress {
     quiet: bool,
     verbose: bool,
     bar: bool,
-    /// Whether standard error is a terminal, which cuts a long line within a word.
-    wraps: bool,
+    /// The width at which lines are wrapped.
+    edge: usize,
     colour: bool,
-    ascii: bool,
     width: usize,
     drawn: bool,
     /// The bytes of test files at the last progress line.
@@ -43,9 +42,8 @@ impl Progress {
             quiet: options.quiet,
             verbose: options.verbose,
             bar: options.progress && !options.quiet,
-            wraps: options.progress,
+            edge: options.edge(),
             colour: options.colour,
-            ascii: options.ascii,
             width: usize::from(options.progress_width).max(20),
             drawn: false,
             files_printed: 0,
@@ -107,19 +105,11 @@ impl Progress {
 
     fn line(&mut self, text: &str, err: &mut impl Write) {
         self.clear(err);
-        let lines = if self.wraps { wrapped(text, self.width) } else { vec![text.to_owned()] };
-        for line in lines {
-            let _ = writeln!(err, "{line}");
-        }
+        let _ = writeln!(err, "{}", fitted(text, self.edge));
     }
 
     fn mark(&self, status: Status) -> String {
-        let mark = match (self.ascii, status) {
-            (false, _) => status.mark().to_string(),
-            (true, Status::Pass) => "ok".to_owned(),
-            (true, _) => status.word().to_owned(),
-        };
-        paint(self.colour, status, &mark)
+        paint(self.colour, status, &status.mark().to_string())
     }
 
     fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
@@ -215,8 +205,7 @@ impl Progress {
         let share = if of_bytes > 0 { (bytes as f64 / of_bytes as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(48).clamp(4, 40);
         let full = (share * room as f64) as usize;
-        let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
-        let bar = on.repeat(full) + &off.repeat(room - full);
+        let bar = "█".repeat(full) + &"░".repeat(room - full);
         let text =
             format!("{what} {bar} {:>3.0} %  {} of {}", share * 100.0, units::bytes(bytes), units::bytes(of_bytes));
         text.chars().take(self.width.saturating_sub(1)).collect()
@@ -245,8 +234,8 @@ impl Progress {
         let share = if total > 0 { (done as f64 / total as f64).clamp(0.0, 1.0) } else { 0.0 };
         let room = self.width.saturating_sub(head.chars().count() + 34).clamp(4, 40);
         let full = (share * room as f64) as usize;
-        let (on, off) = if self.ascii { ("#", "-") } else { ("█", "░") };
-        let text = format!("{head} {}{} {:>3.0} %  {tail}", on.repeat(full), off.repeat(room - full), share * 100.0);
+        let bar = "█".repeat(full) + &"░".repeat(room - full);
+        let text = format!("{head} {bar} {:>3.0} %  {tail}", share * 100.0);
         // A line that wraps cannot be redrawn.
         text.chars().take(self.width.saturating_sub(1)).collect()
     }
@@ -256,33 +245,4 @@ impl Progress {
 fn files_share(state: &State) -> Option<(u64, u64)> {
     let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
     grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)
-}
-
-/// A line that is wrapped between words. Further lines are indented by two columns more.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    if width(text) <= columns {
-        return vec![text.to_owned()];
-    }
-    let words = text.trim_start();
-    let indent = text.len() - words.len();
-    indented(&" ".repeat(indent), indent + 2, words, columns)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_line_is_wrapped_between_words() {
-        let text = "– nixl cannot run here: NIXL was not found: install it with 'pip install nixl'";
-        for columns in 20..90 {
-            let lines = wrapped(text, columns);
-            assert!(lines.iter().all(|line| width(line) <= columns), "{columns}: {lines:?}");
-            let words = lines.iter().flat_map(|line| line.split_whitespace());
-            assert!(words.eq(text.split_whitespace()), "{columns}: {lines:?}");
-            assert!(lines.iter().skip(1).all(|line| line.starts_with("  ")), "{columns}: {lines:?}");
-        }
-        assert_eq!(wrapped("    one two", 9), ["    one", "      two"]);
-        assert_eq!(wrapped("a  b", 4), ["a  b"]);
-    }
 }

@@ -2,7 +2,7 @@
 //! named instead of a path.
 
 use super::error::{WeightsError, name_text};
-use super::held::ModelFolder;
+use super::held::{self, ModelFolder};
 use super::layout::{Layout, lay_out};
 use super::marker;
 use super::open::open;
@@ -163,6 +163,6 @@ impl KeptModel {
 pub fn make_cache_folder() -> Result<(PathBuf, Destination), WeightsError> {
     let folder = cache_folder()?;
     let made = Destination::make(&folder, Owners::Own)
-        .map_err(|source| WeightsError::ForeignCache { path: folder.clone(), source })?;
+        .map_err(|source| held::unusable(&folder, "created", Owners::Own, source))?;
     Ok((folder, made))
 }

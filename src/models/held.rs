@@ -11,6 +11,18 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// The error of a folder that could not be opened or created. A folder that `owners` forbids to root has no error code
+/// of the operating system.
+pub(super) fn unusable(path: &Path, doing: &'static str, owners: Owners, source: io::Error) -> WeightsError {
+    match owners {
+        Owners::Own if source.raw_os_error().is_none() && rustix::process::geteuid().is_root() => {
+            WeightsError::ForeignCache { path: path.to_owned(), source }
+        }
+        Owners::Own => WeightsError::unwritable(path, doing, source).in_cache(),
+        Owners::Any => WeightsError::unwritable(path, doing, source),
+    }
+}
+
 /// An open folder with the path that the user knows.
 pub(super) struct ModelFolder {
     held: Destination,
@@ -23,23 +35,14 @@ impl ModelFolder {
         match Destination::nearest(path, owners) {
             Ok((held, false)) => Ok(Some(Self { held, path: path.to_owned() })),
             Ok((_, true)) => Ok(None),
-            Err(source) => Err(Self::refused(path, "opened", owners, source)),
+            Err(source) => Err(unusable(path, "opened", owners, source)),
         }
     }
 
     /// Opens the folder and creates it if it is missing. A created folder without files is removed on drop.
     pub(super) fn make(path: &Path, owners: Owners) -> Result<Self, WeightsError> {
-        let held = Destination::make(path, owners).map_err(|source| Self::refused(path, "created", owners, source))?;
+        let held = Destination::make(path, owners).map_err(|source| unusable(path, "created", owners, source))?;
         Ok(Self { held, path: path.to_owned() })
-    }
-
-    fn refused(path: &Path, doing: &'static str, owners: Owners, source: io::Error) -> WeightsError {
-        match owners {
-            Owners::Own if source.kind() == io::ErrorKind::PermissionDenied => {
-                WeightsError::ForeignCache { path: path.to_owned(), source }
-            }
-            _ => WeightsError::unwritable(path, doing, source),
-        }
     }
 
     /// The path of a file in the folder, for messages.
@@ -96,5 +99,21 @@ impl ModelFolder {
     /// Flushes the directory entries to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.held.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_folder_that_another_user_controls_is_refused_to_root() {
+        let of = |source| unusable(Path::new("/cache"), "created", Owners::Own, source);
+        let denied = of(io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error()));
+        assert!(matches!(&denied, WeightsError::Unwritable { doing: "created", .. }), "{denied}");
+        assert!(!denied.to_string().contains("root") && denied.to_string().contains("XDG_CACHE_HOME"), "{denied}");
+        let foreign = of(io::Error::new(io::ErrorKind::PermissionDenied, "/cache belongs to another user (uid 7)"));
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(matches!(foreign, WeightsError::ForeignCache { .. }), is_root, "{foreign}");
     }
 }

@@ -213,9 +213,12 @@ pub const fn run_verified(run: &RunResult) -> &'static str {
     }
 }
 
-/// The table cell with the ratio to the fastest engine.
+/// The table cell with the ratio to the fastest engine. Runs that should be cold and were not have no ratio.
 #[must_use]
 pub fn ratio(ranked: &RankedEngine) -> String {
+    if ranked.cached.is_some() {
+        return "cached".to_owned();
+    }
     if ranked.in_doubt || !ranked.moved() { GAP.to_owned() } else { factor(ranked.ratio_to_fastest) }
 }
 
@@ -225,10 +228,13 @@ pub fn rate(ranked: &RankedEngine) -> String {
     if ranked.moved() { units::rate(ranked.bytes_per_s) } else { GAP.to_owned() }
 }
 
-/// The table cell with the number of successful and failed runs.
+/// The table cell with the number of successful and failed runs, and the share of the model that the page cache had
+/// before runs that should be cold.
 #[must_use]
 pub fn runs(ranked: &RankedEngine) -> String {
-    if ranked.failed > 0 { format!("{}, {} failed", ranked.runs, ranked.failed) } else { ranked.runs.to_string() }
+    let failed = if ranked.failed > 0 { format!(", {} failed", ranked.failed) } else { String::new() };
+    let cached = ranked.cached.map_or_else(String::new, |share| format!(", {} cached", units::percent(share)));
+    format!("{}{failed}{cached}", ranked.runs)
 }
 
 /// The engine that `auto` chose and the reason: `chose pread: 100 % of the model is cached`.

@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// The options of a session whose files a repetition must not replace, each with a value.
 const OUTPUTS: [&str; 3] = ["--export", "--format", "--record"];
+/// The option of a session that examined a captured machine, and its other name.
+const CAPTURES: [&str; 2] = ["--capture", "--root"];
 
 /// A sentence about the commands, and the commands, quoted for a shell. `None` if nothing can be repeated.
 #[must_use]
@@ -14,14 +16,17 @@ pub fn commands(state: &State) -> Option<(&'static str, Vec<String>)> {
     let paths = paths(state);
     let with_paths = |words: &[&str]| line(words.iter().copied().chain(paths.iter().map(String::as_str)));
     let mut all: Vec<String> = state.models.iter().filter_map(|model| make_model(model)).collect();
-    if !paths.is_empty() {
-        all.push(with_paths(&["gds-top", "check"]));
-    }
     // The original command has all options. That of a race on the screens and of earlier recordings is derived.
     let measured = !state.lanes.is_empty() || state.grid.is_some() || state.watch.is_some();
+    let words: Vec<&str> = state.command.split(' ').take_while(|word| *word != "--").collect();
+    let is_captured = words.iter().any(|word| CAPTURES.contains(&word.split('=').next().unwrap_or_default()));
+    let is_check = !measured && (is_captured || words.contains(&"check"));
+    if !paths.is_empty() && !is_check {
+        all.push(with_paths(&["gds-top", "check"]));
+    }
     let derived = bench(state).map(|words| quoted_line(&words));
     let is_complete = derived.is_none() || state.command.split(' ').any(|word| word == "bench");
-    if measured && is_complete && !state.command.is_empty() {
+    if (measured || is_check) && is_complete && !state.command.is_empty() {
         // Paths in the command can be relative.
         if !state.directory.is_empty() {
             all.insert(0, line(["cd", &state.directory]));
@@ -31,10 +36,12 @@ pub fn commands(state: &State) -> Option<(&'static str, Vec<String>)> {
         all.extend(derived);
     }
     let repeats = all.len();
-    if !paths.is_empty() {
+    // A captured machine is another one than that of the session.
+    let captures = !paths.is_empty() && !is_captured;
+    if captures {
         all.push(with_paths(&["gds-top", "capture", "machine.tar.zst"]));
     }
-    let explanation = match (repeats, paths.is_empty()) {
+    let explanation = match (repeats, !captures) {
         (0, _) => return None,
         (1, true) => "This command repeats the session.",
         (_, true) => "These commands repeat the session.",
@@ -174,6 +181,25 @@ mod tests {
             without_outputs("gds-top watch --record x -- python load.py --export y"),
             "gds-top watch -- python load.py --export y"
         );
+    }
+
+    #[test]
+    fn a_check_of_a_captured_machine_is_repeated_with_its_capture() {
+        let model = ModelInfo { path: "/data/models".into(), ..ModelInfo::default() };
+        let commands = |command: &str| {
+            let state = state(command, vec![EventBody::ModelOpened { model: model.clone() }]);
+            super::commands(&state).unwrap_or_default().1
+        };
+        assert_eq!(
+            commands("gds-top check --capture m.tar.zst --export rep --format html"),
+            ["cd '/data/a b'", "gds-top check --capture m.tar.zst"]
+        );
+        assert_eq!(commands("gds-top --root=m.tar.zst"), ["cd '/data/a b'", "gds-top --root=m.tar.zst"]);
+        assert_eq!(
+            commands("gds-top check . --target 1 --export rep"),
+            ["cd '/data/a b'", "gds-top check . --target 1", "gds-top capture machine.tar.zst /data/models"]
+        );
+        assert_eq!(commands("gds-top"), ["gds-top check /data/models", "gds-top capture machine.tar.zst /data/models"]);
     }
 
     #[test]

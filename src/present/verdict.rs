@@ -103,6 +103,23 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
+/// The next steps of the verdicts without a proven direct route. They name their path if the paths have different steps.
+#[must_use]
+pub fn next_steps(state: &State) -> Vec<String> {
+    let open: Vec<&Verdict> = state.verdicts.iter().filter(|verdict| status(verdict) != Status::Pass).collect();
+    let differ = open.windows(2).any(|pair| pair[0].advice != pair[1].advice);
+    let mut steps: Vec<String> = Vec::new();
+    for verdict in open {
+        for line in verdict.advice.lines() {
+            let step = if differ { format!("{}: {line}", verdict.path.display()) } else { line.to_owned() };
+            if !steps.contains(&step) {
+                steps.push(step);
+            }
+        }
+    }
+    steps
+}
+
 /// The answer for a verdict. It names the GPU if another GPU has another answer for the same path.
 #[must_use]
 pub fn answer_of_gpu(state: &State, verdict: &Verdict) -> Answer {
@@ -208,6 +225,7 @@ pub fn missing(state: &State, why: Missing) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{Event, EventBody};
 
     fn verdict(route: Route, possible: Route, proven: bool, steps: &[CheckId]) -> Verdict {
         Verdict {
@@ -300,6 +318,27 @@ mod tests {
         let verdict = Verdict { gpu: None, basis: Basis::NoGpu, ..verdict(Route::None, Route::None, false, &[]) };
         assert_eq!(said(&verdict), "No: reads of /data/models go to host memory.");
         assert_eq!(status(&verdict), Status::Na);
+    }
+
+    #[test]
+    fn the_next_steps_name_their_path_if_they_differ() {
+        let of = |path: &str, advice: &str| Verdict {
+            path: path.into(),
+            advice: advice.to_owned(),
+            ..verdict(Route::Compat, Route::P2pdma, true, &[])
+        };
+        let steps = |verdicts: Vec<Verdict>| {
+            let mut state = State::default();
+            for verdict in verdicts {
+                state.reduce(&Event { at_ns: 0, body: EventBody::VerdictReached { verdict } });
+            }
+            next_steps(&state)
+        };
+        let (one, same) = (of("/a", "Run `x`.\nThen reboot."), of("/b", "Run `x`.\nThen reboot."));
+        assert_eq!(steps(vec![one.clone(), same]), ["Run `x`.", "Then reboot."]);
+        assert_eq!(steps(vec![one, of("/b", "Run `y`.")]), ["/a: Run `x`.", "/a: Then reboot.", "/b: Run `y`."]);
+        let proven = verdict(Route::P2pdma, Route::P2pdma, true, &[]);
+        assert!(steps(vec![Verdict { advice: "Nothing blocks the route.".to_owned(), ..proven }]).is_empty());
     }
 
     #[test]

@@ -53,6 +53,14 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
     let time = |ranked: &RankedEngine| units::duration(ranked.wall_ns);
     let (headline, caveat) = match group.outcome()? {
         Outcome::NothingMoved => return Some(nothing_moved(group, &opening)),
+        Outcome::NotCold { cached } => {
+            let headline = format!("{opening}: no winner, because the runs were not cold.");
+            let share = units::percent(cached);
+            let cause = "A process maps, locks or reads its files, or they are in memory.";
+            let conditions =
+                format!("Up to {share} of the model was in the page cache. {cause} {}", measured(group, true));
+            return Some(Answer::new(Status::Warn, headline, conditions));
+        }
         Outcome::Alone { first } => (format!("{opening}: {} took {}.", ranked(first), time(first)), None),
         Outcome::Noisy { first, next } => {
             let headline = format!("{opening}: too noisy to name a winner.");
@@ -207,6 +215,7 @@ fn nothing_moved(group: &ComparisonGroup, opening: &str) -> Answer {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::labels;
     use super::*;
     use crate::core::CacheState;
 
@@ -222,6 +231,7 @@ mod tests {
             ratio_to_fastest: 1.0,
             verified: Some(true),
             in_doubt: false,
+            cached: None,
             in_page_cache: false,
             all_staged: false,
             auto_chose: None,
@@ -240,6 +250,21 @@ mod tests {
 
     fn said(engines: Vec<RankedEngine>) -> String {
         answer(&group(engines), Naming::default()).map(|answer| answer.text()).unwrap_or_default()
+    }
+
+    #[test]
+    fn runs_that_were_not_cold_are_named_and_nothing_wins() {
+        let cached = RankedEngine { cached: Some(0.4), ..engine_of(Engine::Pread, 50, 3) };
+        assert_eq!(
+            said(vec![cached.clone(), engine_of(Engine::Odirect, 500, 3)]),
+            "Cold: no winner, because the runs were not cold. Up to 40 % of the model was in the page cache. A process maps, locks or reads its files, or they are in memory. 3 runs, all bytes verified."
+        );
+        assert!(said(vec![cached.clone()]).contains("not cold"));
+        assert_eq!([labels::ratio(&cached), labels::runs(&cached)], ["cached", "3, 40 % cached"]);
+        // A slower engine that was cached does not decide the winner.
+        let slow = RankedEngine { wall_ns: 900_000_000, wall_range_ns: (900_000_000, 900_000_000), ..cached };
+        let text = said(vec![engine_of(Engine::Odirect, 100, 3), engine_of(Engine::Mmap, 500, 3), slow]);
+        assert!(text.starts_with("Cold: O_DIRECT wins"), "{text}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the settings of the browser.
 
 use super::bars::bars;
+use super::common::code_parts;
 use super::contents;
 use super::section::{Block, Cells, HeatCell, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
@@ -34,7 +35,7 @@ pub(crate) fn page(subtitle: &str, answers: &[Answer], sections: &[Section], foo
         let (class, mark) = (class(answer.status), answer.status.mark());
         let _ = write!(page, "<p><span class=\"{class}\">{mark}</span> {}", markup(&answer.headline));
         if !answer.conditions.is_empty() {
-            let _ = write!(page, " <small>{}</small>", markup(&answer.conditions));
+            let _ = write!(page, " <small>{}</small>", prose(&answer.conditions));
         }
         page.push_str("</p>");
     }
@@ -71,7 +72,7 @@ fn write_section(page: &mut String, section: &Section, anchor: &str) {
         let _ = write!(page, "<h2 id=\"{}\">{}</h2>", markup(anchor), markup(&section.title));
     }
     for text in &section.text {
-        let _ = write!(page, "<p class=\"dim\">{}</p>", markup(text));
+        let _ = write!(page, "<p class=\"dim\">{}</p>", prose(text));
     }
     for block in &section.blocks {
         write_block(page, &section.title, block);
@@ -98,7 +99,7 @@ fn write_block(page: &mut String, title: &str, block: &Block) {
         Block::List(items) => {
             page.push_str("<ul>");
             items.iter().for_each(|item| {
-                let _ = write!(page, "<li>{}", markup(item));
+                let _ = write!(page, "<li>{}", prose(item));
             });
             page.push_str("</ul>");
         }
@@ -164,7 +165,7 @@ fn table(page: &mut String, cells: &Cells) {
 fn write_item(page: &mut String, item: &Item) {
     let (mark, word) = (item.status.mark(), item.status.word());
     let name = if item.name.is_empty() { String::new() } else { format!(" <b>{}</b>:", markup(&item.name)) };
-    let head = format!("<span class=\"{}\">{mark} {word}</span>{name} {}", class(item.status), markup(&item.text));
+    let head = format!("<span class=\"{}\">{mark} {word}</span>{name} {}", class(item.status), prose(&item.text));
     if item.details.is_empty() {
         let _ = write!(page, "<p>{head}</p>");
         return;
@@ -172,8 +173,7 @@ fn write_item(page: &mut String, item: &Item) {
     let open = if item.folded { "" } else { " open" };
     let _ = write!(page, "<details{open}><summary>{head}</summary>");
     for detail in &item.details {
-        let text =
-            if detail.command { format!("<code>{}</code>", unbroken(&detail.text)) } else { markup(&detail.text) };
+        let text = if detail.command { code(&detail.text) } else { prose(&detail.text) };
         let _ = write!(page, "<p class=\"dim\">{}: {text}</p>", detail.label);
     }
     page.push_str("</details>");
@@ -183,6 +183,16 @@ fn write_item(page: &mut String, item: &Item) {
 fn is_short(cell: &str) -> bool {
     const MOST: usize = 16;
     cell.contains(' ') && cell.chars().count() <= MOST
+}
+
+/// A sentence. The commands in it are between backticks.
+fn prose(text: &str) -> String {
+    let part = |(is_code, part): (bool, &str)| if is_code { code(part) } else { markup(part) };
+    code_parts(text).into_iter().map(part).collect()
+}
+
+fn code(text: &str) -> String {
+    format!("<code>{}</code>", unbroken(text))
 }
 
 /// Text whose words are not broken at their hyphens: commands, UUIDs.
@@ -236,6 +246,11 @@ mod tests {
         let shown = unbroken("gds-top bench /m&a --drop-caches");
         assert_eq!(shown, "<span>gds-top</span> bench /m&amp;a <span>--drop-caches</span>");
         assert!(include_str!("report.css").contains("pre span,code span,.facts span{display:inline-block"));
+    }
+
+    #[test]
+    fn commands_in_sentences_are_code() {
+        assert_eq!(prose("Run `a <b>` & wait."), "Run <code>a &lt;b&gt;</code> &amp; wait.");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Renders sections as Markdown that is also readable as plain text.
 
+use super::common::code_parts;
 use super::contents;
 use super::section::{Block, Cells, Detail, HeatTable, Item, Section};
 use super::sections::{Extent, answers, sections};
@@ -23,7 +24,7 @@ pub fn markdown(state: &State) -> String {
     for answer in answers(state) {
         let conditions = match answer.conditions.as_str() {
             "" => String::new(),
-            conditions => format!(" {}", escape(conditions)),
+            conditions => format!(" {}", prose(conditions)),
         };
         page.line(&format!("- {} **{}**{conditions}", answer.status.mark(), escape(&answer.headline)));
     }
@@ -64,7 +65,7 @@ impl Page {
         self.line(&format!("## {}", escape(&section.title)));
         self.blank();
         for text in &section.text {
-            self.line(&escape(text));
+            self.line(&prose(text));
             self.blank();
         }
         for block in &section.blocks {
@@ -88,7 +89,7 @@ impl Page {
             }
             Block::List(items) if items.is_empty() => {}
             Block::List(items) => {
-                items.iter().for_each(|item| self.line(&format!("- {}", escape(item))));
+                items.iter().for_each(|item| self.line(&format!("- {}", prose(item))));
                 self.blank();
             }
             Block::Items(items) => {
@@ -112,7 +113,7 @@ impl Page {
 
     fn item(&mut self, item: &Item) {
         let name = if item.name.is_empty() { String::new() } else { format!("**{}**: ", escape(&item.name)) };
-        self.line(&format!("- {} {name}{}", item.status.mark(), escape(&item.text)));
+        self.line(&format!("- {} {name}{}", item.status.mark(), prose(&item.text)));
         for detail in &item.details {
             self.line(&format!("  - {}: {}", detail.label, text_of(detail)));
         }
@@ -175,8 +176,23 @@ fn is_drawn(section: &Section) -> bool {
 
 /// The text of a detail. Commands are formatted as code.
 fn text_of(detail: &Detail) -> String {
-    let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
-    if detail.command && detail.text.chars().all(usual) { format!("`{}`", detail.text) } else { escape(&detail.text) }
+    if detail.command && is_plain(&detail.text) { format!("`{}`", detail.text) } else { prose(&detail.text) }
+}
+
+/// A sentence. The commands in it are between backticks and formatted as code.
+fn prose(text: &str) -> String {
+    let part = |(is_code, part): (bool, &str)| match is_code {
+        true if is_plain(part) => format!("`{part}`"),
+        true => format!("\\`{}\\`", escape(part)),
+        false => escape(part),
+    };
+    code_parts(text).into_iter().map(part).collect()
+}
+
+/// Whether a command has only characters that no renderer of Markdown changes inside code.
+fn is_plain(command: &str) -> bool {
+    let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '=' | ',' | ' ');
+    !command.trim().is_empty() && command.chars().all(usual)
 }
 
 /// Escapes all characters that have a special meaning.
@@ -195,4 +211,16 @@ fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_in_sentences_are_code_unless_a_renderer_could_change_them() {
+        assert_eq!(prose("Run `gds-top check /a_b`."), "Run `gds-top check /a_b`.");
+        assert_eq!(prose("Run `a <b>` *now*."), "Run \\`a &lt;b&gt;\\` \\*now\\*.");
+        assert_eq!(prose("one ` only"), "one \\` only");
+    }
 }

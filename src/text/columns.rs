@@ -2,6 +2,7 @@
 
 use super::sanitise::{is_unsafe, sanitise};
 use std::borrow::Cow;
+use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::UnicodeWidthChar;
 
@@ -33,6 +34,30 @@ pub fn indented(head: &str, indent: usize, text: &str, columns: usize) -> Vec<St
     let spaces = " ".repeat(indent);
     let lines = lines(text, &options(columns).break_words(false).initial_indent(head).subsequent_indent(&spaces));
     if text.trim().is_empty() { vec![head.trim_end().to_owned()] } else { lines }
+}
+
+/// Wraps the lines of a text that are wider than `columns`, between words. Further lines are indented by two columns
+/// more. A word that is longer than a line is not broken, so that a path can be copied. Colour codes have no width.
+#[must_use]
+pub fn fitted(text: &str, columns: usize) -> Cow<'_, str> {
+    if text.lines().all(|line| display_width(line) <= columns) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() * 2);
+    for part in text.split_inclusive('\n') {
+        let line = part.trim_end_matches(['\n', '\r']);
+        let words = line.trim_start_matches(' ');
+        let indent = &line[..line.len() - words.len()];
+        if display_width(line) <= columns {
+            out.push_str(line);
+        } else {
+            let further = format!("{indent}  ");
+            let options = options(columns).break_words(false).initial_indent(indent).subsequent_indent(&further);
+            out.push_str(&textwrap::wrap(words, options).join("\n"));
+        }
+        out.push_str(&part[line.len()..]);
+    }
+    Cow::Owned(out)
 }
 
 /// Cuts text to at most `columns` columns. A cut text ends with an ellipsis.
@@ -143,6 +168,21 @@ mod tests {
         assert_eq!(indented("- ", 2, "/a/path/of/many/parts x", 10), ["- /a/path/of/many/parts", "  x"]);
         assert_eq!(indented("\u{1b}[31m✖\u{1b}[0m ", 2, "abc def", 5), ["\u{1b}[31m✖\u{1b}[0m abc", "  def"]);
         assert_eq!(indented("- ", 2, "", 10), ["-"]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_wide_is_wrapped_between_words_and_the_others_are_kept() {
+        let text = "– nixl cannot run here: NIXL was not found: install it with 'pip install nixl'";
+        for columns in 20..90 {
+            let wrapped = fitted(text, columns);
+            assert!(wrapped.lines().all(|line| width(line) <= columns), "{columns}: {wrapped:?}");
+            assert!(wrapped.split_whitespace().eq(text.split_whitespace()), "{columns}: {wrapped:?}");
+            assert!(wrapped.lines().skip(1).all(|line| line.starts_with("  ")), "{columns}: {wrapped:?}");
+        }
+        assert_eq!(fitted("    one two\r\na  b\n\nx\n", 9), "    one\n      two\r\na  b\n\nx\n");
+        assert_eq!(fitted("key      value  origin\n", 16), "key      value\n  origin\n");
+        assert_eq!(fitted("\u{1b}[31mred\u{1b}[0m word", 8), "\u{1b}[31mred\u{1b}[0m word");
+        assert_eq!(fitted("see /a/long/path/to/a/file now", 10), "see\n  /a/long/path/to/a/file\n  now");
     }
 
     #[test]

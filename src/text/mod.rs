@@ -1,5 +1,6 @@
 //! Text for people, shells and files. The files of this module wrap crates and use no other module.
 
+mod ascii;
 mod columns;
 mod csv;
 mod diff;
@@ -12,7 +13,8 @@ mod sentence;
 mod shell;
 mod table;
 
-pub use columns::{TIE, glyph_width, indented, truncate, truncate_middle, truncate_name, width, wrap};
+pub use ascii::{TextWriter, ascii_of};
+pub use columns::{TIE, fitted, glyph_width, indented, truncate, truncate_middle, truncate_name, width, wrap};
 pub use csv::{CsvRows, csv_cell};
 pub use diff::{DiffLine, diff};
 pub use json::{json_values, pretty_json, write_json};

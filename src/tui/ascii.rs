@@ -1,93 +1,16 @@
 //! The last drawing step for ASCII terminals: it replaces every other character by the ASCII character with the most
 //! similar shape.
 
+use crate::text::ascii_of;
 use ratatui::buffer::Buffer;
 
 /// Replaces all characters in the buffer that are not ASCII.
 pub(crate) fn flatten(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         if !cell.symbol().is_ascii() {
-            let glyph = cell.symbol().chars().next().map_or(' ', plain);
+            let glyph = cell.symbol().chars().next().map_or(' ', ascii_of);
             cell.set_char(glyph);
         }
-    }
-}
-
-fn plain(glyph: char) -> char {
-    match glyph {
-        '─' | '━' | '┄' | '┈' | '–' | '—' | '╌' => '-',
-        '═' => '=',
-        '│' | '┆' | '┊' | '┤' | '├' | '▏' | '▕' | '▐' | '▌' | '▎' => '|',
-        '╭' | '╮' | '╰' | '╯' | '┿' | '┬' | '┴' | '┼' | '┌' | '┐' | '└' | '┘' | '┶' => '+',
-        '▘' | '▝' | '▀' => '\'',
-        '▖' | '▗' => '.',
-        '▞' | '▚' | '▛' | '▜' | '▙' | '▟' => ':',
-        '█' | '▉' | '▊' | '▋' | '▆' | '┃' => '#',
-        '▍' => '=',
-        '▁' | '▂' => '_',
-        '▃' | '▄' => '-',
-        '▅' => '=',
-        '◧' | '◨' => '|',
-        '−' => '-',
-        '▇' => '#',
-        '▓' => '%',
-        '▒' => '=',
-        '░' => '.',
-        '▶' | '▸' | '→' | '⇒' => '>',
-        '◀' | '←' => '<',
-        '▾' | '↓' | '▼' => 'v',
-        '▴' | '↑' | '△' => '^',
-        '✔' => '+',
-        '✖' => 'x',
-        '▲' => '!',
-        '●' | '◉' | '▪' => '*',
-        '○' | '◌' | '▫' | '◎' => 'o',
-        '▽' => 'v',
-        '▷' => '>',
-        '◁' => '<',
-        '◊' => '&',
-        '▣' => '%',
-        '◐' => '@',
-        '■' => '#',
-        '◆' => '@',
-        '◇' => '&',
-        '★' | '☆' | '◈' => '$',
-        '□' => '%',
-        '×' => 'x',
-        '≤' => '<',
-        'µ' => 'u',
-        '·' | '•' | '…' => '.',
-        '╱' => '/',
-        '‖' => '|',
-        '↶' => '<',
-        '²' => '2',
-        '³' => '3',
-        '⁰' => '0',
-        '⁹' => '9',
-        '‘' | '’' => '\'',
-        '“' | '”' => '"',
-        '⏎' => '>',
-        '\u{a0}' | '\u{202f}' | '\u{2009}' | '\u{2007}' => ' ',
-        '①'..='⑨' => char::from_digit(glyph as u32 - '①' as u32 + 1, 10).unwrap_or('*'),
-        '\u{2800}'..='\u{28ff}' => braille(glyph),
-        _ => '?',
-    }
-}
-
-/// The ASCII character for a braille pattern. It depends on the rows that have dots.
-fn braille(glyph: char) -> char {
-    let dots = glyph as u32 - 0x2800;
-    if dots == 0 {
-        return ' ';
-    }
-    // The bits of each row from the top, in both columns (Unicode chapter 21, braille patterns: dots 1-3 and 7, 4-6
-    // and 8).
-    let rows: Vec<bool> = [0b0000_1001, 0b0001_0010, 0b0010_0100, 0b1100_0000].iter().map(|m| dots & m != 0).collect();
-    match rows.iter().filter(|touched| **touched).count() {
-        3 | 4 => '|',
-        _ if rows[0] => '\'',
-        _ if rows[3] => '.',
-        _ => '-',
     }
 }
 

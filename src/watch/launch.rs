@@ -187,8 +187,7 @@ impl Watched {
         }
         self.drain();
         if has_ended {
-            self.outside.look_at_end();
-            let status = self.child.wait().map_err(WatchError::Wait)?;
+            let status = self.outside.wait(|| self.child.wait()).map_err(WatchError::Wait)?;
             self.ended = Some(match (status.code(), status.signal()) {
                 (Some(code), _) => ProgramEnd::Status(code),
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),

@@ -80,10 +80,27 @@ impl Outside {
         self.next = now + LEAST.max(now.elapsed() * SHARE);
     }
 
-    /// Reads the counters when the program has ended and is not waited for yet, so that they are complete.
-    pub(super) fn look_at_end(&mut self) {
+    /// Waits for a program that has ended, so that its counters are complete.
+    ///
+    /// Only root can read /proc/PID/io of a process that has ended. When it is waited for, the kernel adds its counters to
+    /// those of this process, as proc(5) describes for its children.
+    pub(super) fn wait<T>(&mut self, wait: impl FnOnce() -> T) -> T {
         let processes = self.io.tree(self.root);
         self.io.add(&processes);
+        let faults = children_faults();
+        let before = own_io();
+        let ended = wait();
+        let after = own_io();
+        if let Some((before, after)) = before.zip(after) {
+            let [major_faults, minor_faults] = difference(children_faults(), faults);
+            // The bytes of the first reading itself were counted after it.
+            let [read_call_bytes, storage_read_bytes] =
+                difference(after.counters, [before.counters[0].saturating_add(before.bytes), before.counters[1]]);
+            let io =
+                ProcessIo { read_call_bytes, storage_read_bytes, major_faults, minor_faults, ..ProcessIo::default() };
+            self.io.end(self.root, io);
+        }
+        ended
     }
 
     /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library.
@@ -217,6 +234,13 @@ impl Input {
         };
     }
 
+    /// Notes the final counters of a process, with those of its descendants that it waited for.
+    fn end(&mut self, root: u32, io: ProcessIo) {
+        let others = self.known.iter().filter(|((pid, _), _)| pid.unsigned_abs() != root).map(|(_, io)| *io);
+        let now = others.chain([self.ended]).fold(io, |sum, more| merged(sum, more, u64::saturating_add));
+        self.largest = Some(self.largest.map_or(now, |before| merged(before, now, u64::max)));
+    }
+
     /// The sum. `None` if no process could be examined.
     pub(super) const fn total(&self) -> Option<ProcessIo> {
         self.largest
@@ -231,6 +255,30 @@ fn merged(a: ProcessIo, b: ProcessIo, merge: fn(u64, u64) -> u64) -> ProcessIo {
         minor_faults: merge(a.minor_faults, b.minor_faults),
         io_uring_requests: merge(a.io_uring_requests, b.io_uring_requests),
     }
+}
+
+/// A reading of /proc/self/io.
+struct OwnIo {
+    /// `rchar` and `read_bytes`.
+    counters: [u64; 2],
+    /// The size of the text.
+    bytes: u64,
+}
+
+fn own_io() -> Option<OwnIo> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let counters = [number(&text, "rchar:")?, number(&text, "read_bytes:")?];
+    Some(OwnIo { counters, bytes: text.len() as u64 })
+}
+
+/// The major and minor page faults of the children that this process waited for.
+fn children_faults() -> [u64; 2] {
+    let stat = Process::myself().and_then(|process| process.stat());
+    stat.map_or([0; 2], |stat| [stat.cmajflt, stat.cminflt])
+}
+
+fn difference(after: [u64; 2], before: [u64; 2]) -> [u64; 2] {
+    [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])]
 }
 
 /// The counters of a process and of its children that have ended.
@@ -358,6 +406,22 @@ mod tests {
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
         shell.wait().unwrap();
         assert!(after >= 2 * READ, "{after}");
+    }
+
+    #[test]
+    fn reads_until_the_end_of_a_program_are_counted() {
+        const READ: u64 = 16 << 20;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(READ).unwrap();
+        let mut command = std::process::Command::new("cat");
+        let mut child = command.arg(file.path()).stdout(std::process::Stdio::null()).spawn().unwrap();
+        let mut outside = Outside::new(child.id());
+        until(|| Process::new(child.id().cast_signed()).unwrap().stat().unwrap().state == 'Z');
+        // A user cannot read the counters of the zombie, so the test leaves them out.
+        outside.root = 0;
+        assert!(outside.wait(|| child.wait()).unwrap().success());
+        let io = outside.io().unwrap();
+        assert!((READ..2 * READ).contains(&io.read_call_bytes) && io.minor_faults > 0, "{io:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tests of the output to a terminal: frames, queries, sizes, colours, and no output at rest.
 
+use crate::program::gds_top;
 use crate::terminal::{PATIENCE, Terminal, recording};
 use std::time::{Duration, Instant};
 
@@ -154,4 +155,71 @@ fn no_color_and_poor_terminals_are_honoured() {
         assert_eq!(terminal.shown().is_ascii(), ascii, "{variables:?}: {}", terminal.shown());
         terminal.leave("q", 0, &format!("{variables:?}"));
     }
+}
+
+#[test]
+fn lists_and_errors_fit_a_narrow_terminal() {
+    for arguments in [
+        &["bench-kv", "--list"][..],
+        &["config", "show"],
+        &["config", "lint", "Cargo.toml"],
+        &["config", "tune", "--kv", "lmcache-mp"],
+        &["settings", "--engines"],
+        &["settings", "--keys"],
+        &["make-model", "--list"],
+        &["bench", "--list-loaders"],
+        &["check", "/usr", "--repeat", "3"],
+        &["bench", "/nonexistent/model", "--headless"],
+    ] {
+        let mut terminal = Terminal::sized(arguments, &[], (40, 36));
+        terminal.end();
+        terminal.wait("the last line", |terminal| terminal.sent().ends_with('\n'));
+        let sent = terminal.sent();
+        // Bars are erased, and the lines of a file are not wrapped.
+        let is_text = |line: &&str| !line.contains("\u{1b}[K") && !line.trim_start().starts_with('"');
+        for line in sent.lines().filter(is_text) {
+            let is_one_word = line.split_whitespace().count() == 1;
+            assert!(is_one_word || line.chars().count() <= 40, "{arguments:?}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn text_is_ascii_if_the_locale_is_not_utf8_and_json_is_not_changed() {
+    let (recording, machine) = (recording(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/machines/h200-vm-no-udev"));
+    let written = |arguments: &[&str], locale: &str| {
+        let output = gds_top().args(arguments).env("LC_ALL", locale).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for arguments in [
+        &["check", "--capture", machine][..],
+        &["report", &recording],
+        &["report", &recording, "-q"],
+        &["learn", "--headless"],
+        &["inspect", "--predict", "tiny-tensors"],
+        &["settings", "--engines"],
+        &["explain", "5001"],
+        &["fix", "--list", "--capture", machine],
+        &["fleet", "/nonexistent – or not"],
+        &["--help"],
+    ] {
+        let (text, ascii) = (written(arguments, "C.UTF-8"), written(arguments, "C"));
+        assert!(ascii.is_ascii(), "{arguments:?}: {ascii}");
+        // Each character has a replacement with a similar shape.
+        assert_eq!(ascii.matches('?').count(), text.matches('?').count(), "{arguments:?}: {ascii}");
+    }
+    let json = ["report", &recording, "--json"];
+    assert_eq!(written(&json, "C"), written(&json, "C.UTF-8"));
+}
+
+#[test]
+fn the_result_of_a_fleet_is_coloured_on_a_terminal() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let report = folder.path().join("report.json");
+    let checked = gds_top().args(["check", "/usr", "--no-probe", "--json"]).output().unwrap();
+    std::fs::write(&report, checked.stdout).unwrap();
+    let mut terminal = Terminal::start(&["fleet", report.to_str().unwrap()], &[]);
+    terminal.end();
+    terminal.wait("the result", |terminal| terminal.sent().contains("1 node"));
+    assert!(terminal.sent().contains("\u{1b}[3") && !terminal.sent().contains('\u{fffd}'), "{}", terminal.sent());
 }

@@ -49,24 +49,19 @@ fn quiet_leaves_errors_and_plain_has_no_escapes() {
 fn the_bar_of_a_running_lane_redraws_itself_and_goes_away() {
     let events = race_events(&usual_paces());
     let landing = events.iter().rposition(|e| matches!(e.body, EventBody::LaneProgress { .. })).unwrap();
-    for (ascii, full) in [(false, '█'), (true, '#')] {
-        let (sender, receiver) = crossbeam_channel::unbounded();
-        let (commands, _commanded) = crossbeam_channel::unbounded();
-        events.iter().take(landing).for_each(|e| sender.send(e.clone()).unwrap());
-        let feed = Feed::new(receiver, commands, true);
-        // No more events follow, but the session continues until the bar is drawn.
-        let mut err = Watched { told: Vec::new(), session: Some(sender) };
-        run(&feed, &Options { progress: true, ascii, ..Options::default() }, &mut Vec::new(), &mut err);
-        assert!(err.session.is_none(), "the session ended by itself");
-        let err = String::from_utf8(err.told).unwrap();
-        let bar = err.rsplit("\r\u{1b}[K").find(|part| part.contains(full)).expect("a bar");
-        assert!(
-            bar.starts_with("[15/15] gds-per-tensor cold ") && bar.contains("100 %") && bar.contains("GB/s"),
-            "{bar}"
-        );
-        let end = "\r\u{1b}[Kgds-top: The session ended unexpectedly. Results are incomplete.\n";
-        assert!(ascii != err.contains('█') && err.ends_with(end), "{err:?}");
-    }
+    let (sender, receiver) = crossbeam_channel::unbounded();
+    let (commands, _commanded) = crossbeam_channel::unbounded();
+    events.iter().take(landing).for_each(|e| sender.send(e.clone()).unwrap());
+    let feed = Feed::new(receiver, commands, true);
+    // No more events follow, but the session continues until the bar is drawn.
+    let mut err = Watched { told: Vec::new(), session: Some(sender) };
+    run(&feed, &Options { progress: true, ..Options::default() }, &mut Vec::new(), &mut err);
+    assert!(err.session.is_none(), "the session ended by itself");
+    let err = String::from_utf8(err.told).unwrap();
+    let bar = err.rsplit("\r\u{1b}[K").find(|part| part.contains('█')).expect("a bar");
+    assert!(bar.starts_with("[15/15] gds-per-tensor cold ") && bar.contains("100 %") && bar.contains("GB/s"), "{bar}");
+    let end = "\r\u{1b}[Kgds-top: The session ended unexpectedly. Results are incomplete.\n";
+    assert!(err.ends_with(end), "{err:?}");
 }
 
 /// Ends the session when the bar of the last run is full.

@@ -5,6 +5,7 @@ mod facts;
 mod several;
 
 use super::compare::ComparisonGroup;
+use super::winner::Outcome;
 use crate::core::median::of_median_time;
 use alone::{first_reads, idle_slots, one_time_cost, per_tensor, registrations};
 pub use facts::{Advice, Lesson, RunFacts};
@@ -28,7 +29,8 @@ pub fn advice(facts: &[RunFacts<'_>], groups: &[ComparisonGroup]) -> Vec<Advice>
         let all = [registering.or(each), one_time_cost(fact), idle_slots(fact), first_reads(fact)];
         chosen.extend(all.into_iter().flatten().map(|advice| of_model(advice, &fact.run.model, several)));
     }
-    for group in groups {
+    // The page cache decided the times of a group that was not cold.
+    for group in groups.iter().filter(|group| !matches!(group.outcome(), Some(Outcome::NotCold { .. }))) {
         let explained = [compat_loses(group, facts), disk_decides(group), read_again(group), pageable(group)];
         let all = explained.into_iter().flatten().chain(crossing(group, &middle));
         chosen.extend(all.map(|advice| of_model(advice, &group.model, several)));
@@ -184,6 +186,10 @@ mod tests {
         let alike = vec![(Engine::Mmap, 104), (Engine::Pread, 100), (Engine::Odirect, 101), (Engine::GdsSlab, 150)];
         let engines = vec![Engine::Pread, Engine::Odirect, Engine::Mmap];
         assert_eq!(lessons_of(alike), [(None, Lesson::DiskBound { engines, bytes_per_s: 1e10 })]);
+        // The page cache, not the disk, had the bytes.
+        let cached = [Engine::Mmap, Engine::Pread, Engine::Odirect]
+            .map(|e| RunResult { cache_resident_before_fraction: Some(1.0), ..run(e, CacheState::Cold, 0, 100) });
+        assert!(lessons(&cached.each_ref().map(|run| fact(run, 0))).is_empty());
         // auto is a second sample of the engine that it chose, and variants of a workload are not engines.
         assert!(lessons_of(vec![(Engine::Auto, 100), (Engine::Odirect, 101), (Engine::Pread, 102)]).is_empty());
         let lane = |name: &str| Engine::Workload(format!("lmcache/disk:prefetch_factor={name}/read").parse().unwrap());

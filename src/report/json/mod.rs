@@ -299,6 +299,7 @@ impl Serialize for Samples<'_> {
 fn outcome(group: &ComparisonGroup) -> &'static str {
     match group.outcome() {
         None | Some(Outcome::NothingMoved) => "nothing_moved",
+        Some(Outcome::NotCold { .. }) => "not_cold",
         Some(Outcome::Alone { .. }) => "alone",
         Some(Outcome::TooFewRuns { .. }) => "too_few_runs",
         Some(Outcome::Noisy { .. } | Outcome::TooNoisy { .. }) => "noisy",

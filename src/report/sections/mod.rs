@@ -11,6 +11,7 @@ mod failures;
 mod gaps;
 mod grid;
 mod machine;
+mod next;
 mod phases;
 mod reproduce;
 mod results;
@@ -53,6 +54,8 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
         all.extend(advice::section(analysis));
         return all;
     }
+    // The text of 'check' has the steps below each verdict.
+    all.extend(next::section(state).filter(|_| full));
     all.extend(advice::section(analysis));
     all.extend(results::sections(analysis, full));
     all.extend(together::sections(state));
