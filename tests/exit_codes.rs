@@ -129,6 +129,8 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["watch", "--", "false"], 1),
         (vec!["watch", "--require", "direct", "--", "true"], 1),
         (vec!["watch", "--", "/nowhere"], 3),
+        (vec!["watch", "--record", "/nowhere/r.gdsrec", "--", "true"], 2),
+        (vec!["bench", "model", "--record", "/nowhere/r.gdsrec"], 2),
         (vec!["watch"], 2),
         (vec!["export", "--listen", "nonsense"], 2),
         (vec!["export", "--nonsense"], 2),

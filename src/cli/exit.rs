@@ -25,6 +25,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
             "wrong bytes",
             "a regression",
             "a fix failed",
+            "the watched program failed",
         ],
     ),
     (BAD_CALL, "wrong usage or input", &[]),
@@ -33,7 +34,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
         "something that was requested could not run",
         &[
             "no such GPU",
-            "the model does not fit",
+            "the model does not fit into memory or on the disk",
             "there is no directory for its files",
             "an engine is not available",
             "a fix needs root",

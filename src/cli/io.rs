@@ -1,7 +1,7 @@
 //! The command `bench-io`: a grid of storage measurements.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{Ran, has_terminal};
+use super::outcome::{COULD_NOT_RUN, Ran, fail, has_terminal, not_started};
 use super::{race, settings};
 use crate::core::units::{GIB, KIB, MIB, bytes};
 use crate::core::{Access, GridPlan, Pattern, Transfer};
@@ -9,7 +9,7 @@ use crate::session::REAL_TIME;
 use crate::session::live::{self, GridRequest, SessionConfig};
 use crate::trust::Destination;
 use crate::tui;
-use crate::workloads::io;
+use crate::workloads::io::{self, FilesError};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -79,17 +79,23 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
-    let config = config(args)?;
+    let config = match config(args)? {
+        Ok(config) => config,
+        Err(status) => return Ok(status),
+    };
     let screens = !args.headless && !output.json && !output.quiet && has_terminal();
     if !screens {
         return race::follow(config, output, export, None);
     }
     let look = settings::look(output)?;
-    let feed = live::start(SessionConfig { end_after_race: false, ..config }).map_err(|error| error.to_string())?;
-    race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, export)
+    match live::start(SessionConfig { end_after_race: false, ..config }) {
+        Ok(feed) => race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, export),
+        Err(error) => not_started(&error),
+    }
 }
 
-fn config(args: &IoArgs) -> Result<SessionConfig, String> {
+/// The session of the arguments. The inner error is the exit status if this machine cannot run it.
+fn config(args: &IoArgs) -> Result<Result<SessionConfig, u8>, String> {
     let load = super::args::LoadArgs { gpu: args.gpu.clone(), ..super::args::LoadArgs::default() };
     let race = super::args::RaceArgs { record: args.record.clone(), ..load.into() };
     let mut config = race::config(&race)?;
@@ -114,7 +120,11 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
         ));
     }
     super::consent::to_create(&args.dir, args.yes)?;
-    io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
+    match io::room_for(&args.dir, file_bytes) {
+        Ok(()) => {}
+        Err(error @ FilesError::NoRoom { .. }) => return Ok(Err(fail(COULD_NOT_RUN, &error.to_string()))),
+        Err(error) => return Err(error.to_string()),
+    }
     let real = Destination::open(&args.dir).and_then(|folder| folder.real());
     let dir = real.map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file is read and the other is written.
@@ -126,7 +136,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
         libcufile: None,
         seed: 0x6764_735f_746f_7000,
     });
-    Ok(config)
+    Ok(Ok(config))
 }
 
 #[cfg(test)]

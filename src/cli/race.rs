@@ -3,7 +3,7 @@
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline, Wanted};
 use super::consent;
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note};
 use super::settings::{self, Look};
 use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
@@ -56,7 +56,10 @@ pub(super) fn interactive(
     let captured = folder.is_some();
     config.folder = folder;
     config.end_after_race = false;
-    let feed = live::start(config).map_err(|error| error.to_string())?;
+    let feed = match live::start(config) {
+        Ok(feed) => feed,
+        Err(error) => return not_started(&error),
+    };
     screens_of(feed, look, (tui::ScreenId::Environment, captured), REAL_TIME, export)
 }
 
@@ -243,8 +246,7 @@ pub(super) fn follow(
     config.again = baseline.is_some().then_some(receiver);
     let feed = match live::start(config) {
         Ok(feed) => feed,
-        Err(error) if error.is_of_the_machine() => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return not_started(&error),
     };
     end_on_signals(&feed);
     let mut unsent = baseline.map(|baseline| (baseline, sender));
