@@ -203,6 +203,7 @@ fn a_bad_call_says_what_was_meant() {
         (&["bench", "qwen3-0.6b", "--target", "host"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host", "--sweep"], "--yes"),
         (&["overhead", "qwen3-0.6b", "--target", "host"], "--yes"),
+        (&["bench", "one-huge", "many-shards", "odd-sizes"], "models (3 models); pass --yes to allow"),
     ] {
         let output = run(words, folder.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

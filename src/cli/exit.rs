@@ -41,6 +41,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
             "a fix to undo is not applied",
             "no call of the watched program could be recorded",
             "a run process died",
+            "the question before a write was declined",
             "a comparison was not possible or not decided",
         ],
     ),

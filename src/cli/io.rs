@@ -2,7 +2,7 @@
 
 use super::args::{Export, OutputArgs};
 use super::outcome::{COULD_NOT_RUN, Ran, fail, has_terminal, not_started};
-use super::{race, settings};
+use super::{consent, race, settings};
 use crate::core::units::{GIB, KIB, MIB, bytes};
 use crate::core::{Access, GridPlan, Pattern, Transfer};
 use crate::session::REAL_TIME;
@@ -94,7 +94,7 @@ pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) ->
     }
 }
 
-/// The session of the arguments. The inner error is the exit status if this machine cannot run it.
+/// The session of the arguments. The inner error is the exit status if it cannot run.
 fn config(args: &IoArgs) -> Result<Result<SessionConfig, u8>, String> {
     let load = super::args::LoadArgs { gpu: args.gpu.clone(), ..super::args::LoadArgs::default() };
     let race = super::args::RaceArgs { record: args.record.clone(), ..load.into() };
@@ -119,7 +119,9 @@ fn config(args: &IoArgs) -> Result<Result<SessionConfig, u8>, String> {
             bytes(least)
         ));
     }
-    super::consent::to_create(&args.dir, args.yes)?;
+    if !consent::to_create(&args.dir, args.yes)? {
+        return Ok(Err(consent::declined()));
+    }
     match io::room_for(&args.dir, file_bytes) {
         Ok(()) => {}
         Err(error @ FilesError::NoRoom { .. }) => return Ok(Err(fail(COULD_NOT_RUN, &error.to_string()))),
@@ -128,7 +130,9 @@ fn config(args: &IoArgs) -> Result<Result<SessionConfig, u8>, String> {
     let real = Destination::open(&args.dir).and_then(|folder| folder.real());
     let dir = real.map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file is read and the other is written.
-    super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
+    if !consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)? {
+        return Ok(Err(consent::declined()));
+    }
     config.checks = false;
     config.grid = Some(GridRequest {
         plan: GridPlan { dir, target: String::new(), file_bytes, cell_ns: (args.seconds * 1e9) as u64, cells },

@@ -2,7 +2,7 @@
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::outcome::{COULD_NOT_RUN, Ran, fail, has_terminal, not_started, note, print, print_json};
-use super::{race, settings};
+use super::{consent, race, settings};
 use crate::analysis::LEAST_RUNS;
 use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
@@ -129,7 +129,9 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let request = request(kind, args);
     let dir = &sharded(kind, dir, args.gpu.as_deref())?;
     if !args.as_found {
-        super::consent::to_create(dir, args.yes)?;
+        if !consent::to_create(dir, args.yes)? {
+            return Ok(consent::declined());
+        }
     }
     // If the request is not possible, the files of earlier runs are kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
@@ -209,7 +211,9 @@ fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) ->
         return Ok(Some(fail(COULD_NOT_RUN, &sentence)));
     }
     if on_disk && !as_found {
-        super::consent::to_write(plan.disk_bytes, dir, args.yes)?;
+        if !consent::to_write(plan.disk_bytes, dir, args.yes)? {
+            return Ok(Some(consent::declined()));
+        }
     }
     plan.settle(folder).map(|()| None).map_err(|error| error.to_string())
 }

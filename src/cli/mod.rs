@@ -172,9 +172,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
             together::load(&models, &race, export.plan(), &output.output())
         }
-        Some(Sub::Load { models, sweep: true, race, output, .. }) => {
-            Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))
-        }
+        Some(Sub::Load { models, sweep: true, race, output, .. }) => sweep::run(&models, &race, &output.output()),
         Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output.output()),
         Some(Sub::Synth { profile, dir, scale, seed, list, yes, force, output, quiet }) => {
             let what = profile.as_deref().zip(dir.as_deref());

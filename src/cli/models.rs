@@ -37,7 +37,9 @@ pub(super) fn synth(
         if !force {
             asked.replaces_no_other().map_err(|error| error.to_string())?;
         }
-        consent::to_write(asked.bytes(), dir, yes)?;
+        if !consent::to_write(asked.bytes(), dir, yes)? {
+            return Ok(consent::declined());
+        }
     }
     let reused = earlier.is_some();
     let ended = ended_by_signals();

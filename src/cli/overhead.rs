@@ -7,7 +7,7 @@ use super::bar::Bar;
 use super::outcome::{
     BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note, print, print_json,
 };
-use super::{baseline, race, settings, terminal};
+use super::{baseline, consent, race, settings, terminal};
 use crate::analysis::{ProfilingMode as Mode, ProfilingOverhead};
 use crate::core::{CacheState, Engine, units};
 use crate::present::profiling;
@@ -52,7 +52,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
         crate::models::open(model).map_err(|error| error.to_string())?;
     }
     Scratch::examine_place()?;
-    super::consent::to_make(model, race.yes)?;
+    if !consent::to_make(&[model], race.yes)? {
+        return Ok(consent::declined());
+    }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);

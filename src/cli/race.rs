@@ -47,8 +47,8 @@ pub(super) fn interactive(
             return Err("--capture examines a captured machine and cannot load a model: leave out MODEL".to_owned());
         }
     }
-    if let Some(model) = &model {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(model.as_slice(), race.yes)? {
+        return Ok(consent::declined());
     }
     // Without a model, nothing is written or loaded before the user presses a key.
     config.race = model.is_some();
@@ -173,8 +173,8 @@ fn keep_baseline(state: &State) -> String {
 /// Runs checks and race without screens and prints the report.
 pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let (mut config, baseline) = (config(race)?, baseline(race)?);
-    if let Some(model) = &model {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(model.as_slice(), race.yes)? {
+        return Ok(consent::declined());
     }
     config.model = model;
     follow(config, output, export, baseline.as_ref())
@@ -190,8 +190,10 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     }
     let mut worst = FINE;
     let baseline = baseline(race)?;
+    if !consent::to_make(models, race.yes)? {
+        return Ok(consent::declined());
+    }
     for (number, model) in models.iter().enumerate() {
-        consent::to_make(model, race.yes)?;
         let mut config = config(race)?;
         config.model = Some(model.clone());
         config.checks = false;
