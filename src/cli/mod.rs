@@ -69,7 +69,9 @@ pub fn main() -> ExitCode {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))))
+    let command = names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))));
+    let call = match command
+        .color(names::colour_of_help(std::env::args_os().skip(1)))
         .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
     {
         Ok(call) => call,
@@ -79,6 +81,8 @@ pub fn main() -> ExitCode {
         },
     };
     if let Some(sentence) = Cli::misplaced(&call) {
+        // The word in front of the command can be a misspelt command, as in 'hlep bench'.
+        let sentence = misspelt_first(std::env::args_os().skip(1)).unwrap_or(sentence);
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let cli = match Cli::from_arg_matches(&call) {
@@ -143,17 +147,24 @@ fn refuse(mut error: clap::Error) -> ExitCode {
 
 /// A sentence about a misspelt command before other arguments, or after `help`. clap takes the first for a model.
 fn misspelt(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Option<String> {
-    if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
+    use ErrorKind::{InvalidSubcommand, MissingRequiredArgument, UnknownArgument};
+    if !matches!(error.kind(), UnknownArgument | InvalidSubcommand | MissingRequiredArgument) {
         return None;
     }
-    let mut words = words.map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
-    let first = words.next()?;
-    if first == "help" {
+    let all: Vec<OsString> = words.collect();
+    let mut words = all.iter().map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
+    if words.next()? == "help" {
         let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
         let mut line: Vec<String> = words.take_while(|other| other != word).collect();
         line.push(Cli::similar_below(&line, word)?);
         return Some(format!("'{word}' is not a command; did you mean 'gds-top help {}'?", line.join(" ")));
     }
+    misspelt_first(all.into_iter())
+}
+
+/// A sentence if the first word is a misspelt command.
+fn misspelt_first(words: impl Iterator<Item = OsString>) -> Option<String> {
+    let first = words.map(|word| word.to_string_lossy().into_owned()).find(|word| !word.starts_with('-'))?;
     let command = Some(&first).filter(|word| !Cli::has_command(word)).and_then(|word| Cli::similar(word))?;
     Some(format!("'{first}' is not a command; did you mean 'gds-top {command}'?"))
 }
