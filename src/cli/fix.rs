@@ -138,7 +138,10 @@ impl Work<'_> {
     fn plan(&self) -> u8 {
         let (order, output) = (self.order, self.output);
         let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
-        let plans = fixes::plan(&self.view, &report);
+        let plans = match order.ids {
+            [] => fixes::offered(&self.view, &report),
+            _ => fixes::plan(&self.view, &report),
+        };
         let open = fixes::take_up(&report, &self.place);
         if order.names_guide() {
             return guided::run(self, report, open);

@@ -121,7 +121,7 @@ impl Examiner {
         }
         let place = self.place();
         let is_capture = place.as_ref().is_some_and(Place::is_capture);
-        for mut plan in fixes::plan(root, &report) {
+        for mut plan in fixes::offered(root, &report) {
             if is_capture {
                 plan.obstacle.get_or_insert_with(|| "this is a capture, and captures are never changed".to_owned());
             }
