@@ -1,6 +1,8 @@
 //! Compares the table of exit statuses with every command of the program.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "exit_codes/completions.rs"]
+mod completions;
 #[path = "checks/machine.rs"]
 mod machine;
 #[path = "program/mod.rs"]
@@ -129,6 +131,8 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["watch", "--", "false"], 1),
         (vec!["watch", "--require", "direct", "--", "true"], 1),
         (vec!["watch", "--", "/nowhere"], 3),
+        (vec!["watch", "--record", "/nowhere/r.gdsrec", "--", "true"], 2),
+        (vec!["bench", "model", "--record", "/nowhere/r.gdsrec"], 2),
         (vec!["watch"], 2),
         (vec!["export", "--listen", "nonsense"], 2),
         (vec!["export", "--nonsense"], 2),
@@ -190,6 +194,8 @@ fn a_bad_call_says_what_was_meant() {
         (&["."], "needs a terminal"),
         (&["qwen3-0.6b"], "needs a terminal"),
         (&["hlep"], "did you mean 'gds-top help'?"),
+        (&["hepl", "bench"], "did you mean 'gds-top help'?"),
+        (&["hlep", "check"], "did you mean 'gds-top help'?"),
         (&["chekc", "/data"], "did you mean 'gds-top check'?"),
         (&["bench-oi", ".", "--threads", "1"], "did you mean 'gds-top bench-io'?"),
         (&["--json", "benhc", "m", "--repeat", "2"], "did you mean 'gds-top bench'?"),
@@ -201,6 +207,7 @@ fn a_bad_call_says_what_was_meant() {
         (&["bench", "qwen3-0.6b", "--target", "host"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host", "--sweep"], "--yes"),
         (&["overhead", "qwen3-0.6b", "--target", "host"], "--yes"),
+        (&["bench", "one-huge", "many-shards", "odd-sizes"], "models (3 models); pass --yes to allow"),
     ] {
         let output = run(words, folder.path());
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -266,6 +273,11 @@ fn all_json_has_a_schema_version() {
     std::fs::write(folder.path().join("one.json"), one).unwrap();
     let schema: serde_json::Value = serde_json::from_str(include_str!("../schema/report.schema.json")).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
+    let others: serde_json::Value = serde_json::from_str(include_str!("../schema/outputs.schema.json")).unwrap();
+    let others = jsonschema::validator_for(&others).unwrap();
+    std::fs::write(folder.path().join("lmcache.yaml"), "local_cpu: false\ngds_path: /data/kv\n").unwrap();
+    let record = ["bench", "m", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--record", "e.gdsrec"];
+    assert!(run(&record, folder.path()).status.success());
     let mut reports = 0;
     for words in [
         &["check", "--root", &healthy, "--json"][..],
@@ -309,6 +321,14 @@ fn all_json_has_a_schema_version() {
         &["watch", "--json", "--", "true"],
         &["fleet", "one.json", "--json"],
         &["selftest", "--target", "host", "--engine", "mmap", "--cache", "as-is", "--json"],
+        &["fix", "nvidia-gds", "--dry-run", "--root", &broken, "--json"],
+        &["check", "--no-probe", "--root", &healthy, "--for", "lmcache", "lmcache.yaml", "--json"],
+        &["report", "e.gdsrec", "r.gdsrec", "--json"],
+        &["overhead", "m", "--target", "host", "--engine", "mmap", "--repeat", "1", "--json"],
+        &[
+            "bench", "m", "--sweep", "--target", "host", "--engine", "pread", "--cache", "hot", "--repeat", "1",
+            "--json",
+        ],
     ] {
         let output = run(words, folder.path());
         let value: serde_json::Value = serde_json::from_slice(&output.stdout)
@@ -319,6 +339,8 @@ fn all_json_has_a_schema_version() {
             let invalid: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
             assert!(invalid.is_empty(), "{words:?}: {invalid:?}");
             reports += 1;
+        } else if words[0] != "fleet" {
+            assert!(others.is_valid(&value), "{words:?} does not fit schema/outputs.schema.json: {value}");
         }
     }
     assert!(reports >= 6, "only {reports} of the commands print a report");
@@ -388,84 +410,6 @@ fn colours_follow_the_option_and_the_variables() {
     assert!(coloured(&[], &[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")]));
     assert!(!coloured(&["--color", "never"], &[("CLICOLOR_FORCE", "1")]));
     assert!(!coloured(&["--plain"], &[("CLICOLOR_FORCE", "1")]));
-}
-
-#[test]
-fn completions_offer_engines_cache_states_and_shapes() {
-    let folder = tempfile::tempdir().unwrap();
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let text = String::from_utf8(run(&["completions", shell], folder.path()).stdout).unwrap();
-        for hidden in ["__lane", "__on-terminal", "__probe-cuda"] {
-            assert!(!text.contains(hidden), "{shell} offers {hidden}");
-        }
-    }
-    let script = folder.path().join("gds-top.bash");
-    std::fs::write(&script, run(&["completions", "bash"], folder.path()).stdout).unwrap();
-    let Some(bash) = bash() else {
-        eprintln!("skipped: there is no bash");
-        return;
-    };
-    // The words, of which the last one is completed, and some of the answers.
-    for (words, expected) in [
-        (&["gds-top", ""][..], &["bench", "check", "make-model", "settings"][..]),
-        (&["gds-top", "bench", "model", "--engine", ""], &["gds-slab", "odirect"]),
-        (&["gds-top", "bench", "model", "--cache", ""], &["cold", "hot", "as-is"]),
-        (&["gds-top", "make-model", ""], &["qwen3-0.6b", "odd-sizes"]),
-        (&["gds-top", "bench", ""], &["qwen3-0.6b", "odd-sizes", "src"]),
-        (&["gds-top", "inspect", "q"], &["qwen3-0.6b"]),
-        (&["gds-top", "check", "/data", "--require", ""], &["compat", "direct", "proven"]),
-        (&["gds-top", "config", "lint", "--st"], &["--strict"]),
-        (&["gds-top", "help", ""], &["bench", "check"]),
-    ] {
-        let offered = completed(&bash, &script, words);
-        for word in expected {
-            assert!(offered.iter().any(|other| other == word), "{words:?}: {word} is not in {offered:?}");
-        }
-        assert!(!offered.iter().any(|word| word.contains("__")), "{words:?}: {offered:?}");
-    }
-}
-
-#[test]
-fn a_model_is_completed_in_fish_and_zsh_as_a_shape_or_a_file() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("weights.safetensors"), b"").unwrap();
-    let script = |shell: &str| run(&["completions", shell], folder.path()).stdout;
-    std::fs::write(folder.path().join("gds-top.fish"), script("fish")).unwrap();
-    std::fs::write(folder.path().join("_gds-top"), script("zsh")).unwrap();
-    let answer = |shell: &str, arguments: &[&str]| {
-        let output = std::process::Command::new(shell).args(arguments).current_dir(folder.path()).output().ok()?;
-        assert!(output.status.success(), "{shell}: {}", String::from_utf8_lossy(&output.stderr));
-        Some(String::from_utf8(output.stdout).unwrap())
-    };
-    match answer("fish", &["--no-config", "-c", "source gds-top.fish; complete -C 'gds-top bench '"]) {
-        Some(offered) => {
-            for word in ["qwen3-0.6b", "odd-sizes", "weights.safetensors"] {
-                assert!(offered.lines().any(|line| line.split('\t').next() == Some(word)), "{word}: {offered}");
-            }
-        }
-        None => eprintln!("skipped: there is no fish"),
-    }
-    // zsh completes only in a terminal, so its script is parsed and its entry is read.
-    let Some(_) = answer("zsh", &["-n", "_gds-top"]) else {
-        eprintln!("skipped: there is no zsh");
-        return;
-    };
-    let text = std::fs::read_to_string(folder.path().join("_gds-top")).unwrap();
-    let both = text.lines().filter(|line| line.contains("_alternative") && line.contains("_files")).count();
-    assert!(both >= 4, "{both} models");
-}
-
-fn bash() -> Option<std::path::PathBuf> {
-    ["/bin/bash", "/usr/bin/bash"].iter().map(std::path::PathBuf::from).find(|path| path.exists())
-}
-
-/// The offers of the completions of bash for the last one of these words.
-fn completed(bash: &Path, script: &Path, words: &[&str]) -> Vec<String> {
-    const ASK: &str = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-        _gds_top "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; printf '%s\n' "${COMPREPLY[@]}""#;
-    let output = std::process::Command::new(bash).args(["-c", ASK, "bash"]).arg(script).args(words).output().unwrap();
-    assert!(output.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -222,6 +222,40 @@ fn a_newer_report_of_another_path_hides_no_blocked_path() {
 }
 
 #[test]
+fn other_json_files_are_listed_as_such_and_do_not_hide_the_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[report("node1")]);
+    // The files of a captured machine, and the report of a fleet.
+    for (name, text) in [
+        ("paths.json", r#"[{"block_device": {"name": "vda"}, "path": "/data"}]"#),
+        ("commands.json", "\n[]"),
+        ("capture.json", r#"{"schema_version": 1, "tool": "gds-top 0.1.0", "taken_at": "2026-11-29T00:00:00Z"}"#),
+        ("fleet.json", r#"{"schema_version": 1, "tool": "gds-top 0.1.0", "nodes": [], "causes": []}"#),
+        ("package.json", r#"{"name": "other"}"#),
+        ("number.json", "7"),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let out = fleet(folder.path(), &["--json"]);
+    assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
+    let found: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(found["nodes"].as_array().unwrap().len(), 1);
+    let unread = found["unread"].as_array().unwrap();
+    let why = |name: &str| {
+        let is = |entry: &&Value| entry["source"].as_str().unwrap().ends_with(name);
+        unread.iter().find(is).unwrap_or_else(|| panic!("{name}: {unread:?}"))["why"].as_str().unwrap()
+    };
+    for name in ["paths.json", "commands.json", "number.json"] {
+        assert_eq!(why(name), "it is not a JSON object, so it is not a report of gds-top");
+    }
+    for name in ["capture.json", "fleet.json"] {
+        assert!(why(name).contains("another output of gds-top"), "{name}: {}", why(name));
+    }
+    assert!(why("package.json").contains("no schema_version"));
+    assert_eq!(unread.len(), 6);
+}
+
+#[test]
 fn mixed_schema_versions_are_refused_with_the_file() {
     let folder = tempfile::tempdir().unwrap();
     for version in [json!(2), json!(7), json!("7"), json!("1"), json!(1.5), json!(-1), json!(null)] {

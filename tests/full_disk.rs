@@ -48,10 +48,15 @@ fn namespace() -> Option<&'static [&'static str]> {
 }
 
 fn in_small(options: &[&str], size: u64, place: &Path, words: &[String]) -> Output {
+    small(options, size, place, words).output().unwrap()
+}
+
+fn small(options: &[&str], size: u64, place: &Path, words: &[String]) -> Command {
     let mut command = Command::new("unshare");
     command.args(options).args(["sh", "-c", SCRIPT, "sh", &size.to_string()]).arg(place).arg(PROGRAM).args(words);
     command.env_clear().envs(VARIABLES).env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).output().unwrap()
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command
 }
 
 /// The commands, and the names that they may leave at the top of the file system.
@@ -153,6 +158,34 @@ fn a_full_disk_ends_no_command_without_a_sentence_and_leaves_nothing() {
         problems.len()
     );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The request is valid, and another disk would do.
+#[test]
+fn every_command_ends_with_status_3_if_the_disk_has_no_space_for_its_model_or_temporary_files() {
+    let Some(options) = namespace() else { return };
+    let around = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (place, model) = (around.path().join("small"), around.path().join("model"));
+    std::fs::create_dir(&place).unwrap();
+    let words = ["make-model", "odd-sizes", model.to_str().unwrap(), "--yes", "--scale", "0.1"];
+    assert!(program::gds_top().args(words).output().unwrap().status.success());
+    let (made, recording) = (place.join("made"), place.join("r.gdsrec"));
+    let [model, made, recording, dir] = [&model, &made, &recording, &place].map(|path| path.to_str().unwrap());
+    for words in [
+        &["selftest", "--target", "host"][..],
+        &["bench", "tiny-tensors", "--target", "host", "--engine", "mmap"],
+        &["make-model", "tiny-tensors", made, "--yes"],
+        &["bench", model, "--target", "host", "--engine", "mmap", "--record", recording],
+        &["overhead", model, "--target", "host", "--repeat", "1"],
+        &["bench-io", dir, "--target", "host", "--yes"],
+        &["bench-kv", "ucm", dir, "--variants", "staging", "--target", "host", "--yes", "--headless"],
+    ] {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let output = small(options, 8, &place, &words).env("XDG_CACHE_HOME", &place).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
+        assert!(said.contains(" free") || said.contains("No space left"), "{words:?}: {said}");
+    }
 }
 
 /// The second place of a folder on the same file system has the same device.

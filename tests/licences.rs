@@ -147,3 +147,12 @@ fn the_licence_texts_are_those_of_the_manifest() {
     let apache = std::fs::read_to_string("LICENSE-APACHE").unwrap();
     assert!(apache.contains("Version 2.0, January 2004") && apache.contains("END OF TERMS AND CONDITIONS"));
 }
+
+#[test]
+fn the_debian_package_names_its_copyright_and_a_license_that_exists() {
+    let manifest: toml::Table = std::fs::read_to_string("Cargo.toml").unwrap().parse().unwrap();
+    let deb = &manifest["package"]["metadata"]["deb"];
+    let license = std::fs::read_to_string(deb["license-file"][0].as_str().unwrap()).unwrap();
+    let owner = deb["copyright"].as_str().unwrap();
+    assert!(license.contains(owner), "{owner}");
+}

@@ -434,6 +434,23 @@ fn the_readme_is_short_and_the_book_has_every_page() {
 }
 
 #[test]
+fn the_readme_installs_the_released_files_without_changing_the_python_of_the_system() {
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    let (_, install) = readme.split_once("## Install").unwrap();
+    let (block, _) = install.split_once("```sh\n").and_then(|(_, rest)| rest.split_once("```")).unwrap();
+    let lines: Vec<&str> = block.lines().collect();
+    // Names of files in this folder have no folder in the commands.
+    assert_eq!(lines.first(), Some(&"cd target/release-files"));
+    assert!([".whl", ".deb", ".rpm"].iter().all(|end| lines.iter().any(|line| line.contains(end))), "{block}");
+    // Since Debian 12 and Ubuntu 24.04, pip refuses to install outside a virtual environment.
+    assert!(lines.iter().all(|line| !line.contains("pip install") || line.contains("-m venv")), "{block}");
+    for line in readme.lines().filter(|line| !line.starts_with('|')) {
+        let prose = line.split("<!--").next().unwrap();
+        assert!(prose.chars().count() <= 175, "{prose}");
+    }
+}
+
+#[test]
 fn the_readme_names_what_needs_a_clone_and_its_paths_exist() {
     let readme = std::fs::read_to_string("README.md").unwrap();
     let words = readme.split(|c: char| c.is_whitespace() || "()`\"".contains(c));

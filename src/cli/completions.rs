@@ -97,7 +97,15 @@ fn fish(text: &str, cli: &Command) -> String {
         let condition = format!("__fish_gds_top_using_subcommand {}", sub.get_name());
         sub.get_positionals().map(move |arg| values_of_fish(&condition, arg)).collect::<Vec<_>>()
     });
-    commands + &functions + &of_program.chain(of_commands).collect::<String>()
+    // Only commands follow 'help'.
+    let shown: Vec<&str> = cli.get_subcommands().map(Command::get_name).collect();
+    let shown = shown.join(" ");
+    let help = "__fish_gds_top_using_subcommand help";
+    let of_help = format!(
+        "complete -c gds-top -n \"{help}\" -f\n\
+         complete -c gds-top -n \"{help}; and not __fish_seen_subcommand_from {shown}\" -a \"{shown}\"\n"
+    );
+    commands + &functions + &of_program.chain(of_commands).collect::<String>() + &of_help
 }
 
 /// The line of fish for the values of a positional argument.

@@ -8,7 +8,7 @@ use super::terminal::{columns, headless_options};
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
-use crate::core::{CheckId, FixId, FixPlan, FixProgress, FixStage, OpenPlan, Status};
+use crate::core::{CheckId, FixId, FixPlan, FixProgress, FixStage, Needs, OpenPlan, Status};
 use crate::fixes::{self, Ended, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
@@ -96,19 +96,20 @@ impl Work<'_> {
         if ids.is_empty() && !taken_back.is_empty() {
             return FINE;
         }
+        let undo_as_root = || self.place.command("--undo", None, Needs::Root);
         if ids.is_empty() && !applied.is_empty() {
             let ids: Vec<&str> = applied.iter().map(|entry| entry.id.as_str()).collect();
             return fail(
                 COULD_NOT_RUN,
-                &format!("all applied fixes were applied by root ({}); run: sudo gds-top fix --undo", ids.join(", ")),
+                &format!("all applied fixes were applied by root ({}); run: {}", ids.join(", "), undo_as_root()),
             );
         }
         if ids.is_empty() {
-            note(if Journal::all(&self.place).iter().any(Journal::is_denied) {
-                "this user has applied no fix; for the fixes of root run: sudo gds-top fix --undo"
+            if Journal::all(&self.place).iter().any(Journal::is_denied) {
+                note(&format!("this user has applied no fix; for the fixes of root run: {}", undo_as_root()));
             } else {
-                "no fix is applied on this machine, so there is nothing to undo"
-            });
+                note("no fix is applied on this machine, so there is nothing to undo");
+            }
             return FINE;
         }
         let mut status = FINE;
@@ -137,7 +138,10 @@ impl Work<'_> {
     fn plan(&self) -> u8 {
         let (order, output) = (self.order, self.output);
         let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
-        let plans = fixes::plan(&self.view, &report);
+        let plans = match order.ids {
+            [] => fixes::offered(&self.view, &report),
+            _ => fixes::plan(&self.view, &report),
+        };
         let open = fixes::take_up(&report, &self.place);
         if order.names_guide() {
             return guided::run(self, report, open);
@@ -257,7 +261,8 @@ impl Work<'_> {
             return Ok(if order.mode == Mode::Yes { Ended::NotStarted } else { Ended::Done });
         }
         if self.place.lacks_root(plan) {
-            return Ok(self.failed(plan.id, &FixError::NeedsRoot { id: plan.id }));
+            let command = self.place.command(plan.id.as_str(), order.path, plan.needs);
+            return Ok(self.failed(plan.id, &FixError::NeedsRoot { id: plan.id, command }));
         }
         if order.mode == Mode::Ask {
             match ask(plan.id) {

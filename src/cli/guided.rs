@@ -13,9 +13,6 @@ use crate::present;
 use crate::session;
 use std::io::{self, IsTerminal};
 
-/// The command that the user repeats after a reboot.
-const COMMAND: &str = "gds-top fix nvidia-gds";
-
 /// The current state of the machine.
 struct Now {
     view: Root,
@@ -85,7 +82,7 @@ impl Run<'_> {
             let waiting = guided::waiting(&self.work.place);
             let plan = match guided::next(&now.guide, &waiting, &self.tried) {
                 Next::Apply(plan) => plan,
-                Next::ByHand(title, lines) => return by_hand(&title, &lines, &waiting),
+                Next::ByHand(title, lines) => return by_hand(self.work, &title, &lines, &waiting),
                 Next::Reboot(fixes) => return self.reboot(&fixes),
                 Next::Prove => return self.prove(now),
                 Next::Impossible => {
@@ -120,7 +117,7 @@ impl Run<'_> {
             return Err(printed);
         }
         if work.place.lacks_root(plan) {
-            note(&format!("this step needs root; run: sudo {COMMAND}"));
+            note(&format!("this step needs root; run: {}", work.place.command(guide::ID, work.order.path, plan.needs)));
             return Err(COULD_NOT_RUN);
         }
         let mut fresh = None;
@@ -128,7 +125,7 @@ impl Run<'_> {
             match ask(plan.id) {
                 Ok(true) => {}
                 Ok(false) => {
-                    note(&format!("{} was not applied; '{COMMAND}' continues here", plan.id));
+                    note(&format!("{} was not applied; '{}' continues here", plan.id, again(work)));
                     return Err(FINE);
                 }
                 Err(sentence) => return Err(fail(BAD_CALL, &sentence)),
@@ -154,7 +151,7 @@ impl Run<'_> {
         if worked {
             return Ok(());
         }
-        note(&format!("the set-up stops here; fix the cause, then run {COMMAND} again"));
+        note(&format!("the set-up stops here; fix the cause, then run {} again", again(work)));
         Err(ended(applied))
     }
 
@@ -171,7 +168,7 @@ impl Run<'_> {
             }
             return FINE;
         }
-        note(&format!("reboot, then run {COMMAND} again; it continues with the remaining steps"));
+        note(&format!("reboot, then run {} again; it continues with the remaining steps", again(self.work)));
         FINE
     }
 
@@ -208,7 +205,12 @@ impl Run<'_> {
     }
 }
 
-fn by_hand(title: &str, lines: &[String], waiting: &[FixId]) -> u8 {
+/// The command line that continues the set-up.
+fn again(work: &Work<'_>) -> String {
+    work.place.again(guide::ID, work.order.path)
+}
+
+fn by_hand(work: &Work<'_>, title: &str, lines: &[String], waiting: &[FixId]) -> u8 {
     note(&format!("{title}: do this step by hand"));
     for line in lines {
         note(&format!("  {line}"));
@@ -217,6 +219,6 @@ fn by_hand(title: &str, lines: &[String], waiting: &[FixId]) -> u8 {
         let ids = waiting.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
         note(&format!("in effect after a reboot: {ids}"));
     }
-    note(&format!("then run {COMMAND} again"));
+    note(&format!("then run {} again", again(work)));
     BAD_ANSWER
 }

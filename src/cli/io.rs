@@ -1,15 +1,15 @@
 //! The command `bench-io`: a grid of storage measurements.
 
 use super::args::{Export, OutputArgs};
-use super::outcome::{Ran, has_terminal};
-use super::{race, settings};
+use super::outcome::{COULD_NOT_RUN, Ran, fail, has_terminal, not_started};
+use super::{consent, race, settings};
 use crate::core::units::{GIB, KIB, MIB, bytes};
 use crate::core::{Access, GridPlan, Pattern, Transfer};
 use crate::session::REAL_TIME;
 use crate::session::live::{self, GridRequest, SessionConfig};
 use crate::trust::Destination;
 use crate::tui;
-use crate::workloads::io;
+use crate::workloads::io::{self, FilesError};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -79,17 +79,23 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn run(args: &IoArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
-    let config = config(args)?;
+    let config = match config(args)? {
+        Ok(config) => config,
+        Err(status) => return Ok(status),
+    };
     let screens = !args.headless && !output.json && !output.quiet && has_terminal();
     if !screens {
         return race::follow(config, output, export, None);
     }
     let look = settings::look(output)?;
-    let feed = live::start(SessionConfig { end_after_race: false, ..config }).map_err(|error| error.to_string())?;
-    race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, export)
+    match live::start(SessionConfig { end_after_race: false, ..config }) {
+        Ok(feed) => race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, export),
+        Err(error) => not_started(&error),
+    }
 }
 
-fn config(args: &IoArgs) -> Result<SessionConfig, String> {
+/// The session of the arguments. The inner error is the exit status if it cannot run.
+fn config(args: &IoArgs) -> Result<Result<SessionConfig, u8>, String> {
     let load = super::args::LoadArgs { gpu: args.gpu.clone(), ..super::args::LoadArgs::default() };
     let race = super::args::RaceArgs { record: args.record.clone(), ..load.into() };
     let mut config = race::config(&race)?;
@@ -113,12 +119,20 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
             bytes(least)
         ));
     }
-    super::consent::to_create(&args.dir, args.yes)?;
-    io::room_for(&args.dir, file_bytes).map_err(|e| e.to_string())?;
+    if !consent::to_create(&args.dir, args.yes)? {
+        return Ok(Err(consent::declined()));
+    }
+    match io::room_for(&args.dir, file_bytes) {
+        Ok(()) => {}
+        Err(error @ FilesError::NoRoom { .. }) => return Ok(Err(fail(COULD_NOT_RUN, &error.to_string()))),
+        Err(error) => return Err(error.to_string()),
+    }
     let real = Destination::open(&args.dir).and_then(|folder| folder.real());
     let dir = real.map_err(|e| format!("{} cannot be resolved: {e}", args.dir.display()))?;
     // One file is read and the other is written.
-    super::consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)?;
+    if !consent::to_write(file_bytes.saturating_mul(2), &dir, args.yes)? {
+        return Ok(Err(consent::declined()));
+    }
     config.checks = false;
     config.grid = Some(GridRequest {
         plan: GridPlan { dir, target: String::new(), file_bytes, cell_ns: (args.seconds * 1e9) as u64, cells },
@@ -126,7 +140,7 @@ fn config(args: &IoArgs) -> Result<SessionConfig, String> {
         libcufile: None,
         seed: 0x6764_735f_746f_7000,
     });
-    Ok(config)
+    Ok(Ok(config))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The command `bench-kv`: KV-cache workloads.
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
-use super::outcome::{Ran, has_terminal, note, print_fitted, print_json};
-use super::{race, settings};
+use super::outcome::{COULD_NOT_RUN, Ran, fail, has_terminal, not_started, note, print_fitted, print_json};
+use super::{consent, race, settings};
 use crate::analysis::LEAST_RUNS;
 use crate::core::{CacheState, FallbackReason, KvPath, KvSystem, units};
 use crate::session::REAL_TIME;
@@ -128,19 +128,20 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let look = settings::look(&output)?;
     let request = request(kind, args);
     let dir = &sharded(kind, dir, args.gpu.as_deref())?;
-    if !args.as_found {
-        super::consent::to_create(dir, args.yes)?;
+    if !args.as_found && !consent::to_create(dir, args.yes)? {
+        return Ok(consent::declined());
     }
     // If the request is not possible, the files of earlier runs are kept.
     let place = Folder::place(dir, kind.name()).map_err(|error| error.to_string())?;
     let mut plan = kv::plan(&request, &place).map_err(|error| error.to_string())?;
     let mut folder =
         Folder::open(dir, kind.name(), args.as_found, args.keep || args.as_found).map_err(|error| error.to_string())?;
-    if let Err(sentence) = ready(&mut plan, &mut folder, dir, args) {
+    let stop = ready(&mut plan, &mut folder, dir, args).transpose();
+    if let Some(stop) = stop {
         if !args.as_found {
             folder.abandon();
         }
-        return Err(sentence);
+        return stop;
     }
     if !output.quiet {
         plan.notes.iter().for_each(|text| note(text));
@@ -155,9 +156,10 @@ pub(super) fn run(args: &KvArgs) -> Ran {
     let screens = !args.headless && !output.json && !output.quiet && has_terminal();
     let ran = if screens {
         config.end_after_race = false;
-        live::start(config)
-            .map_err(|error| error.to_string())
-            .and_then(|feed| race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, args.export.plan()))
+        match live::start(config) {
+            Ok(feed) => race::screens(feed, look, tui::ScreenId::Race, REAL_TIME, args.export.plan()),
+            Err(error) => not_started(&error),
+        }
     } else {
         race::follow(config, &output, args.export.plan(), None)
     };
@@ -192,23 +194,24 @@ fn request(kind: KvSystem, args: &KvArgs) -> Request {
     }
 }
 
-/// Writes the files that the runs need, if the disk has enough space.
-fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<(), String> {
+/// Writes the files that the runs need, if the disk has enough space. Otherwise it returns the exit status.
+fn ready(plan: &mut kv::Plan, folder: &mut Folder, dir: &Path, args: &KvArgs) -> Result<Option<u8>, String> {
     let as_found = args.as_found;
     let on_disk = plan.lanes.iter().any(|lane| !lane.is_in_memory());
     if let Some(free) = free_bytes(folder.path()).filter(|free| on_disk && !as_found && *free < plan.disk_bytes) {
-        return Err(format!(
+        let sentence = format!(
             "{} needs {} on the disk, and {} has {} free: use fewer tokens or sequences, or another DIR",
             plan.model.name,
             units::bytes(plan.disk_bytes),
             dir.display(),
             units::bytes(free)
-        ));
+        );
+        return Ok(Some(fail(COULD_NOT_RUN, &sentence)));
     }
-    if on_disk && !as_found {
-        super::consent::to_write(plan.disk_bytes, dir, args.yes)?;
+    if on_disk && !as_found && !consent::to_write(plan.disk_bytes, dir, args.yes)? {
+        return Ok(Some(consent::declined()));
     }
-    plan.settle(folder).map_err(|error| error.to_string())
+    plan.settle(folder).map(|()| None).map_err(|error| error.to_string())
 }
 
 /// The bytes that this user can still write to the file system. `None` if they are unknown.

@@ -35,8 +35,8 @@ pub(super) fn run(
     if !has_terminal() {
         return Err("the lesson needs a terminal; 'gds-top learn --html FILE' writes it as a page".to_owned());
     }
-    if let Some(model) = &model {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(model.as_slice(), race.yes)? {
+        return Ok(consent::declined());
     }
     let look = settings::look(output)?;
     let feed = feed(model, race)?;

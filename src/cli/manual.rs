@@ -38,7 +38,7 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
     clap_mangen::generate_to(command(), made.path()).map_err(bad)?;
     for page in std::fs::read_dir(made.path()).map_err(bad)? {
         let page = page.map_err(bad)?;
-        let mut text = std::fs::read(page.path()).map_err(bad)?;
+        let mut text = of_program(&std::fs::read_to_string(page.path()).map_err(bad)?).into_bytes();
         // The page of the program lists the keys of the screens.
         if page.file_name() == "gds-top.1" {
             text.extend_from_slice(tui::Keymap::manual().as_bytes());
@@ -48,10 +48,40 @@ pub(super) fn write(dir: Option<&Path>) -> Ran {
     Ok(FINE)
 }
 
+/// The page whose footer names the program and its version. clap_mangen writes the name of the command without one.
+fn of_program(page: &str) -> String {
+    let line = |line: &str| match line.strip_prefix(".TH ").and_then(|rest| rest.split(' ').next()) {
+        Some(title) => format!(".TH {title} 1  \"gds-top {}\" \n", env!("CARGO_PKG_VERSION")),
+        None => format!("{line}\n"),
+    };
+    page.lines().map(line).collect()
+}
+
 /// Writes a file. It replaces an existing file or link.
 fn put(folder: &Destination, name: &OsStr, text: &[u8]) -> std::io::Result<()> {
     let mut temporary = folder.unfinished_file()?;
     temporary.file_mut().write_all(text)?;
     temporary.file().set_permissions(Permissions::from_mode(0o644))?;
     temporary.persist(name)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_footer_of_every_page_names_the_program_and_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(write(Some(folder.path())), Ok(FINE));
+        let footer = concat!("\"gds-top ", env!("CARGO_PKG_VERSION"), "\"");
+        let mut pages = 0;
+        for page in std::fs::read_dir(folder.path()).unwrap() {
+            let text = std::fs::read_to_string(page.unwrap().path()).unwrap();
+            let head = text.lines().find(|line| line.starts_with(".TH ")).unwrap().to_owned();
+            assert!(head.contains(footer), "{head}");
+            pages += 1;
+        }
+        assert!(pages > 20, "{pages} pages");
+    }
 }

@@ -70,7 +70,9 @@ pub fn main() -> ExitCode {
         trust::remove_leftovers(std::env::args_os().skip(2));
         return ExitCode::from(endings::STATUS);
     }
-    let call = match names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))))
+    let command = names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))));
+    let call = match command
+        .color(names::colour_of_help(std::env::args_os().skip(1)))
         .try_get_matches_from(Cli::in_order(std::env::args_os().collect()))
     {
         Ok(call) => call,
@@ -80,6 +82,8 @@ pub fn main() -> ExitCode {
         },
     };
     if let Some(sentence) = Cli::misplaced(&call) {
+        // The word in front of the command can be a misspelt command, as in 'hlep bench'.
+        let sentence = misspelt_first(std::env::args_os().skip(1)).unwrap_or(sentence);
         return ExitCode::from(fail(BAD_CALL, &sentence));
     }
     let cli = match Cli::from_arg_matches(&call) {
@@ -147,17 +151,24 @@ fn refuse(mut error: clap::Error) -> ExitCode {
 
 /// A sentence about a misspelt command before other arguments, or after `help`. clap takes the first for a model.
 fn misspelt(error: &clap::Error, words: impl Iterator<Item = OsString>) -> Option<String> {
-    if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
+    use ErrorKind::{InvalidSubcommand, MissingRequiredArgument, UnknownArgument};
+    if !matches!(error.kind(), UnknownArgument | InvalidSubcommand | MissingRequiredArgument) {
         return None;
     }
-    let mut words = words.map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
-    let first = words.next()?;
-    if first == "help" {
+    let all: Vec<OsString> = words.collect();
+    let mut words = all.iter().map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
+    if words.next()? == "help" {
         let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
         let mut line: Vec<String> = words.take_while(|other| other != word).collect();
         line.push(Cli::similar_below(&line, word)?);
         return Some(format!("'{word}' is not a command; did you mean 'gds-top help {}'?", line.join(" ")));
     }
+    misspelt_first(all.into_iter())
+}
+
+/// A sentence if the first word is a misspelt command.
+fn misspelt_first(words: impl Iterator<Item = OsString>) -> Option<String> {
+    let first = words.map(|word| word.to_string_lossy().into_owned()).find(|word| !word.starts_with('-'))?;
     let command = Some(&first).filter(|word| !Cli::has_command(word)).and_then(|word| Cli::similar(word))?;
     Some(format!("'{first}' is not a command; did you mean 'gds-top {command}'?"))
 }
@@ -176,9 +187,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Load { models, together: true, race, export, output, .. }) => {
             together::load(&models, &race, export.plan(), &output.output())
         }
-        Some(Sub::Load { models, sweep: true, race, output, .. }) => {
-            Ok(models.iter().map(|model| sweep::run(model, &race, &output.output())).max().unwrap_or(0))
-        }
+        Some(Sub::Load { models, sweep: true, race, output, .. }) => sweep::run(&models, &race, &output.output()),
         Some(Sub::Load { models, race, export, output, .. }) => race::load(&models, &race, &export, &output.output()),
         Some(Sub::Synth { profile, dir, scale, seed, list, yes, force, output, quiet }) => {
             let what = profile.as_deref().zip(dir.as_deref());

@@ -3,7 +3,7 @@
 use super::args::OutputArgs;
 use super::bar::Bar;
 use super::consent;
-use super::outcome::{INTERRUPTED, Ran, fail, note, print, print_fitted, print_json};
+use super::outcome::{COULD_NOT_RUN, INTERRUPTED, Ran, fail, note, print, print_fitted, print_json};
 use super::race::ended_by_signals;
 use super::terminal::columns;
 use crate::core::units;
@@ -37,7 +37,9 @@ pub(super) fn synth(
         if !force {
             asked.replaces_no_other().map_err(|error| error.to_string())?;
         }
-        consent::to_write(asked.bytes(), dir, yes)?;
+        if !consent::to_write(asked.bytes(), dir, yes)? {
+            return Ok(consent::declined());
+        }
     }
     let reused = earlier.is_some();
     let ended = ended_by_signals();
@@ -53,6 +55,7 @@ pub(super) fn synth(
     bar.clear();
     let model = match made {
         Err(error @ WeightsError::Stopped) => return Ok(fail(INTERRUPTED, &error.to_string())),
+        Err(error) if error.is_no_space() => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
         made => made.map_err(|error| error.to_string())?,
     };
     let took = started.elapsed();

@@ -5,7 +5,7 @@ use super::commands::Cli;
 use crate::models::Profile;
 use clap::builder::StyledStr;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, CommandFactory};
+use clap::{Arg, ArgMatches, Args, ColorChoice, Command, CommandFactory};
 use std::ffi::OsString;
 
 impl Cli {
@@ -114,6 +114,24 @@ pub(super) fn without_settings(mut program: Command) -> Command {
     program
 }
 
+/// The colours of help and errors, which clap prints before the arguments are known.
+pub(super) fn colour_of_help(words: impl Iterator<Item = OsString>) -> ColorChoice {
+    let mut words = words.map(|word| word.to_string_lossy().into_owned()).take_while(|word| word != "--");
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => words.next(),
+            Some(rest) => rest.strip_prefix('=').map(str::to_owned),
+            None => None,
+        };
+        match value.as_deref() {
+            Some("always") => return ColorChoice::Always,
+            Some("never") => return ColorChoice::Never,
+            _ => {}
+        }
+    }
+    ColorChoice::Auto
+}
+
 /// The command whose options accept negative numbers, so that an error names the option and its range. Without this,
 /// the number is an unknown option.
 pub(super) fn signed(command: Command) -> Command {
@@ -142,6 +160,16 @@ mod tests {
         }
         for fine in [["gds-top", "--config", "f", "bench", "m"].as_slice(), &["gds-top", "m", "--json"], &["gds-top"]] {
             assert_eq!(misplaced(fine), None);
+        }
+    }
+
+    #[test]
+    fn help_has_the_colours_of_the_option() {
+        let chosen = |line: &str| colour_of_help(line.split(' ').map(OsString::from));
+        assert_eq!(chosen("--color always --help"), ColorChoice::Always);
+        assert_eq!(chosen("bench --help --color=never"), ColorChoice::Never);
+        for line in ["--help", "--color auto --help", "watch -- ls --color=always"] {
+            assert_eq!(chosen(line), ColorChoice::Auto, "{line}");
         }
     }
 

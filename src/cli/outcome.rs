@@ -1,6 +1,7 @@
 //! Prints results and errors, and returns the exit status.
 
 use super::streams;
+use crate::session::live::SessionError;
 use crate::text::{fitted, pretty_json, sanitise, sanitise_coloured};
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,12 @@ pub(super) fn fail(status: u8, sentence: &str) -> u8 {
     // If standard error is closed, there is no other place for the message.
     note(sentence);
     status
+}
+
+/// The end of a command whose session could not start. A valid request that this machine cannot run is not wrong usage.
+pub(super) fn not_started(error: &SessionError) -> Ran {
+    let sentence = error.to_string();
+    if error.is_of_the_machine() { Ok(fail(COULD_NOT_RUN, &sentence)) } else { Err(sentence) }
 }
 
 /// Prints a sentence on standard error.

@@ -4,8 +4,10 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::bar::Bar;
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
-use super::{baseline, race, settings, terminal};
+use super::outcome::{
+    BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note, print, print_json,
+};
+use super::{baseline, consent, race, settings, terminal};
 use crate::analysis::{ProfilingMode as Mode, ProfilingOverhead};
 use crate::core::{CacheState, Engine, units};
 use crate::present::profiling;
@@ -50,7 +52,9 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
         crate::models::open(model).map_err(|error| error.to_string())?;
     }
     Scratch::examine_place()?;
-    super::consent::to_make(model, race.yes)?;
+    if !consent::to_make(&[model], race.yes)? {
+        return Ok(consent::declined());
+    }
     let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
@@ -95,8 +99,9 @@ fn measure(
     output: &OutputArgs,
     ended: &AtomicBool,
 ) -> Result<ProfilingOverhead, Failed> {
-    let folder = Scratch::new("gds-top-overhead-")
-        .map_err(|e| (BAD_ANSWER, format!("making a temporary folder failed: {e}")))?;
+    let folder = Scratch::new("gds-top-overhead-").map_err(|e| {
+        (COULD_NOT_RUN, format!("making a temporary folder failed: {e}; set TMPDIR to another directory"))
+    })?;
     let mut overhead =
         ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default(), pressures: Vec::new() };
     let mut bar = Bar::new(output);
@@ -178,7 +183,9 @@ fn session(mode: Mode, arguments: &[OsString], ended: &AtomicBool) -> Result<(),
     }
     // The recording contains failed runs. The exit status and the message show that a session could not start.
     let status = command.spawn().and_then(|mut child| wait(&mut child, ended)).map_err(failed)?;
-    let unable = |of_session| (of_session, format!("the session ({}) ended with {status}", mode.name()));
+    // The session printed its reason on the same standard error.
+    let unable =
+        |of_session| (of_session, format!("the session ({}) ended with {status}; its reason is above", mode.name()));
     match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(FINE | BAD_ANSWER) => Ok(()),
         Some(of_session @ (BAD_CALL | COULD_NOT_RUN)) => Err(unable(of_session)),
@@ -286,7 +293,10 @@ pub(super) fn on_terminal(model: String, arguments: &RaceArgs) -> Ran {
     let (mut config, look) = (race::config(arguments)?, settings::look(&output)?);
     config.model = Some(model);
     config.checks = false;
-    let session = live::start(config).map_err(|error| error.to_string())?;
+    let session = match live::start(config) {
+        Ok(session) => session,
+        Err(error) => return not_started(&error),
+    };
     let (sender, events) = crossbeam_channel::unbounded();
     let shown = Feed::new(events, session.commands, false);
     let begun = std::thread::Builder::new().spawn(move || {

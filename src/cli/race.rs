@@ -3,7 +3,7 @@
 use super::args::{Export, ExportArgs, OutputArgs, RaceArgs};
 use super::baseline::{self, Baseline, Wanted};
 use super::consent;
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note};
 use super::settings::{self, Look};
 use super::streams;
 use super::terminal::headless_options;
@@ -48,8 +48,8 @@ pub(super) fn interactive(
             return Err("--capture examines a captured machine and cannot load a model: leave out MODEL".to_owned());
         }
     }
-    if let Some(model) = &model {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(model.as_slice(), race.yes)? {
+        return Ok(consent::declined());
     }
     // Without a model, nothing is written or loaded before the user presses a key.
     config.race = model.is_some();
@@ -57,7 +57,10 @@ pub(super) fn interactive(
     let captured = folder.is_some();
     config.folder = folder;
     config.end_after_race = false;
-    let feed = live::start(config).map_err(|error| error.to_string())?;
+    let feed = match live::start(config) {
+        Ok(feed) => feed,
+        Err(error) => return not_started(&error),
+    };
     screens_of(feed, look, (tui::ScreenId::Environment, captured), REAL_TIME, export)
 }
 
@@ -171,8 +174,8 @@ fn keep_baseline(state: &State) -> String {
 /// Runs checks and race without screens and prints the report.
 pub(super) fn headless(model: Option<String>, race: &RaceArgs, export: Option<Export>, output: &OutputArgs) -> Ran {
     let (mut config, baseline) = (config(race)?, baseline(race)?);
-    if let Some(model) = &model {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(model.as_slice(), race.yes)? {
+        return Ok(consent::declined());
     }
     config.model = model;
     follow(config, output, export, baseline.as_ref())
@@ -188,8 +191,10 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     }
     let mut worst = FINE;
     let baseline = baseline(race)?;
+    if !consent::to_make(models, race.yes)? {
+        return Ok(consent::declined());
+    }
     for (number, model) in models.iter().enumerate() {
-        consent::to_make(model, race.yes)?;
         let mut config = config(race)?;
         config.model = Some(model.clone());
         config.checks = false;
@@ -244,8 +249,7 @@ pub(super) fn follow(
     config.again = baseline.is_some().then_some(receiver);
     let feed = match live::start(config) {
         Ok(feed) => feed,
-        Err(error) if error.is_of_the_machine() => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return not_started(&error),
     };
     end_on_signals(&feed);
     let mut unsent = baseline.map(|baseline| (baseline, sender));

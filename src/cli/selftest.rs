@@ -2,14 +2,14 @@
 //! filled with a pattern before each load, and every byte is compared.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, print, print_json};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, print, print_json};
 use super::race::{config, labelled};
 use super::streams;
 use super::sweep::end_on_signals;
 use super::terminal::{columns, headless_options};
 use crate::core::{CacheState, Note, RunResult, units};
 use crate::headless::Progress;
-use crate::models::{self, KeptModel, Profile, SynthOptions};
+use crate::models::{self, KeptModel, Profile, SynthOptions, WeightsError};
 use crate::present::engine_rows::unavailable;
 use crate::present::{notes, selftest};
 use crate::session::live::{self, SessionConfig};
@@ -34,7 +34,11 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     let mut states = Vec::new();
     let current = end_on_signals();
     for (profile, scale) in MODELS {
-        let path = model(profile, scale)?;
+        let path = match model(profile, scale) {
+            Ok(path) => path,
+            Err(error) if error.is_of_the_machine() => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
+            Err(error) => return Err(error.to_string()),
+        };
         let mut config: SessionConfig = config(race)?;
         // Each model has its own session and recording.
         config.record = config.record.map(|path| labelled(&path, profile));
@@ -51,7 +55,10 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         if race.cache.is_empty() {
             config.caches = vec![CacheState::Cold, CacheState::Hot];
         }
-        let feed = live::start(config).map_err(|error| error.to_string())?;
+        let feed = match live::start(config) {
+            Ok(feed) => feed,
+            Err(error) => return not_started(&error),
+        };
         *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
         let mut state = State::default();
         let mut progress = Progress::new(&headless_options(output, None));
@@ -69,12 +76,10 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
     Ok(print_result(&states, output))
 }
 
-fn model(profile: &str, scale: f64) -> Result<PathBuf, String> {
-    let make = || {
-        let (profile, folder) = (Profile::named(profile)?, models::cache_folder()?);
-        KeptModel::of(profile, &folder, SynthOptions { scale, seed: 1 })?.open_or_write(&mut |_, _| true)
-    };
-    make().map(|model| model.path).map_err(|e| e.to_string())
+fn model(profile: &str, scale: f64) -> Result<PathBuf, WeightsError> {
+    let (profile, folder) = (Profile::named(profile)?, models::cache_folder()?);
+    let kept = KeptModel::of(profile, &folder, SynthOptions { scale, seed: 1 })?;
+    kept.open_or_write(&mut |_, _| true).map(|model| model.path)
 }
 
 /// A run that did not load every byte correctly, and the reason.

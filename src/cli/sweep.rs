@@ -1,7 +1,8 @@
 //! `bench --sweep` finds the best settings of an engine. It changes one setting at a time and explains the result.
 
 use super::args::{OutputArgs, RaceArgs};
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
+use super::consent;
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
 use super::race::{config, on_signals};
 use super::streams;
 use super::swept::{to_json, to_text};
@@ -38,17 +39,21 @@ fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
     }
 }
 
-/// Sweeps the engines for one model and prints the results.
-pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
+/// Sweeps the engines for each model and prints the results.
+pub(super) fn run(models: &[String], race: &RaceArgs, output: &OutputArgs) -> Ran {
+    if !consent::to_make(models, race.yes)? {
+        return Ok(consent::declined());
+    }
+    Ok(models.iter().map(|model| one(model, race, output)).max().unwrap_or(FINE))
+}
+
+fn one(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     let engines = Some(race.engines()).filter(|named| !named.is_empty()).unwrap_or_else(|| USUAL.to_vec());
     if let Some(engine) = engines.iter().find(|engine| Setting::swept(engine, 1).is_empty()) {
         return fail(
             super::outcome::BAD_CALL,
             &format!("'{engine}' has no settings to sweep; use one of {}", swept_engines().join(", ")),
         );
-    }
-    if let Err(sentence) = super::consent::to_make(model, race.yes) {
-        return fail(super::outcome::BAD_CALL, &sentence);
     }
     let runner = match Runner::new(model, race, output) {
         Ok(runner) if matches!(runner.base.gpu, live::GpuChoice::All | live::GpuChoice::Several(_)) => {

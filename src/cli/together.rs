@@ -19,8 +19,8 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: Option<Export>, o
     config.model = Some(first.clone());
     // The session compares a single load with parallel loads, not engines.
     config.repeat = race.repeat.unwrap_or(1);
-    for model in models {
-        consent::to_make(model, race.yes)?;
+    if !consent::to_make(models, race.yes)? {
+        return Ok(consent::declined());
     }
     let ended = ended_by_signals();
     config.together_with = match others.iter().map(|name| made(name, &ended)).collect() {

@@ -2,13 +2,13 @@
 
 use super::args::{ExportArgs, OutputArgs, RunArgs, ScreenArgs};
 use super::baseline::{self, Sampled};
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, note, print_coloured};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, not_started, note, print_coloured};
 use super::{race, report_file, settings, terminal};
 use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, WatchGap, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
 use crate::present::{watch, watch_compare};
 use crate::report;
-use crate::session::live::{self, WatchTarget};
+use crate::session::live::{self, WatchSessionError, WatchTarget};
 use crate::session::{State, recording};
 use crate::watch::{Launch, Output};
 use clap::{Args, ValueEnum};
@@ -106,6 +106,8 @@ pub(super) fn run(args: WatchArgs) -> Ran {
     let signals = (!args.screens).then(race::keep_signals);
     let feed = match live::watch(&target, args.record.as_deref(), args.screens) {
         Ok(feed) => feed,
+        // A recording that cannot be created is wrong input, as for a benchmark.
+        Err(WatchSessionError::Session(error)) => return not_started(&error),
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
     let outcome = match signals {

@@ -126,6 +126,14 @@ impl Finding {
         self.status == Status::Na && self.cause.is_some()
     }
 
+    /// Whether it is only relevant on a machine with a GPU: it is about cuFile, or it blocks routes of cuFile.
+    #[must_use]
+    pub fn is_only_for_gpus(&self) -> bool {
+        let is_of_cufile = matches!(self.group, Group::NvidiaFs | Group::Cufile) || self.id == CheckId::CtrProcSys;
+        let is_cause = self.group == Group::Gpu || self.id == CheckId::FsResolve;
+        !is_cause && (is_of_cufile || !self.blocks.is_empty())
+    }
+
     /// Whether its advice is to build nvidia-fs by hand. The one of the package is not used then.
     #[must_use]
     pub fn needs_hand_built_nvidia_fs(&self) -> bool {

@@ -49,7 +49,7 @@ pub fn apply_with(plan: &FixPlan, place: &Place, hook: Hook<'_>, run: Runner<'_>
         return Err(FixError::Obstacle { id, why: why.clone() });
     }
     if place.lacks_root(plan) {
-        return Err(FixError::NeedsRoot { id });
+        return Err(FixError::NeedsRoot { id, command: place.command(id.as_str(), None, plan.needs) });
     }
     place.writable()?;
     for change in &plan.changes {
@@ -99,12 +99,12 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     if let Some(entry) = journal.read(id)? {
         // If the entry of an interrupted fix were overwritten, the original text would be lost.
         if entry.stage != Stage::Applied {
-            return Err(FixError::Interrupted { id });
+            return Err(FixError::Interrupted { id, command: place.again(id.as_str(), None) });
         }
         // If the files of an applied fix no longer exist, for example in a tmpfs after a reboot, its entry is
         // obsolete.
         if entry.files.iter().any(|file| has_text(&root, &file.path, &file.after)) {
-            return Err(FixError::AlreadyApplied { id });
+            return Err(FixError::AlreadyApplied { id, command: place.again(&format!("--undo {id}"), None) });
         }
     }
     let (mut files, mut commands) = (Vec::new(), Vec::new());
@@ -158,7 +158,10 @@ fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, r
             Ok(()) => back.to_string(),
             Err(stays) => format!("{back}; {stays}"),
         },
-        Err(why) => format!("{back}; {why}; the journal keeps the fix: run gds-top fix {id} to resume it"),
+        Err(why) => {
+            let again = place.again(id.as_str(), None);
+            format!("{back}; {why}; the journal keeps the fix: run {again} to resume it")
+        }
     };
     let ran: Vec<String> = entry
         .commands

@@ -24,10 +24,12 @@ pub enum FixError {
         why: String,
     },
     /// It needs root.
-    #[error("{id} needs root; run: sudo gds-top fix {id}")]
+    #[error("{id} needs root; run: {command}")]
     NeedsRoot {
         /// The fix.
         id: FixId,
+        /// The command line that applies it, see [`super::Place::command`].
+        command: String,
     },
     /// The plan differs from the one to which the user consented.
     #[error("the changes of {id} differ from the preview, so nothing was changed; preview the fix again")]
@@ -76,28 +78,36 @@ pub enum FixError {
         journal: PathBuf,
     },
     /// Root applied it, and this process is not root.
-    #[error("{id} was applied by root; run: sudo gds-top fix --undo {id}")]
+    #[error("{id} was applied by root; run: {command}")]
     AppliedByRoot {
         /// The fix.
         id: FixId,
+        /// The command line that undoes it.
+        command: String,
     },
     /// It was interrupted and has not been resumed.
-    #[error("{id} was interrupted; run: gds-top fix {id}")]
+    #[error("{id} was interrupted; run: {command}")]
     Interrupted {
         /// The fix.
         id: FixId,
+        /// The command line that resumes it.
+        command: String,
     },
     /// This user did not apply it. The journal of root cannot be read.
-    #[error("{id} was not applied by this user; if root applied it, run: sudo gds-top fix --undo {id}")]
+    #[error("{id} was not applied by this user; if root applied it, run: {command}")]
     PerhapsByRoot {
         /// The fix.
         id: FixId,
+        /// The command line that undoes it.
+        command: String,
     },
     /// The fix is already applied.
-    #[error("{id} is already applied; undo it first: gds-top fix --undo {id}")]
+    #[error("{id} is already applied; undo it first: {command}")]
     AlreadyApplied {
         /// The fix.
         id: FixId,
+        /// The command line that undoes it.
+        command: String,
     },
     /// A command failed.
     #[error("{id}: {command} failed: {what}")]

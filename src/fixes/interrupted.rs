@@ -28,7 +28,8 @@ pub fn interrupted(place: &Place) -> Vec<String> {
     }
     said.extend(entries.iter().map(|entry| {
         let id = entry.id;
-        format!("{id}: {}; 'gds-top fix {id}' or 'gds-top fix --undo {id}' resumes it", begun(entry))
+        let [again, undo] = [id.to_string(), format!("--undo {id}")].map(|words| place.again(&words, None));
+        format!("{id}: {}; '{again}' or '{undo}' resumes it", begun(entry))
     }));
     said
 }

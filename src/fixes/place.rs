@@ -2,7 +2,10 @@
 
 use super::error::FixError;
 use super::store::{Chain, Closed};
+use crate::checks::fix_line;
 use crate::core::{FixPlan, Needs};
+use crate::machine::Root;
+use crate::text::quoted;
 use crate::trust;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -172,6 +175,23 @@ impl Place {
             }
             None => Chain::from_root(&self.state.join("journal")),
         }
+    }
+
+    /// The command line of `gds-top fix` for this place, with these words after `fix`.
+    #[must_use]
+    pub fn command(&self, words: &str, path: Option<&Path>, needs: Needs) -> String {
+        if self.is_live() {
+            return fix_line(Some(&Root::live()), path, words, needs);
+        }
+        let folder = self.state.parent().unwrap_or(&self.root).display().to_string();
+        format!("{} --sysroot {}", fix_line(None, path, words, needs), quoted(&folder))
+    }
+
+    /// The command line that this user runs next. If this process is root, it was started by sudo.
+    #[must_use]
+    pub fn again(&self, words: &str, path: Option<&Path>) -> String {
+        let is_root = self.is_live() && rustix::process::geteuid().is_root();
+        self.command(words, path, if is_root { Needs::Root } else { Needs::User })
     }
 
     /// Whether this plan needs root and this process is not root.

@@ -24,6 +24,15 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
     out.into_iter().map(|plan| bare::plan(root, plan)).collect()
 }
 
+/// The plans that are offered if the user names no fix. Without a GPU, those that only matter with one are left out.
+#[must_use]
+pub fn offered(root: &Root, report: &Report) -> Vec<FixPlan> {
+    let matters = |plan: &FixPlan| report.has_gpu || !report.finding(plan.check).is_some_and(Finding::is_only_for_gpus);
+    let mut plans = plan(root, report);
+    plans.retain(matters);
+    plans
+}
+
 /// Whether a plan does more than to write the present text of files.
 fn changes_something(plan: &FixPlan) -> bool {
     let is_same =

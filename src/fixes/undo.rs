@@ -8,7 +8,7 @@ use super::merge;
 use super::place::Place;
 use super::rollback::roll_back;
 use super::step::{Hook, Runner, Step, step};
-use crate::core::FixId;
+use crate::core::{FixId, Needs};
 use crate::text::quoted_line;
 
 /// The result of an undo.
@@ -56,7 +56,8 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
     step(hook, Step::Journal)?;
     journal.write(&entry).map_err(|e| e.with("no file was changed".to_owned()))?;
     let (back, ended) = roll_back(place, &entry, hook);
-    ended.map_err(|e| e.with(format!("{back}; the journal keeps the fix: run gds-top fix --undo {id} again")))?;
+    let again = place.again(&format!("--undo {id}"), None);
+    ended.map_err(|e| e.with(format!("{back}; the journal keeps the fix: run {again} again")))?;
     let gone = back.gone.iter().map(|path| format!("{} no longer exists and was not created again", path.display()));
     undone.kept.extend(gone);
     undone.kept.extend(
@@ -65,7 +66,7 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
     for argv in entry.undo_commands.iter().filter(|_| place.is_live()) {
         if let Err(what) = run(argv) {
             let line = quoted_line(argv);
-            undone.failed.push(format!("{line} failed: {what}; run it by hand, or run gds-top fix --undo {id} again"));
+            undone.failed.push(format!("{line} failed: {what}; run it by hand, or run {again} again"));
         }
     }
     if undone.failed.is_empty() {
@@ -81,11 +82,12 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
 
 fn not_applied(id: FixId, place: &Place) -> FixError {
     let others = Journal::all(place).split_off(1);
+    let command = || place.command(&format!("--undo {id}"), None, Needs::Root);
     if others.iter().flat_map(Journal::entries).any(|entry| entry.id == id) {
-        return FixError::AppliedByRoot { id };
+        return FixError::AppliedByRoot { id, command: command() };
     }
     if others.iter().any(Journal::is_denied) {
-        return FixError::PerhapsByRoot { id };
+        return FixError::PerhapsByRoot { id, command: command() };
     }
     FixError::NotApplied { id, journal: place.state.join("journal") }
 }

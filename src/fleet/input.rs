@@ -47,6 +47,17 @@ pub(super) struct Report {
     pub(super) grid: Option<Grid>,
 }
 
+impl Report {
+    /// Whether this is another output of gds-top in a known version: `capture.json`, or the report of a fleet.
+    fn is_other_output(&self) -> bool {
+        (1..=NEWEST).contains(&self.schema_version)
+            && self.machine.is_none()
+            && self.grid.is_none()
+            && self.verdicts.is_empty()
+            && self.runs.is_empty()
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Machine {
@@ -327,7 +338,21 @@ fn add(input: &mut Input, reports: &AtomicUsize, source: &str, text: impl Read) 
             unread(format!("it has more than {MOST_VALUES} values"));
             return true;
         }
+        // A list would be read as the fields of a report in order.
+        if document.text.trim_ascii_start().first() != Some(&b'{') {
+            let error = serde_json::from_slice::<IgnoredAny>(document.text).err();
+            let is_json = error.is_none();
+            unread(error.map_or_else(
+                || "it is not a JSON object, so it is not a report of gds-top".to_owned(),
+                |e| e.to_string(),
+            ));
+            return is_json;
+        }
         match serde_json::from_slice::<Report>(document.text) {
+            Ok(report) if report.is_other_output() => {
+                unread("it has a schema_version and no machine, so it is another output of gds-top".to_owned());
+                true
+            }
             Ok(report) if report.schema_version == 0 => {
                 unread("it has no schema_version, so it is not a report of gds-top".to_owned());
                 true

@@ -1,13 +1,14 @@
 //! The progress of a session: a bar on a terminal, otherwise one line per start and end.
 
 use super::options::Options;
-use crate::core::{Engine, Event, EventBody, LaneId, LaneStage, LogLevel, Status, units};
+use crate::core::{CellResult, Engine, Event, EventBody, Failure, LaneId, LaneStage, LogLevel, Status, units};
 use crate::present::engine_rows::{SAME_OBSTACLE, cannot_run};
 use crate::present::failures::stderr_tail;
 use crate::present::{grid, labels, machine, progress};
 use crate::report::paint;
 use crate::session::{Lane, LaneStatus, State};
 use crate::text::{fitted, sanitise_line};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub struct Progress {
     drawn: bool,
     /// The bytes of test files at the last progress line.
     files_printed: u64,
+    /// The runs whose start was printed. A command starts twice: a process prepares the page cache for it.
+    started: BTreeSet<LaneId>,
     last: Option<Instant>,
     /// The task and its start, while the session does something other than a load.
     doing: Option<(String, Instant)>,
@@ -47,6 +50,7 @@ impl Progress {
             width: usize::from(options.progress_width).max(20),
             drawn: false,
             files_printed: 0,
+            started: BTreeSet::new(),
             last: None,
             doing: None,
         }
@@ -150,9 +154,12 @@ impl Progress {
             }
             // The bar already shows the runs that have started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {
+                if !self.started.insert(*id) {
+                    return vec![];
+                }
                 let started =
                     |lane| sanitise_line(&format!("{}: started", progress::run_name(state, lane))).into_owned();
-                lane(id).map(started).into_iter().collect()
+                lane(id).filter(|lane| !only_fails(state, lane)).map(started).into_iter().collect()
             }
             EventBody::LaneFinished { lane: id, .. }
             | EventBody::LaneDied { lane: id, .. }
@@ -169,6 +176,7 @@ impl Progress {
                 }
                 vec![]
             }
+            EventBody::GridCellDone { result } if is_repeated_cell(state, result) => vec![],
             EventBody::GridCellDone { result } => {
                 let (done, all) = state.grid.as_ref().map_or((0, 0), |g| (g.done(), g.plan.cells.len()));
                 let status = if result.error.is_some() { Status::Fail } else { Status::Pass };
@@ -180,7 +188,9 @@ impl Progress {
     }
 
     fn ending(&self, state: &State, lane: &Lane) -> Vec<String> {
-        let Some((status, words)) = progress::ending(lane) else { return Vec::new() };
+        let Some((status, words)) = progress::ending(lane).filter(|_| !is_repeated(state, lane)) else {
+            return Vec::new();
+        };
         let head = sanitise_line(&format!("{}: {words}", progress::run_name(state, lane))).into_owned();
         let mut lines = vec![format!("{} {head}", self.mark(status))];
         // The last lines of standard error usually have the reason why a process died.
@@ -241,8 +251,76 @@ impl Progress {
     }
 }
 
+/// The other runs of the same engine. Runs that load parts of a model at the same time are separate.
+fn others<'s>(state: &'s State, lane: &'s Lane) -> impl Iterator<Item = &'s Lane> {
+    state.lanes.iter().filter(move |other| other.id != lane.id && other.engine == lane.engine && lane.group().is_none())
+}
+
+/// Whether all earlier runs of the engine failed. A missing library is printed once, and not as a start and an end of
+/// each run.
+fn only_fails(state: &State, lane: &Lane) -> bool {
+    let failed = others(state, lane).any(|other| matches!(other.status, LaneStatus::Failed(_)));
+    failed && !others(state, lane).any(|other| other.status == LaneStatus::Done)
+}
+
+/// Whether an earlier run of the engine failed for the same reason. The result names all failed runs.
+fn is_repeated(state: &State, lane: &Lane) -> bool {
+    matches!(lane.status, LaneStatus::Failed(Failure::Error(_) | Failure::Died(_)))
+        && others(state, lane).any(|other| other.status == lane.status && other.stderr_tail == lane.stderr_tail)
+}
+
+/// Whether an earlier cell of the transfer failed for the same reason.
+fn is_repeated_cell(state: &State, cell: &CellResult) -> bool {
+    let mut cells = state.grid.iter().flat_map(|grid| grid.results.iter().flatten());
+    let is_other = |other: &CellResult| other.key != cell.key && other.key.transfer == cell.key.transfer;
+    cell.error.is_some() && cells.any(|other| is_other(other) && other.error == cell.error)
+}
+
 /// The written and the total bytes of test files. `None` if no files are being written.
 fn files_share(state: &State) -> Option<(u64, u64)> {
     let grid = state.grid.as_ref().filter(|grid| grid.done() == 0 && !grid.ended)?;
     grid.written.filter(|(bytes, of_bytes)| bytes < of_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{CacheState, Target};
+
+    /// The printed lines of these events.
+    fn printed(bodies: Vec<EventBody>) -> Vec<String> {
+        let (mut progress, mut state) = (Progress::new(&Options::default()), State::default());
+        let mut err = Vec::new();
+        for body in bodies {
+            let event = Event { at_ns: 0, body };
+            state.reduce(&event);
+            progress.event(&state, &event, &mut err);
+        }
+        String::from_utf8_lossy(&err).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_failure_of_every_run_of_an_engine_is_printed_once_and_a_start_too() {
+        let died = |lane: u32, how: &str| EventBody::LaneDied {
+            lane: LaneId(lane),
+            how: how.to_owned(),
+            stderr_tail: String::new(),
+        };
+        let mut bodies: Vec<EventBody> = (0..4)
+            .map(|lane| EventBody::LanePlanned {
+                lane: LaneId(lane),
+                engine: Engine::GdsSlab,
+                cache: CacheState::Cold,
+                target: Target::Host,
+                repeat: lane,
+            })
+            .collect();
+        for (lane, how) in [(0, "no library"), (1, "no library"), (2, "no memory"), (3, "no library")] {
+            let start = EventBody::LaneStarted { lane: LaneId(lane), pid: 1 };
+            bodies.extend([start.clone(), start, died(lane, how)]);
+        }
+        let lines = printed(bodies);
+        let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+        assert_eq!((count(": started"), count("no library"), count("no memory")), (1, 1, 1), "{lines:?}");
+    }
 }

@@ -232,6 +232,16 @@ impl WeightsError {
         matches!(self, Self::NoSpace { .. } | Self::Unwritable { .. } | Self::ForeignCache { .. } | Self::NoCacheFolder)
     }
 
+    /// Whether the disk has too little space for the model.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::NoSpace { .. } => true,
+            Self::Unwritable { source, .. } => crate::trust::is_full(source),
+            _ => false,
+        }
+    }
+
     /// The operation on a file of the model failed.
     pub(super) fn unwritable(path: &Path, doing: &'static str, source: io::Error) -> Self {
         Self::Unwritable { path: path.to_owned(), doing, source, advice: "no incomplete file remains" }

@@ -5,7 +5,7 @@ use super::text::paint;
 use crate::core::{CheckId, Finding, Group, Status, Verdict};
 use crate::present::finding::FindingView;
 use crate::present::labels;
-use crate::present::verdict::{answer, proof};
+use crate::present::verdict::{answer, no_gpu, proof};
 use crate::text::{indented, paragraph, sanitise_line, strong};
 use std::fmt::Write as _;
 
@@ -41,9 +41,12 @@ pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
 pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
     let width = width.max(MIN_WIDTH);
     let mut out = self::verdicts(findings, verdicts, width, colour);
+    // Without a GPU, advice about cuFile does not help. The lists of the groups have all findings.
+    let has_gpu = verdicts.is_empty() || !verdicts.iter().all(no_gpu);
+    let is_shown = |finding: &Finding| has_gpu || !finding.is_only_for_gpus();
     for status in [Status::Fail, Status::Warn] {
         // Findings that are consequences are listed below their causes.
-        let mut bad: Vec<&Finding> = findings.iter().filter(|f| f.status == status).collect();
+        let mut bad: Vec<&Finding> = findings.iter().filter(|f| f.status == status && is_shown(f)).collect();
         bad.sort_by_key(|f| f.cause.is_some());
         for finding in bad {
             detail(&mut out, finding, width, colour);

@@ -41,6 +41,12 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
     program_in(name, &format!("{path}:{SYSTEM_FOLDERS}"))
 }
 
+/// Whether a file could not be written because the disk is full, or the quota of this user.
+#[must_use]
+pub fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}
+
 fn program_in(name: &str, path: &str) -> Result<PathBuf, String> {
     let mut refused = None;
     for found in which::which_in_all(name, Some(path), "/").into_iter().flatten() {

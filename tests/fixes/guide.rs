@@ -546,6 +546,23 @@ fn a_step_whose_check_warns_is_not_done_on_a_machine_without_a_gpu() {
 }
 
 #[test]
+fn without_a_gpu_no_fix_and_no_advice_is_offered_that_only_matters_with_one() {
+    let folder = build("no-gpu", &[without("files/run/udev")]);
+    let (root, report) = look(folder.path());
+    assert!(!report.has_gpu);
+    assert!(!fixes::plan(&root, &report).is_empty(), "a fix can be named");
+    let offered = fixes::offered(&root, &report);
+    assert!(offered.is_empty(), "{offered:?}");
+    let text = gds_top::report::findings(&report.findings, &report.verdicts, 100, false);
+    assert!(!text.contains("gds-top fix") && !text.contains("▲ warn"), "{text}");
+    // The facts are listed, and the JSON form has the fixes.
+    assert!(text.contains("lib-found") && text.contains("udev-database"), "{text}");
+    let folder = build("h200-vm-no-udev", &[]);
+    let (root, report) = look(folder.path());
+    assert_eq!(fixes::offered(&root, &report), fixes::plan(&root, &report), "with a GPU everything is offered");
+}
+
+#[test]
 fn the_checklist_and_the_preview_fit_the_terminal() {
     let folder = build("p2pdma-two-steps", &[]);
     let (root, report) = look(folder.path());

@@ -3,10 +3,13 @@
 
 use crate::program::gds_top;
 use crate::throwaway::{RESUME, Throwaway, UBUNTU, err, out};
+use gds_top::core::Needs;
+use gds_top::fixes::Place;
 use rustix::process::Signal;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 
 const REGISTRY: &str = "etc/modprobe.d/nvidia-p2pdma.conf";
 
@@ -189,6 +192,28 @@ fn a_fix_that_needs_root_is_not_started_and_ends_with_status_3() {
     }
     assert_eq!(root.image(), before);
     assert_eq!(as_user(&["memlock", "--dry-run"]).status.code(), Some(0));
+}
+
+#[test]
+fn every_hint_repeats_the_path_and_the_directory_and_names_a_program_that_sudo_finds() {
+    let root = Throwaway::captured("p2pdma-two-steps");
+    let sysroot = format!("--sysroot {}", root.top().canonicalize().unwrap().display());
+    for id in ["memlock", "nvidia-gds"] {
+        let words = [id, "--yes", "--path", "/data/models"];
+        let refused = root.command(&words).env("GDS_TOP_TEST_NOT_ROOT", "1").output().unwrap();
+        let line = format!("sudo gds-top fix {id} --path /data/models {sysroot}");
+        assert!(err(&refused).contains(&line), "{line}: {}", err(&refused));
+    }
+    // This test is in no folder of sudo's secure_path, like a program of a virtual environment or of Cargo.
+    let program = std::env::current_exe().unwrap();
+    let line = Place::live().command("memlock", Some(Path::new("/data/my models")), Needs::Root);
+    assert_eq!(line, format!("sudo {} fix memlock --path '/data/my models'", program.display()));
+    for folder in ["src/cli", "src/fixes", "src/session/live"] {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+            let text = fs::read_to_string(&entry).unwrap();
+            assert!(!text.contains("run: sudo gds-top fix"), "{}: use Place::command", entry.display());
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@ use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file};
 use crate::checks::image_host;
 use crate::checks::judged::{Judged, Scope};
-use crate::core::{FindingFact, FixId, Status};
+use crate::core::{FindingFact, FixId, Needs, Status};
+use crate::machine::Root;
+use std::path::Path;
 
 /// Renders the advice of each finding, and the command line of its fix.
 pub(crate) fn complete(ctx: &Context<'_>, judged: &mut [Judged]) {
@@ -74,17 +76,29 @@ fn path_of(judged: &Judged) -> usize {
 /// What the commands for a path depend on. The working directory is examined without an option, so it is not named.
 pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
     let path = ctx.subjects.get(path).map(|subject| subject.path.as_path());
-    let is_here =
-        |path: &&std::path::Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);
-    let config = match named_file(ctx.root) {
-        None => NamedConfig::None,
-        Some(file) if is_of_user(&file) => NamedConfig::OfUser,
-        Some(_) => NamedConfig::OfSystem,
-    };
+    let is_here = |path: &&Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);
+    let config = named_config(ctx.root);
     Examined {
         path: path.filter(|path| !is_here(path)),
         config,
         program: sudo_program(ctx.root),
         sudo: Sudo::of(ctx.root),
     }
+}
+
+fn named_config(root: &Root) -> NamedConfig {
+    match named_file(root) {
+        None => NamedConfig::None,
+        Some(file) if is_of_user(&file) => NamedConfig::OfUser,
+        Some(_) => NamedConfig::OfSystem,
+    }
+}
+
+/// The command line of `gds-top fix` with these words after `fix`. On the live machine `live`, it names this program so
+/// that sudo finds it.
+#[must_use]
+pub fn fix_line(live: Option<&Root>, path: Option<&Path>, words: &str, needs: Needs) -> String {
+    let config = live.map_or(NamedConfig::None, named_config);
+    Examined { path, config, program: live.and_then(sudo_program), sudo: live.map_or(Sudo::default(), Sudo::of) }
+        .line(words, needs)
 }

@@ -48,6 +48,7 @@ pub(super) fn sections(analysis: &SessionAnalysis<'_>, extent: Extent) -> Vec<Se
         all.extend(results::sections(analysis, false));
         all.extend(failures::section(state));
         all.extend(together::sections(state));
+        all.extend(ceilings::sections(state));
         all.extend(workload::sections(state, true, false));
         all.extend(grid::section(state));
         all.extend(watch::brief(state));

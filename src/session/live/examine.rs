@@ -4,7 +4,7 @@ use super::bus::Bus;
 use super::prove::prove;
 use crate::checks::{self, Report};
 use crate::core::{
-    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, OpenPlan, Route, RouteCounts,
+    AppliedFix, EventBody, FixId, FixPlan, FixProgress, FixStage, Guide, LogLevel, Needs, OpenPlan, Route, RouteCounts,
     Target, Verdict,
 };
 use crate::fixes::{self, FixError, Place, guide};
@@ -121,7 +121,7 @@ impl Examiner {
         }
         let place = self.place();
         let is_capture = place.as_ref().is_some_and(Place::is_capture);
-        for mut plan in fixes::plan(root, &report) {
+        for mut plan in fixes::offered(root, &report) {
             if is_capture {
                 plan.obstacle.get_or_insert_with(|| "this is a capture, and captures are never changed".to_owned());
             }
@@ -260,7 +260,9 @@ impl Examiner {
         {
             let undo = if matches!(what, Elevated::Undo) { "--undo " } else { "" };
             let said = if last.is_empty() { how.clone() } else { format!("{how}: {last}") };
-            let text = format!("sudo failed ({said}); run in a terminal: sudo gds-top fix {undo}{id}");
+            let path = self.folder.is_none().then_some(self.path.as_path());
+            let line = self.place().map(|place| place.command(&format!("{undo}{id}"), path, Needs::Root));
+            let text = format!("sudo failed ({said}); run in a terminal: {}", line.unwrap_or_default());
             self.news(id, FixStage::Failed, &text);
         }
     }

@@ -68,7 +68,8 @@ impl SessionError {
             Self::Thread(_) => true,
             Self::Folder { source, .. } => !is_refusal(source),
             Self::Weights(error) => error.is_of_the_machine(),
-            Self::Recording(_) | Self::TooManyRuns { .. } => false,
+            Self::Recording(error) => error.is_no_space(),
+            Self::TooManyRuns { .. } => false,
         }
     }
 }

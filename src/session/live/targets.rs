@@ -29,9 +29,9 @@ pub(super) fn targets(bus: &Bus, exe: &Path, choice: &GpuChoice, has_none: bool)
     let devices = devices(exe);
     if let Some(error) = devices.as_ref().err().filter(|_| !choice.names_a_gpu()) {
         if has_none {
-            bus.say(LogLevel::Info, "models are loaded into host memory");
+            bus.say(LogLevel::Info, "data goes to host memory");
         } else {
-            bus.say(LogLevel::Warn, format!("no GPU can be used, so models are loaded into host memory: {error}"));
+            bus.say(LogLevel::Warn, format!("no GPU can be used, so data goes to host memory: {error}"));
         }
         return Ok(choices.iter().map(|_| Target::Host).collect());
     }

@@ -1,5 +1,6 @@
 //! The first line of a recording, its version, and the errors of writing and reading a recording.
 
+use crate::trust::is_full;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io;
@@ -108,6 +109,14 @@ pub enum RecordingError {
         /// The limit that was exceeded.
         what: String,
     },
+}
+
+impl RecordingError {
+    /// Whether the disk has no space for the recording.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_full(source))
+    }
 }
 
 /// The file into which a session with `--record PATH` writes while it runs.
