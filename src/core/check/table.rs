@@ -410,7 +410,7 @@ checks! {
     Ext4Lazyinit = "ext4-lazyinit", Files, Path, NoStep, NONE, []
         examines "background initialisation after mkfs"
         why "It uses the disk while you measure."
-        look "pgrep ext4lazyinit" todo "Wait until it ends.";
+        look "pgrep -P 2 ext4lazyinit" todo "Wait until it ends.";
     PageCacheResidency = "page-cache-residency", Files, Path, NoStep, NONE, []
         examines "the share of the file in the page cache"
         why "A cached file makes mmap look fast and a cold load unrealistic."
