@@ -451,7 +451,7 @@ checks! {
     StatsShm = "stats-shm", Cufile, Machine, NoStep, NONE, []
         examines "shared memory of programs with cuFile statistics"
         why "gds_stats reads it. Segments of ended programs are not removed."
-        look "ipcs -m" todo "ipcrm -m ID for segments of ended programs.";
+        look "ipcs -m" todo "ipcrm -m ID for your segments of ended programs.";
     CtrDetect = "ctr-detect", Limits, Machine, NoStep, NONE, []
         examines "the container runtime"
         why "Some fixes are possible on the host only."
