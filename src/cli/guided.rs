@@ -28,7 +28,7 @@ pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     let mut first = guide::guide(&work.view, &report);
     first.open = open.into_iter().filter(|plan| !plan.verified).collect();
     if work.output.json {
-        return print_json(&serde_json::json!({ "guide": first }));
+        return print_json(&serde_json::json!({ "guide": first.shown() }));
     }
     let status = print(guide::text(&first, columns().into()).as_bytes());
     if status != FINE || work.order.mode == Mode::DryRun {

@@ -10,6 +10,7 @@ use super::terminal::headless_options;
 use crate::analysis::{LEAST_RUNS, is_busy};
 use crate::core::{CacheState, Engine, WatchReport, units};
 use crate::headless::{self, Asked};
+use crate::machine::Root;
 use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
@@ -125,6 +126,7 @@ fn show(
         export: (!alone).then_some(export_here as fn(&State) -> String),
         baseline: (!alone).then_some(keep_baseline as fn(&State) -> String),
         authorize,
+        is_root_without_sudo: !replay && !captured && Root::live().is_root_without_sudo(),
     };
     let (rest, unrecorded) = (feed.events.clone(), feed.unrecorded.clone());
     let mut outcome = tui::run(feed, options).map_err(|error| error.to_string())?;

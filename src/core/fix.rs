@@ -122,6 +122,23 @@ impl FixPlan {
         Sha256::digest(text).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
+    /// Whether gds-top can make every change of it after consent.
+    #[must_use]
+    pub fn is_executable(&self) -> bool {
+        let is_for_a_person = |argv: &[String]| {
+            let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
+            let program = words.next().unwrap_or_default();
+            // These need an editor, a shell variable, a manually downloaded file, or an installer in the working
+            // directory.
+            matches!(program, "sudoedit" | "vi" | "export" | "rpm") || program.starts_with("./")
+        };
+        let runs = |change: &Change| match change {
+            Change::WriteFile { .. } => true,
+            Change::Run { argv } => !is_for_a_person(argv),
+        };
+        self.policy != FixPolicy::Never && !self.id.is_by_hand() && self.changes.iter().all(runs)
+    }
+
     /// Whether gds-top applies it after the user consents.
     #[must_use]
     pub fn applies(&self) -> bool {

@@ -107,6 +107,12 @@ impl FixId {
         matches!(self, Self::NvidiaDriverOpen | Self::NvidiaDriverProprietary)
     }
 
+    /// Whether gds-top changes nothing for it and shows what the user can do.
+    #[must_use]
+    pub const fn is_by_hand(self) -> bool {
+        self.only_shows() || matches!(self, Self::Bar1Large)
+    }
+
     /// Whether gds-top changes nothing for it and shows what the user can do, without special rights.
     #[must_use]
     pub const fn only_shows(self) -> bool {

@@ -1,7 +1,7 @@
 //! The checklist from an unconfigured machine to a proven direct route, and applied fixes that wait for a reboot.
 
 use super::check::{self, CheckId, place_of};
-use super::fix::FixPlan;
+use super::fix::{Change, FixPlan, Needs};
 use super::fix_id::FixId;
 use super::route::Route;
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,55 @@ pub struct Guide {
     pub steps: Vec<GuideStep>,
 }
 
+/// The note for a plan without its rebuild of the initramfs.
+pub const REBUILT_LATER: &str = "a later step before the same reboot rebuilds the initramfs";
+
+/// The plans after this one, in the order of the steps. The plan is one of the steps.
+pub fn plans_after<'a>(steps: &'a [GuideStep], plan: &'a FixPlan) -> impl Iterator<Item = &'a FixPlan> {
+    steps.iter().flat_map(|step| &step.plans).skip_while(move |other| !std::ptr::eq(*other, plan)).skip(1)
+}
+
+/// Whether a change is the command that writes the initramfs again.
+fn is_rebuild(change: &Change) -> bool {
+    const TOOLS: [&str; 3] = ["update-initramfs", "dracut", "mkinitcpio"];
+    let tool =
+        |argv: &[String]| argv.iter().find(|word| *word != "sudo").is_some_and(|tool| TOOLS.contains(&tool.as_str()));
+    matches!(change, Change::Run { argv } if tool(argv))
+}
+
+/// The plan without its rebuild of the initramfs, if one of the later plans does the same before the same reboot. It is
+/// kept if a plan before that one cannot be applied.
+pub fn rebuilt_once<'a>(plan: &FixPlan, later: impl Iterator<Item = &'a FixPlan>) -> FixPlan {
+    let mut out = plan.clone();
+    let writes = plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
+    let rebuild = plan.changes.iter().find(|change| is_rebuild(change) && writes && plan.needs == Needs::Reboot);
+    let mut later = later.take_while(|other| other.is_executable() && other.obstacle.is_none());
+    if let Some(rebuild) = rebuild
+        && later.any(|other| other.changes.contains(rebuild))
+    {
+        out.changes.retain(|change| change != rebuild);
+        out.why.push_str(" A later step before the same reboot rebuilds the initramfs.");
+    }
+    out
+}
+
 impl Guide {
+    /// A plan of the steps as it is shown: with a rebuild of the initramfs only if no later step does it.
+    #[must_use]
+    pub fn shown_plan(&self, plan: &FixPlan) -> FixPlan {
+        rebuilt_once(plan, plans_after(&self.steps, plan))
+    }
+
+    /// The checklist with its plans as they are shown.
+    #[must_use]
+    pub fn shown(&self) -> Self {
+        let mut out = self.clone();
+        for (step, own) in out.steps.iter_mut().zip(&self.steps) {
+            step.plans = own.plans.iter().map(|plan| self.shown_plan(plan)).collect();
+        }
+        out
+    }
+
     /// The number of steps that are done.
     #[must_use]
     pub fn done(&self) -> usize {

@@ -8,8 +8,8 @@ use super::modprobe::load_before;
 use super::parts::{empty, line_in, p2pdma_keys, run};
 use crate::checks::Report;
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file, rename_misspelt, set_keys};
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Excluded, Kept, Root, Unread, excluded, kept, modules_disabled};
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::machine::{Excluded, Kept, Root, Unread, excluded, kept, modules_disabled, nvidia_fs_installed};
 use std::path::PathBuf;
 
 /// The plan that enables the counters of nvidia-fs.
@@ -53,8 +53,19 @@ pub(super) fn load_at_boot(root: &Root) -> Option<Change> {
     line_in(root, "/etc/modules-load.d/nvidia_fs.conf", "nvidia_fs")
 }
 
+/// Why the kernel would reject the installed nvidia-fs: a GPU before Turing keeps the proprietary modules.
+fn rejected(root: &Root, report: &Report) -> Option<String> {
+    let version = nvidia_fs_installed(root)?;
+    let needs_open = |finding: &&Finding| {
+        finding.fix.is_none() && matches!(finding.cause, Some(CheckId::GpuOpenCapable | CheckId::DriverFlavour))
+    };
+    report.finding(CheckId::NvfsLoaded).filter(needs_open)?;
+    let gpu = report.finding(CheckId::GpuOpenCapable)?;
+    Some(format!("{}; nvidia-fs {version} needs the open kernel modules", gpu.summary))
+}
+
 /// The plan that loads nvidia-fs now and at boot.
-pub(super) fn load(root: &Root) -> FixPlan {
+pub(super) fn load(root: &Root, report: &Report) -> FixPlan {
     let (order, contradicting) = match load_before(root, "nvidia_fs", &["nvidia", "nvme"], "nvidia-fs.conf") {
         Ok(change) => (change, None),
         Err(why) => (None, Some(why)),
@@ -79,7 +90,7 @@ pub(super) fn load(root: &Root) -> FixPlan {
             .collect(),
         verify: "gds-top check: nvfs-loaded; cat /proc/driver/nvidia-fs/version".to_owned(),
         remaining: remaining.into_iter().chain(waits.then(|| "sudo reboot".to_owned())).collect(),
-        obstacle: obstacle.or(contradicting),
+        obstacle: rejected(root, report).or(obstacle).or(contradicting),
         ..empty(FixId::NvfsLoad, if waits { Needs::Reboot } else { Needs::Root }, FixRisk::Low, FixPolicy::Ask)
     }
 }

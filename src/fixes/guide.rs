@@ -1,13 +1,14 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::bare;
-use super::guided::{is_reboot, plans_after, rebuilt_once};
+use super::guided::is_reboot;
 use super::parts::family;
 use super::plans::{check_of, for_id, step_with};
 use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::Report;
 use crate::core::check::{Step as Row, place_of};
+use crate::core::guide::REBUILT_LATER;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Needs, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
 use crate::text::{capitalised, paragraph};
@@ -534,12 +535,12 @@ pub fn text(guide: &Guide, width: usize) -> String {
         }
         for plan in &step.plans {
             row(&mut out, "     → ", &format!("{} ({}; {})", plan.title, plan.who(), plan.how()));
-            let shown = rebuilt_once(plan, plans_after(&guide.steps, plan));
+            let shown = guide.shown_plan(plan);
             for line in changes_text(&shown).lines() {
                 let _ = writeln!(out, "         {line}");
             }
             if shown.changes.len() < plan.changes.len() {
-                row(&mut out, "         ", "a later step before the same reboot rebuilds the initramfs");
+                row(&mut out, "         ", REBUILT_LATER);
             }
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));

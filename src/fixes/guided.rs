@@ -3,8 +3,8 @@
 use super::journal::{Journal, Stage};
 use super::place::Place;
 use super::resume::boot_id;
-use super::spec;
 use super::statement;
+use crate::core::guide::{plans_after, rebuilt_once};
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, Guide, GuideStep, Needs, StepState};
 
 /// The next action of the guided set-up.
@@ -58,7 +58,7 @@ pub fn next(guide: &Guide, waiting: &[FixId], tried: &[FixId]) -> Next {
                 // The obstacle can be an earlier step that is not in effect yet.
                 Some(_) if !waiting.is_empty() => {}
                 Some(why) => return Next::ByHand(step.title.clone(), vec![format!("{}: {why}", plan.id)]),
-                None if is_executable(plan) => {
+                None if plan.is_executable() => {
                     let is_left = |other: &&FixPlan| !waiting.contains(&other.id) && !tried.contains(&other.id);
                     let plan = rebuilt_once(plan, plans_after(steps, plan).filter(is_left));
                     return Next::Apply(Box::new(executable(&plan)));
@@ -92,51 +92,6 @@ pub fn advice(guide: &Guide) -> impl Iterator<Item = (&GuideStep, &[String])> {
 pub(super) fn is_reboot(change: &Change) -> bool {
     let is_it = |argv: &[String]| argv.iter().map(String::as_str).skip_while(|word| *word == "sudo").eq(["reboot"]);
     matches!(change, Change::Run { argv } if is_it(argv))
-}
-
-/// The plans after this one, in the order of the steps.
-pub(super) fn plans_after<'a>(steps: &'a [GuideStep], plan: &'a FixPlan) -> impl Iterator<Item = &'a FixPlan> {
-    steps.iter().flat_map(|step| &step.plans).skip_while(move |other| !std::ptr::eq(*other, plan)).skip(1)
-}
-
-/// Whether a change is the command that writes the initramfs again.
-fn is_rebuild(change: &Change) -> bool {
-    const TOOLS: [&str; 3] = ["update-initramfs", "dracut", "mkinitcpio"];
-    matches!(change, Change::Run { argv } if argv.get(1).is_some_and(|tool| TOOLS.contains(&tool.as_str())))
-}
-
-/// The plan without its rebuild of the initramfs, if one of the later plans does the same before the same reboot. It is
-/// kept if a plan before that one cannot be applied.
-pub(super) fn rebuilt_once<'a>(plan: &FixPlan, later: impl Iterator<Item = &'a FixPlan>) -> FixPlan {
-    let mut out = plan.clone();
-    let writes = plan.changes.iter().any(|change| matches!(change, Change::WriteFile { .. }));
-    let rebuild = plan.changes.iter().find(|change| is_rebuild(change) && writes && plan.needs == Needs::Reboot);
-    let mut later = later.take_while(|other| is_executable(other) && other.obstacle.is_none());
-    if let Some(rebuild) = rebuild
-        && later.any(|other| other.changes.contains(rebuild))
-    {
-        out.changes.retain(|change| change != rebuild);
-        out.why.push_str(" A later step before the same reboot rebuilds the initramfs.");
-    }
-    out
-}
-
-/// Whether gds-top can make every change of a plan after consent.
-#[must_use]
-pub fn is_executable(plan: &FixPlan) -> bool {
-    let is_for_a_person = |argv: &[String]| {
-        let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
-        let program = words.next().unwrap_or_default();
-        // These need an editor, a shell variable, a manually downloaded file, or an installer in the working
-        // directory.
-        matches!(program, "sudoedit" | "vi" | "export" | "rpm") || program.starts_with("./")
-    };
-    let is_shown = spec::of(plan.id).undo == spec::Undo::NotNeeded;
-    let runs = |change: &Change| match change {
-        Change::WriteFile { .. } => true,
-        Change::Run { argv } => !is_for_a_person(argv),
-    };
-    plan.policy != FixPolicy::Never && !is_shown && plan.changes.iter().all(runs)
 }
 
 /// The plan as the guided set-up applies it: without its reboot, and with the sentence about its undo.
@@ -225,7 +180,7 @@ mod tests {
         let keys = writing(FixId::P2pdmaRegistryKeys, "/etc/modprobe.d/nvidia-p2pdma.conf", None);
         let paths = |obstacle| writing(FixId::NvmeMultipathOff, "/etc/modprobe.d/nvme.conf", obstacle);
         let rebuilds = |all: &Guide, waiting: &[FixId], tried: &[FixId]| match next(all, waiting, tried) {
-            Next::Apply(plan) => (plan.id, plan.changes.iter().any(is_rebuild)),
+            Next::Apply(plan) => (plan.id, plan.changes.contains(&super::super::parts::run(REBUILD))),
             other => unreachable!("{other:?}"),
         };
         let both = guide(vec![keys.clone(), paths(None)]);
@@ -237,6 +192,22 @@ mod tests {
         assert_eq!(rebuilds(&both, &applied, &applied), (FixId::P2pdmaRegistryKeys, true));
         let blocked = guide(vec![keys, paths(Some("no such disk"))]);
         assert_eq!(rebuilds(&blocked, &[], &[]), (FixId::P2pdmaRegistryKeys, true));
+        // The same plans are shown, also those for a root user without sudo.
+        let bare = |mut plan: FixPlan| {
+            plan.changes.iter_mut().for_each(|change| {
+                if let Change::Run { argv } = change {
+                    argv.retain(|word| word != "sudo");
+                }
+            });
+            plan
+        };
+        let bare_guide = guide(both.steps.iter().flat_map(|step| step.plans.iter().cloned().map(bare)).collect());
+        let counts = |guide: &Guide| -> Vec<usize> {
+            guide.steps.iter().flat_map(|step| &step.plans).map(|plan| plan.changes.len()).collect()
+        };
+        for all in [&both, &bare_guide] {
+            assert_eq!((counts(all), counts(&all.shown())), (vec![3, 3], vec![2, 3]));
+        }
     }
 
     #[test]
@@ -258,9 +229,9 @@ mod tests {
         for line in
             ["sudoedit /etc/default/grub", "sudo rpm -Uvh doca-host-*.rpm", "sudo ./mlnxofedinstall", "export A=b"]
         {
-            assert!(!is_executable(&plan(DRIVER, &[line], None)), "{line}");
+            assert!(!plan(DRIVER, &[line], None).is_executable(), "{line}");
         }
-        assert!(is_executable(&plan(DRIVER, &["sudo apt-get install -y nvidia-open"], None)));
-        assert!(!is_executable(&plan(FixId::Bar1Large, &["sudo systemctl reboot --firmware-setup"], None)));
+        assert!(plan(DRIVER, &["sudo apt-get install -y nvidia-open"], None).is_executable());
+        assert!(!plan(FixId::Bar1Large, &["sudo systemctl reboot --firmware-setup"], None).is_executable());
     }
 }

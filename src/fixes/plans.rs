@@ -71,7 +71,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::NvidiaDriverProprietary => driver::proprietary(root, report, family),
         FixId::NvidiaFabricmanager => fabric::plan(root, report, family),
         FixId::NvfsInstall => install::nvfs(root, report, family),
-        FixId::NvfsLoad => applied::load(root),
+        FixId::NvfsLoad => applied::load(root, report),
         FixId::NvfsDkms => install::dkms(root, report, family),
         FixId::NvfsStats => applied::stats(),
         FixId::SecureBootKey => secure_boot::plan(root, report, family),

@@ -453,6 +453,7 @@ mod tests {
     fn fixes_that_only_show_are_those_without_special_rights() {
         for id in FixId::ALL {
             assert_eq!(id.only_shows(), of(*id).needs == Needs::User, "{id}");
+            assert_eq!(id.is_by_hand(), of(*id).undo == Undo::NotNeeded, "{id}");
         }
     }
 }

@@ -9,6 +9,8 @@ use super::root::Root;
 use crate::trust::{Destination, Scratch};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -87,7 +89,7 @@ impl Root {
         let mut redactor = recording.redactor(self.is_live(), &environment);
         let files = dest.join("files");
         let failed = |path: &Path, error| CaptureError::Write { path: path.to_owned(), error };
-        fs::create_dir_all(&files).map_err(|error| failed(&files, error))?;
+        make_folder(&files).map_err(|error| failed(&files, error))?;
         let mut links = Vec::new();
         for (path, seen) in &recording.files {
             let clean = redactor.path(path);
@@ -109,7 +111,7 @@ impl Root {
                     denied.push(".denied");
                     write_file(Path::new(&denied), why.as_bytes())?;
                 }
-                Seen::Folder => fs::create_dir_all(&at).map_err(|error| failed(&at, error))?,
+                Seen::Folder => make_folder(&at).map_err(|error| failed(&at, error))?,
                 Seen::Present => {
                     if !at.exists() {
                         write_file(&at, b"")?;
@@ -122,7 +124,7 @@ impl Root {
         // that link.
         for (at, target) in links {
             if let Some(parent) = at.parent() {
-                fs::create_dir_all(parent).map_err(|error| failed(parent, error))?;
+                make_folder(parent).map_err(|error| failed(parent, error))?;
             }
             if fs::symlink_metadata(&at).is_err() {
                 std::os::unix::fs::symlink(target, &at).map_err(|error| failed(&at, error))?;
@@ -226,7 +228,16 @@ fn listing(top: &Path) -> std::io::Result<Vec<(PathBuf, u64)>> {
     Ok(out)
 }
 
+/// Creates a folder and those above it. Root reads files that other users may not read, such as the kernel log. So the
+/// folders and files of a capture are private, whatever the umask is.
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CaptureError> {
-    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, bytes));
-    made.map_err(|error| CaptureError::Write { path: path.to_owned(), error })
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let made = path.parent().map_or(Ok(()), make_folder);
+    let written = made.and_then(|()| options.open(path)?.write_all(bytes));
+    written.map_err(|error| CaptureError::Write { path: path.to_owned(), error })
 }

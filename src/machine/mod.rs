@@ -26,6 +26,7 @@ mod image;
 mod kconfig;
 mod kept;
 mod kernel_log;
+mod kernel_thread;
 mod kernels;
 mod lenient;
 mod libcufile;

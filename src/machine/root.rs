@@ -4,6 +4,7 @@ use super::command::{self, CommandOutput, KERNEL_MESSAGES};
 use super::container::Container;
 use super::cufile_probe;
 use super::folder::Folder;
+use super::kernel_thread::is_kernel_thread;
 use super::libcufile::LibcufileFacts;
 use super::live;
 use super::live_options::LiveOptions;
@@ -540,21 +541,21 @@ impl Root {
         answer
     }
 
-    /// The file `/proc/1234/comm` of the process or kernel thread with the given name; `None` if there is none. Names
-    /// of other processes are not kept.
+    /// The file `/proc/1234/stat` of the kernel thread with the given name; `None` if there is none. Files of other
+    /// processes are not kept.
     #[must_use]
-    pub fn process_named(&self, name: &str) -> Option<String> {
+    pub fn kernel_thread(&self, name: &str) -> Option<String> {
         let listed = match &self.view {
             View::Live(_) => live::entries(Path::new("/proc")),
             View::Folder(folder) => folder.entries(Path::new("/proc")),
         };
         listed.ok()?.into_iter().filter(|entry| entry.bytes().all(|b| b.is_ascii_digit())).find_map(|id| {
-            let path = format!("/proc/{id}/comm");
+            let path = format!("/proc/{id}/stat");
             let read = match &self.view {
-                View::Live(_) => live::read_bytes(Path::new(&path), 64),
-                View::Folder(folder) => folder.read_bytes(Path::new(&path), 64),
+                View::Live(_) => live::read_bytes(Path::new(&path), 4096),
+                View::Folder(folder) => folder.read_bytes(Path::new(&path), 4096),
             };
-            let found = read.as_ref().is_ok_and(|bytes| bytes.trim_ascii() == name.as_bytes());
+            let found = read.as_ref().is_ok_and(|stat| is_kernel_thread(stat, name));
             if found {
                 self.note(|r| r.file(Path::new(&path), &read));
             }

@@ -2,6 +2,7 @@
 
 use super::container::Container;
 use super::hardware;
+use super::kernel_thread::is_kernel_thread;
 use super::pci::pci_gpus;
 use super::root::Root;
 use crate::core::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
@@ -84,7 +85,7 @@ fn find_container(root: &Root) -> Option<Container> {
         return seen(known(&name), SYSTEMD, &name);
     }
     // Nodes that boot over the network also have an overlay as root. But a container cannot see kernel threads.
-    let sees_kernel = || root.read_text("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd");
+    let sees_kernel = || root.read_bytes("/proc/2/stat").is_ok_and(|stat| is_kernel_thread(&stat, "kthreadd"));
     if top?.filesystem == "overlay" && !sees_kernel() {
         seen("container", "/proc/self/mountinfo", "the root is an overlay")
     } else {

@@ -76,6 +76,8 @@ pub struct Flow {
     pub hops: Vec<Hop>,
     /// The last station, which is the target.
     pub to: Station,
+    /// What is not known about the path.
+    pub unknown: Option<&'static str>,
     /// Whether bytes are moving now.
     pub moves: bool,
 }
@@ -150,7 +152,7 @@ pub fn of_run(state: &State, lane: &Lane, clock_ns: u64) -> Option<Flow> {
         let share = if kind == CeilingKind::CachedRead && from_storage { None } else { bound(kind, Some(landed)) };
         add(station, metered.map(|_| PCIE), metered.or(Some(landed)), share);
     }
-    (!hops.is_empty()).then(|| Flow { hops, to, moves }.mark())
+    (!hops.is_empty()).then(|| Flow { hops, to, unknown: None, moves }.mark())
 }
 
 /// The stations between the storage and the target.
@@ -226,14 +228,20 @@ pub fn of_process(process: &ProcessUse, into_gpu: Option<f64>, loaded: Loaded) -
     let mut hops = vec![hop(Station::Storage, None, storage, loaded.storage)];
     // If read calls returned more bytes than the storage delivered, the rest was in the page cache.
     let cached = calls.unwrap_or(0.0) > storage.unwrap_or(0.0) * (1.0 + LEAST_SOURCE) + 1e6;
-    if cached {
+    // The counters do not distinguish the reads of a process that may read past the page cache and through it.
+    let may_bypass =
+        process.cufile.is_some() || !process.files_readable || process.files.iter().any(|file| file.direct);
+    let may_cache = cached || !process.mapped.is_empty() || process.files.iter().any(|file| !file.direct);
+    let is_mixed = may_bypass && may_cache;
+    if cached && !is_mixed {
         hops.push(hop(Station::PageCache, None, calls, None));
     }
     if process.cuda {
         hops.push(hop(Station::ProcessMemory, into_gpu.map(|_| PCIE), into_gpu, loaded.into_gpu));
     }
     let moves = [storage, calls].into_iter().flatten().any(|rate| rate > 1e6);
-    Flow { hops, to: if process.cuda { Station::Gpu } else { Station::ProcessMemory }, moves }.mark()
+    let to = if process.cuda { Station::Gpu } else { Station::ProcessMemory };
+    Flow { hops, to, unknown: is_mixed.then_some("page cache not known"), moves }.mark()
 }
 
 /// The share of a measured ceiling of the session that a rate is; `None` if none of its kind was measured.
@@ -247,6 +255,7 @@ pub fn share_of(state: &State, kind: CeilingKind, bytes_per_s: Option<f64>) -> O
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::core::OpenFile;
     use crate::session::recording::Reader;
     use crate::session::shipped;
     use std::path::Path;
@@ -295,11 +304,37 @@ mod tests {
     }
 
     #[test]
+    fn the_page_cache_is_a_station_only_if_all_reads_can_pass_it() {
+        let file = |direct| OpenFile { path: "/m/a.gguf".to_owned(), direct, ..OpenFile::default() };
+        let process = |calls, files: &[bool], cufile: Option<&str>| ProcessUse {
+            storage_bytes_per_s: Some(1e9),
+            call_bytes_per_s: Some(calls),
+            files: files.iter().map(|direct| file(*direct)).collect(),
+            files_readable: true,
+            cufile: cufile.map(str::to_owned),
+            ..ProcessUse::default()
+        };
+        let shown = |process: &ProcessUse| {
+            let flow = of_process(process, None, Loaded::default());
+            (flow.hops.iter().map(|hop| hop.from).collect::<Vec<_>>(), flow.unknown)
+        };
+        let (past, through) = (vec![Station::Storage], vec![Station::Storage, Station::PageCache]);
+        let unknown = Some("page cache not known");
+        assert_eq!(shown(&process(2e9, &[false], None)), (through, None));
+        assert_eq!(shown(&process(1e9, &[true], None)), (past.clone(), None));
+        assert_eq!(shown(&process(2e9, &[true, false], None)), (past.clone(), unknown));
+        assert_eq!(shown(&process(1e9, &[true, false], None)), (past.clone(), unknown));
+        assert_eq!(shown(&process(2e9, &[false], Some("libcufile.so.0"))), (past.clone(), unknown));
+        let hidden = ProcessUse { files_readable: false, ..process(2e9, &[], None) };
+        assert_eq!(shown(&hidden), (past, unknown));
+    }
+
+    #[test]
     fn the_hop_nearest_to_its_ceiling_limits_the_run_and_none_does_far_below() {
         let hop = |from, share| Hop { from, link: None, bytes_per_s: Some(1e9), share, limits: false };
         let flow = |a, b| {
             let hops = vec![hop(Station::Storage, a), hop(Station::PinnedMemory, b)];
-            Flow { hops, to: Station::Gpu, moves: false }.mark()
+            Flow { hops, to: Station::Gpu, unknown: None, moves: false }.mark()
         };
         assert_eq!(flow(Some(0.97), Some(0.2)).bottleneck().unwrap(), "Limited by storage: 97 % of its ceiling.");
         assert!(flow(Some(0.75), Some(0.8)).hops[1].limits);

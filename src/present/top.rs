@@ -44,14 +44,14 @@ pub const fn route(route: SeenRoute) -> &'static str {
     }
 }
 
-/// The method by which a process seems to read, for people.
+/// What is seen of the reads of a process, for people.
 #[must_use]
 pub const fn method(route: SeenRoute) -> &'static str {
     match route {
-        SeenRoute::Unknown => "not seen",
-        SeenRoute::NvidiaFs => "cuFile, nvidia-fs",
-        SeenRoute::Cufile => "cuFile",
-        SeenRoute::Compat => "cuFile, compat",
+        SeenRoute::Unknown => "not known",
+        SeenRoute::NvidiaFs => "nvidia-fs open",
+        // Read calls of the program and those of libcufile are in the same counters.
+        SeenRoute::Cufile | SeenRoute::Compat => "libcufile mapped",
         SeenRoute::Direct => "O_DIRECT",
         SeenRoute::Mapped => "mapped",
         SeenRoute::Cached => "page cache",
@@ -103,10 +103,21 @@ pub fn libraries(process: &ProcessUse) -> String {
     format!("{libraries}{owner}")
 }
 
-/// The method by which a process seems to read, with the evidence.
+/// What is seen of the reads of a process, with the evidence.
 #[must_use]
 pub fn seems(process: &ProcessUse) -> String {
-    format!("seems to read by {}: {} (observed from outside, no proof)", method(process.route), process.evidence)
+    let seen = match process.route {
+        SeenRoute::Unknown => "It is not known how it reads",
+        SeenRoute::NvidiaFs | SeenRoute::Cufile | SeenRoute::Compat => "No cuFile read was seen",
+        SeenRoute::Direct => "It seems to read with O_DIRECT",
+        SeenRoute::Mapped => "It seems to read mapped files",
+        SeenRoute::Cached => "It seems to read through the page cache",
+    };
+    let no_proof = match process.route {
+        SeenRoute::Direct | SeenRoute::Mapped | SeenRoute::Cached => " (seen from outside, no proof)",
+        _ => "",
+    };
+    format!("{seen}: {}{no_proof}.", process.evidence)
 }
 
 /// The tables of processes and GPUs. Processes with cuFile are first.
@@ -132,7 +143,7 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
         number("process"),
         text("name"),
         text("libcufile"),
-        text("seems to read by"),
+        text("seen from outside"),
         number("from storage"),
         number("by calls"),
         number("GPU memory"),
@@ -202,6 +213,23 @@ fn hidden(sample: &SystemSample) -> Option<Table> {
 mod tests {
     use super::*;
     use crate::core::HiddenProcess;
+
+    #[test]
+    fn a_mapped_library_is_no_read_and_an_unknown_way_has_a_plain_phrase() {
+        let process = |route, evidence: &str| ProcessUse { route, evidence: evidence.to_owned(), ..Default::default() };
+        assert_eq!(
+            seems(&process(SeenRoute::Unknown, "no file is open")),
+            "It is not known how it reads: no file is open."
+        );
+        for route in [SeenRoute::Cufile, SeenRoute::Compat] {
+            let said = seems(&process(route, "libcufile.so.0 is mapped"));
+            assert_eq!(
+                (method(route), said.as_str()),
+                ("libcufile mapped", "No cuFile read was seen: libcufile.so.0 is mapped.")
+            );
+        }
+        assert!(seems(&process(SeenRoute::Direct, "one file open with O_DIRECT")).ends_with("no proof)."));
+    }
 
     #[test]
     fn processes_with_cufile_come_first_and_missing_values_are_gaps() {

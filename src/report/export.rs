@@ -258,7 +258,7 @@ fn write_complete(
     write: &dyn Fn(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let path = folder.shown(name);
-    // A report is not private: the umask decides, as for the files of other programs.
+    // A report is not private: the umask decides who can read it.
     let mut temporary =
         folder.unfinished_shared_file().map_err(failed(&path, "creating a temporary file next to it"))?;
     let mut buffered = BufWriter::with_capacity(1 << 16, temporary.file_mut());

@@ -206,12 +206,13 @@ impl Destination {
         self.unfinished(0o600)
     }
 
-    /// Like [`Self::unfinished_file`], but with the access that the umask of the user leaves to others.
+    /// Like [`Self::unfinished_file`], but other users can read the file if the umask permits it. They cannot write it,
+    /// whatever the umask is.
     ///
     /// # Errors
     /// Fails if the file cannot be created.
     pub fn unfinished_shared_file(&self) -> io::Result<Unfinished<'_>> {
-        self.unfinished(0o666)
+        self.unfinished(0o644)
     }
 
     fn unfinished(&self, mode: u32) -> io::Result<Unfinished<'_>> {

@@ -6,12 +6,14 @@ use super::maker::Maker;
 use super::process;
 use rustix::fs::StatVfsMountFlags;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+/// Maximum number of entries of a shared folder that are examined for the folder of this user.
+const MOST_EXAMINED: usize = 1 << 16;
 /// The remedy for a folder in which no private folder is created.
 const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
 
@@ -156,12 +158,15 @@ fn about(folder: &Path, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), format!("{}: {why}", folder.display()))
 }
 
-/// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name.
+/// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name. If
+/// another user has taken the usual name before, the folder has a random number too.
 fn own_folder(shared: &Path) -> io::Result<PathBuf> {
     let name = own_name();
-    let folder = match PrivateFolder::make(shared, &name) {
+    let folder = match PrivateFolder::make(shared, OsStr::new(&name)) {
         Err(FolderError::System(error)) if error.kind() == io::ErrorKind::AlreadyExists => {
-            PrivateFolder::open(shared, &name)
+            let mut known = own_names(shared).into_iter();
+            let opened = known.find_map(|known| PrivateFolder::open(shared, OsStr::new(&known)).ok());
+            opened.map_or_else(|| PrivateFolder::make_new(shared, &format!("{name}-")), Ok)
         }
         made => made,
     };
@@ -175,9 +180,20 @@ fn own_folder(shared: &Path) -> io::Result<PathBuf> {
     Ok(folder.path().to_owned())
 }
 
-/// The name of the folder of this user in a folder that all users share.
-fn own_name() -> OsString {
-    format!("gds-top-of-{}", rustix::process::geteuid().as_raw()).into()
+/// The usual name of the folder of this user in a folder that all users share.
+fn own_name() -> String {
+    format!("gds-top-of-{}", rustix::process::geteuid().as_raw())
+}
+
+/// The names in a shared folder that the folder of this user can have. Some can be those of other users.
+fn own_names(shared: &Path) -> Vec<String> {
+    let usual = own_name();
+    let with_number = format!("{usual}-");
+    let entries = std::fs::read_dir(shared).into_iter().flatten().flatten().take(MOST_EXAMINED);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| *name == usual || name.starts_with(&with_number)).collect();
+    names.sort();
+    names
 }
 
 /// Removes the scratch folders in `above` that killed processes of this user left. It does this once per process.
@@ -199,9 +215,11 @@ pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
             .filter(|path| !path.as_os_str().is_empty())
     });
     let with_parents = named.flat_map(|path| [path.parent().map(Path::to_owned), Some(path)]).flatten();
-    let usual =
-        [PathBuf::from("/tmp").join(own_name()), std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
-    for folder in usual.into_iter().chain(closed_folders()).chain(with_parents).collect::<BTreeSet<PathBuf>>() {
+    let shared = Path::new("/tmp");
+    let own_folders = own_names(shared).into_iter().map(|name| shared.join(name));
+    let usual = [std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
+    let all = usual.into_iter().chain(own_folders).chain(closed_folders()).chain(with_parents);
+    for folder in all.collect::<BTreeSet<PathBuf>>() {
         sweep_of(&folder, |maker| maker == own);
         if let Ok(folder) = Destination::open(&folder) {
             folder.remove_unfinished(|maker| maker == own);
@@ -326,9 +344,25 @@ mod tests {
         assert_eq!((own_folder(dir.path()).unwrap(), own.exists()), (own.clone(), true));
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&own, Some(54_321), None).unwrap();
-            let why = own_folder(dir.path()).unwrap_err().to_string();
-            assert!(why.contains("belongs to another user (uid 54321); set TMPDIR"), "{why}");
+            // The folder with the usual name belongs to another user now.
+            let other = own_folder(dir.path()).unwrap();
+            assert!(other != own && admits_no_others(&other));
+            assert_eq!(own_folder(dir.path()).unwrap(), other, "it is used again");
         }
+    }
+
+    #[test]
+    fn another_name_is_used_if_the_usual_one_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        std::os::unix::fs::symlink("/", dir.path().join(own_name())).unwrap();
+        fs::write(dir.path().join(format!("{}-planted", own_name())), "").unwrap();
+        let own = own_folder(dir.path()).unwrap();
+        assert!(own.is_dir() && own.starts_with(dir.path()) && admits_no_others(&own), "{}", own.display());
+        assert_eq!(own_folder(dir.path()).unwrap(), own, "it is used again");
+        sweep(dir.path());
+        assert!(own.exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
     }
 
     #[test]

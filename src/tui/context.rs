@@ -33,6 +33,8 @@ pub(crate) struct Context {
     pub(crate) can_export: bool,
     /// Whether fixes that need root are applied with sudo, which may require a password.
     pub(crate) needs_sudo: bool,
+    /// Whether this user is root on a machine without sudo.
+    pub(crate) is_root_without_sudo: bool,
     /// Current session time in nanoseconds. It advances between events while a live run is running.
     pub(crate) clock_ns: u64,
     /// Number of drawn frames, for the spinner.

@@ -96,6 +96,8 @@ pub struct Options {
     /// Lets sudo authenticate the user on the terminal, before a fix that needs root. `None` if no fix needs sudo. An
     /// error is a message with the reason.
     pub authorize: Option<fn() -> Result<(), String>>,
+    /// Whether this user is root on a machine without sudo, so copied commands do not have it.
+    pub is_root_without_sudo: bool,
 }
 
 /// The result when the screens have ended.
@@ -132,6 +134,7 @@ pub fn run(feed: Feed, options: Options) -> io::Result<Outcome> {
         can_export: options.export.is_some(),
         keys: options.keys.bindings,
         needs_sudo: options.authorize.is_some(),
+        is_root_without_sudo: options.is_root_without_sudo,
         theme: options.taste.theme,
         ..Context::default()
     };

@@ -7,6 +7,12 @@ use gds_top::core::CheckId;
 use gds_top::core::{Route, Status};
 use serde_json::{Value, json};
 
+/// A process with the name of the kernel thread that initialises an ext4. The fields are those from its parent to its
+/// flags.
+fn ext4lazyinit(fields: &str) -> Edit {
+    put("files/proc/812/stat", format!("812 (ext4lazyinit) S {fields} 0 0 0 0 0 1 0 0 20 0 1 0 4711 0 0\n"))
+}
+
 #[test]
 fn storage_stacks_and_fabrics() {
     let disk = |name: &str| json!({"name": name, "kind": "disk", "logical_block_bytes": 512});
@@ -90,7 +96,9 @@ fn storage_stacks_and_fabrics() {
             &["md-raid"],
             raid0("6.14.0-37-generic\n"),
         ),
-        warned("ext4 made a minute ago", NVFS, &["ext4-lazyinit"], vec![put("files/proc/812/comm", "ext4lazyinit\n")]),
+        warned("ext4 made a minute ago", NVFS, &["ext4-lazyinit"], vec![ext4lazyinit("2 0 0 0 -1 2129984")]),
+        // `cp /bin/sleep ext4lazyinit`.
+        fine("a program with the name of a kernel thread", NVFS, vec![ext4lazyinit("700 812 700 34816 812 4194304")]),
     ]);
 }
 

@@ -49,6 +49,36 @@ fn folder_and_archive_answer_as_the_machine_did() {
 }
 
 #[test]
+fn a_capture_is_private_whatever_the_umask_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let live = Root::live_with(LiveOptions { cufile_probe: None, record: true, ..LiveOptions::default() });
+    live.read_text("/proc/sys/kernel/osrelease").unwrap();
+    live.entries("/proc/sys/kernel").unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    let archive = folder.path().join("capture.tar.zst");
+    live.write_capture(&archive, "gds-top test", 0).unwrap();
+    assert_eq!(mode(&archive), 0o600);
+    let capture = folder.path().join("capture");
+    live.write_capture(&capture, "gds-top test", 0).unwrap();
+    let mut todo = vec![capture];
+    let mut files = 0;
+    while let Some(folder) = todo.pop() {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                todo.push(entry.path());
+            } else if kind.is_file() {
+                assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 7, "{files} files");
+}
+
+#[test]
 fn a_capture_keeps_no_serial_number_address_or_user_name() {
     let folder = tempfile::tempdir().unwrap();
     let udev = folder.path().join("b259:0");

@@ -2,7 +2,7 @@
 //! start.
 
 use crate::machine::*;
-use gds_top::core::{FixId, Route};
+use gds_top::core::{FixId, Route, Status};
 use serde_json::json;
 
 const PROGRAM: &str = "files/usr/bin/nv-fabricmanager";
@@ -19,7 +19,7 @@ fn installed(version: &str) -> Vec<Edit> {
 fn running() -> Vec<Edit> {
     vec![
         put("files/run/nvidia-fabricmanager/nv-fabricmanager.pid", "4711\n"),
-        put("files/proc/4711/comm", "nv-fabricmanage\n"),
+        put("files/proc/4711/status", "Name:\tnv-fabricmanage\nUmask:\t0022\nUid:\t0\t0\t0\t0\n"),
     ]
 }
 
@@ -73,5 +73,32 @@ fn a_version_that_differs_is_said_before_cuda_was_asked() {
     // The file of the process is missing. This alone blocks nothing, because CUDA was not queried.
     let report = machine(installed("580.95.05"));
     let finding = report.finding("gpu-fabric").unwrap();
-    assert_eq!((finding.status, finding.blocks.len()), (gds_top::core::Status::Warn, 0), "{}", finding.summary);
+    assert_eq!((finding.status, finding.blocks.len()), (Status::Warn, 0), "{}", finding.summary);
+}
+
+#[test]
+fn only_a_process_of_root_or_of_the_service_is_fabric_manager() {
+    let closed = || vec![set(LIB, "/open", json!(null))];
+    let status = |process: Vec<Edit>| {
+        let edits = all([nvswitch(), installed("580.95.05"), running(), closed(), process]);
+        check(build(P2PDMA.0, &edits).path()).finding("gpu-fabric").unwrap().status
+    };
+    let of = |name: &str, ids: &str, group: &str| {
+        vec![
+            put("files/proc/4711/status", format!("Name:\t{name}\nUid:\t{ids}\n")),
+            put("files/proc/4711/cgroup", format!("0::{group}\n")),
+        ]
+    };
+    let (user, service) = ("/user.slice/user-1000.slice/session-3.scope", "/system.slice/nvidia-fabricmanager.service");
+    assert_eq!(status(Vec::new()), Status::Pass);
+    assert_eq!(status(of("nv-fabricmanage", "997 997 997 997", service)), Status::Pass);
+    for other in [
+        of("nv-fabricmanage", "1000 1000 1000 1000", user),
+        // A link to a set-uid program.
+        of("nv-fabricmanage", "1000 0 0 0", user),
+        of("nv-fabricmanage", "1000 1000 1000 1000", &format!("/user.slice/user-1000.slice{service}")),
+        of("sleep", "0 0 0 0", user),
+    ] {
+        assert_eq!(status(other), Status::Warn);
+    }
 }

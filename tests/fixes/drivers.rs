@@ -414,6 +414,29 @@ fn gpus_that_need_different_modules_get_a_choice_and_no_plain_driver() {
 }
 
 #[test]
+fn a_module_that_the_kernel_rejects_is_not_loaded_by_its_name_either() {
+    const OTHER: &str = "files/sys/bus/pci/devices/0000:b0:03.0";
+    let h100 = json!({"index": 1, "uuid": "GPU-H100", "name": "NVIDIA H100 NVL", "pci_bus_id": "0000:b0:03.0", "compute_capability": "9.0"});
+    let second = vec![
+        put(format!("{OTHER}/vendor"), "0x10de\n"),
+        put(format!("{OTHER}/device"), "0x2330\n"),
+        put(format!("{OTHER}/class"), "0x030200\n"),
+        set(NVML, "/gpus/-", h100),
+    ];
+    let module = |version: &str| {
+        let text = format!("filename: /lib/modules/x/nvidia-fs.ko\nversion: {version}\nlicense: GPL v2\n");
+        vec![command(&["modinfo", "nvidia_fs"], &text)]
+    };
+    for (name, edits) in [("a V100", module("2.26.6")), ("a V100 and an H100", all([second, module("2.26.6")]))] {
+        let machine = Machine::new("volta", UBUNTU, edits);
+        let obstacle = machine.plan("nvfs-load").obstacle.unwrap_or_default();
+        let said = &machine.report.finding("gpu-open-capable").unwrap().summary;
+        assert_eq!(obstacle, format!("{said}; nvidia-fs 2.26.6 needs the open kernel modules"), "{name}");
+    }
+    assert_eq!(Machine::new("nvfs-healthy", UBUNTU, Vec::new()).plan("nvfs-load").obstacle, None);
+}
+
+#[test]
 fn a_volta_gpu_keeps_its_proprietary_driver_and_its_cuda_12_packages() {
     for release in FAMILIES {
         let machine = Machine::new("volta", release, Vec::new());

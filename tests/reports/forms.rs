@@ -191,10 +191,10 @@ fn a_report_that_fails_leaves_no_folder_that_it_created() {
 }
 
 #[test]
-fn the_umask_decides_who_can_read_an_export() {
+fn the_umask_decides_who_can_read_an_export_and_others_cannot_write_it() {
     use std::os::unix::fs::PermissionsExt;
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-io.gdsrec");
-    for (umask, wanted) in [("022", 0o644), ("077", 0o600), ("027", 0o640), ("002", 0o664)] {
+    for (umask, wanted) in [("022", 0o644), ("077", 0o600), ("027", 0o640), ("002", 0o644), ("000", 0o644)] {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("umask {umask}; exec \"$@\"");
         let mut command = started_by("sh");

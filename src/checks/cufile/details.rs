@@ -1,10 +1,9 @@
-//! Checks of other facts about libcufile: tools, environment variables, sizes compared with the GPU, shared
-//! statistics.
+//! Checks of other facts about libcufile: tools, environment variables, sizes compared with the GPU.
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
-use crate::checks::cufile::{log, static_config};
+use crate::checks::cufile::{log, shared_statistics, static_config};
 use crate::checks::cufile_json::lint_environment;
 use crate::checks::judged::Judged;
 use crate::core::CheckId;
@@ -16,7 +15,7 @@ pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
     out.push(log::log_location(ctx));
     out.extend(log::log_level(ctx));
     out.extend(tools(ctx));
-    out.extend(shared_statistics(ctx));
+    out.extend(shared_statistics::run(ctx));
     out
 }
 
@@ -61,39 +60,6 @@ fn tools(ctx: &Context<'_>) -> Option<Judged> {
             .found("/usr/local/cuda*/gds/tools", "not there"),
     };
     Some(judged)
-}
-
-/// The shared-memory segments in which libcufile publishes its statistics. The key is the process id (seen with
-/// 1.20).
-fn shared_statistics(ctx: &Context<'_>) -> Option<Judged> {
-    const ID: CheckId = CheckId::StatsShm;
-    const FILE: &str = "/proc/sysvipc/shm";
-    /// The size of the segment in 1.20.
-    const BYTES: &str = "32192";
-    let text = ctx.root.read_text(FILE).ok()?;
-    let rows: Vec<(&str, &str, bool)> = text
-        .lines()
-        .skip(1)
-        .filter_map(|line| {
-            // The columns are: key shmid perms size cpid lpid nattch …
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let (key, id, size, creator) = (words.first()?, words.get(1)?, words.get(3)?, words.get(4)?);
-            let alone = words.get(6).is_some_and(|attached| *attached == "0");
-            (key == creator && *size == BYTES).then_some((*id, *creator, alone))
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let dead: Vec<&str> = rows.iter().filter(|(.., alone)| *alone).map(|(id, ..)| *id).collect();
-    let judged = if dead.is_empty() {
-        Judged::info(ID, format!("{} programs share their cuFile statistics", rows.len()))
-    } else {
-        Judged::info(ID, format!("{} segments of statistics remain from programs that ended", dead.len()))
-            .advice(format!("ipcrm -m {}", dead.join(" -m ")))
-    };
-    let processes: Vec<&str> = rows.iter().map(|(_, pid, _)| *pid).collect();
-    Some(judged.found(FILE, format!("processes {}", processes.join(" "))))
 }
 
 /// Whether a GPU has more memory than libcufile can register at once. The toolkit's template sets 32 GiB for every

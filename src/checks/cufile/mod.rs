@@ -9,5 +9,6 @@ pub(crate) mod details;
 pub(crate) mod library;
 pub(crate) mod log;
 pub(crate) mod route_table;
+pub(crate) mod shared_statistics;
 pub(crate) mod static_config;
 pub(crate) mod variables;

@@ -160,11 +160,11 @@ fn lazy_initialisation(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if facts.filesystem.as_deref() != Some("ext4") || !ctx.root.exists("/proc") {
         return None;
     }
-    let judged = match ctx.root.process_named(THREAD) {
+    let judged = match ctx.root.kernel_thread(THREAD) {
         Some(path) => Judged::warn(ID, "an ext4 is being initialised in the background, which slows down reads")
             .found(path, THREAD)
             .advice("Measure after the kernel thread has ended. `mkfs.ext4 -E lazy_itable_init=0,lazy_journal_init=0` initialises at once."),
-        None => Judged::pass(ID, "no ext4 is being initialised").found("/proc/*/comm", format!("no {THREAD}")),
+        None => Judged::pass(ID, "no ext4 is being initialised").found("/proc/*/stat", format!("no kernel thread {THREAD}")),
     };
     Some(judged)
 }

@@ -18,6 +18,9 @@ const PROGRAMS: [&str; 2] = ["/usr/bin/nv-fabricmanager", "/run/nvidia/driver/us
 const UNITS: [&str; 2] =
     ["/usr/lib/systemd/system/nvidia-fabricmanager.service", "/lib/systemd/system/nvidia-fabricmanager.service"];
 const PID_FILE: &str = "/run/nvidia-fabricmanager/nv-fabricmanager.pid";
+/// The end of the line with the control group of the service, which can run as another user than root. The groups of
+/// users are below user.slice.
+const CGROUP: &str = ":/system.slice/nvidia-fabricmanager.service";
 
 /// The program that Fabric Manager needs on boards with fourth-generation NVSwitches.
 const SUBNET_MANAGER: &str = "/opt/nvidia/nvlsm/sbin/nvlsm";
@@ -294,7 +297,14 @@ fn is_running(ctx: &Context<'_>) -> Option<bool> {
         Err(Unread::Missing) => None,
         Err(_) => return None,
     };
-    let name = pid.and_then(|pid| ctx.root.read_text(format!("/proc/{pid}/comm")).ok());
-    // The kernel truncates process names to 15 characters.
-    Some(name.is_some_and(|name| name.trim().starts_with("nv-fabricmanag")))
+    let Some(pid) = pid else { return Some(false) };
+    let read = |file: &str| ctx.root.read_text(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let status = read("status");
+    let first = |field: &str| status.lines().find_map(|line| line.strip_prefix(field)?.split_whitespace().next());
+    // The kernel truncates process names to 15 characters. After a crash, another user's process can have the number in
+    // the file, and any user can give a program this name. So the process must belong to root or to the service. The
+    // real user counts: a set-uid program has the effective user root.
+    let is_named = first("Name:").is_some_and(|name| name.starts_with("nv-fabricmanag"));
+    let is_trusted = || first("Uid:") == Some("0") || read("cgroup").lines().any(|line| line.ends_with(CGROUP));
+    Some(is_named && is_trusted())
 }

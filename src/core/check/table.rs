@@ -410,7 +410,7 @@ checks! {
     Ext4Lazyinit = "ext4-lazyinit", Files, Path, NoStep, NONE, []
         examines "background initialisation after mkfs"
         why "It uses the disk while you measure."
-        look "pgrep ext4lazyinit" todo "Wait until it ends.";
+        look "pgrep -P 2 ext4lazyinit" todo "Wait until it ends.";
     PageCacheResidency = "page-cache-residency", Files, Path, NoStep, NONE, []
         examines "the share of the file in the page cache"
         why "A cached file makes mmap look fast and a cold load unrealistic."
@@ -451,7 +451,7 @@ checks! {
     StatsShm = "stats-shm", Cufile, Machine, NoStep, NONE, []
         examines "shared memory of programs with cuFile statistics"
         why "gds_stats reads it. Segments of ended programs are not removed."
-        look "ipcs -m" todo "ipcrm -m ID for segments of ended programs.";
+        look "ipcs -m" todo "ipcrm -m ID for your segments of ended programs.";
     CtrDetect = "ctr-detect", Limits, Machine, NoStep, NONE, []
         examines "the container runtime"
         why "Some fixes are possible on the host only."

@@ -147,11 +147,11 @@ impl Drop for Partial {
     }
 }
 
-/// Gives a finished recording the permissions that the umask leaves to others. While the session runs, its files are
-/// private.
+/// Lets other users read a finished recording if the umask permits it. They cannot write it. While the session runs, its
+/// files are private.
 pub(super) fn share(file: &File) -> io::Result<()> {
     let mode =
-        Mode::from_raw_mode(0o666 & !umask_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()));
+        Mode::from_raw_mode(0o644 & !umask_of(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()));
     Ok(rustix::fs::fchmod(file, mode)?)
 }
 

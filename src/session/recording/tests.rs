@@ -473,7 +473,7 @@ fn a_finished_recording_has_the_permissions_that_the_umask_leaves_and_a_running_
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.gdst");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    let ordinary = 0o666 & !umask_of(&fs::read_to_string("/proc/self/status").unwrap());
+    let ordinary = 0o644 & !umask_of(&fs::read_to_string("/proc/self/status").unwrap());
     // The first one is new, and the second one replaces it.
     for _ in 0..2 {
         let mut writer = Writer::create(&path).unwrap();

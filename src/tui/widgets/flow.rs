@@ -17,7 +17,12 @@ const APART: u64 = 5;
 pub(crate) fn least_columns(flow: &Flow) -> u16 {
     let arrow = |hop: &Hop| label(hop).map_or(ARROW, |label| width(&label) + 4);
     let hops: usize = flow.hops.iter().map(|hop| width(hop.from.name()) + 2 + arrow(hop)).sum();
-    (hops + width(flow.to.name())) as u16
+    (hops + width(flow.to.name()) + width(&end(flow))) as u16
+}
+
+/// The words after the last station.
+fn end(flow: &Flow) -> String {
+    flow.unknown.map_or_else(String::new, |unknown| format!(" ({unknown})"))
 }
 
 /// The rate, and of the hop that limits the run that it does, because colour alone has no meaning.
@@ -50,7 +55,8 @@ pub(crate) fn draw(pen: &mut Pen<'_>, flow: &Flow, frame: u64, theme: &Theme) {
         arrow(&mut pen.part(x, 0, columns, 1), label.as_deref(), hop, moved, theme);
         x += columns + 1;
     }
-    pen.text(x, 0, flow.to.name(), theme.strong);
+    let x = pen.text(x, 0, flow.to.name(), theme.strong);
+    pen.text(x, 0, &end(flow), theme.dim);
 }
 
 /// Draws an arrow. `moved` is the number of columns by which its dots have moved; `None` if it has no dots.
@@ -87,6 +93,7 @@ mod tests {
         let flow = Flow {
             hops: vec![hop(Station::Storage, 1e9, true), hop(Station::PinnedMemory, 4e9, false)],
             to: Station::Gpu,
+            unknown: moves.then_some("page cache not known"),
             moves,
         };
         let area = Rect::new(0, 0, 100, 1);
@@ -107,5 +114,6 @@ mod tests {
         assert_ne!(arrows(0).0, arrows(4).0);
         assert_eq!(drawn(0, true).matches("bottleneck").count(), 1);
         assert_eq!(drawn(7, false), drawn(0, false), "nothing moves");
+        assert!(drawn(0, true).contains("GPU (page cache not known)"));
     }
 }

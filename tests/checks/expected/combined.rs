@@ -352,7 +352,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
             "a node without a local disk that has an overlay as its root",
             P2PDMA,
             vec![
-                put("files/proc/2/comm", "kthreadd\n"),
+                put("files/proc/2/stat", "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 23 0 0\n"),
                 put(
                     "files/proc/self/mountinfo",
                     "1 1 0:20 / / rw,relatime shared:1 - overlay rootfs rw,lowerdir=/ro,upperdir=/rw/up,workdir=/rw/work\n60 1 259:3 / /data rw,relatime shared:2 master:1 - ext4 /dev/nvme0n1p1 rw,data=ordered\n",

@@ -1,5 +1,6 @@
 //! The checklist of the direct route: completed and open steps, the required rights, and the final proof.
 
+use crate::core::guide::REBUILT_LATER;
 use crate::core::{FixPlan, GuideStep, Status, StepState};
 use crate::session::State;
 use crate::text::quoted_line;
@@ -84,7 +85,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, at: usize, bindings: &[&Bin
                     &title,
                     theme.text,
                 );
-                page.plan(plan, theme);
+                page.plan(plan, &guide.shown_plan(plan), theme);
             });
             row += 1;
         }
@@ -163,8 +164,9 @@ impl Page {
         self.rows.push(start..self.lines.len());
     }
 
-    fn plan(&mut self, plan: &FixPlan, theme: &Theme) {
-        for change in &plan.changes {
+    /// Adds a plan with the changes of `shown`.
+    fn plan(&mut self, plan: &FixPlan, shown: &FixPlan, theme: &Theme) {
+        for change in &shown.changes {
             match change {
                 crate::core::Change::Run { argv } => {
                     let line = quoted_line(argv);
@@ -179,6 +181,9 @@ impl Page {
                     }
                 }
             }
+        }
+        if shown.changes.len() < plan.changes.len() {
+            self.put(9, REBUILT_LATER, theme.dim);
         }
         if let Some(obstacle) = &plan.obstacle {
             self.put(9, &format!("but {obstacle}"), theme.status(Status::Warn));

@@ -251,7 +251,11 @@ impl Environment {
     /// The commands of the open fix, or of the selected line in the checklist.
     fn commands(&self, session: &State, ctx: &Context) -> String {
         match sheet_plan(session, &Ui { ctx, screen: self }) {
-            Some(plan) => commands::commands(plan, &session.checks),
+            Some(plan) => {
+                // In a container, the commands of a plan that gds-top only shows are for the host.
+                let is_of_host = !plan.applies() && session.machine.as_ref().is_some_and(|m| m.container.is_some());
+                commands::commands(plan, &session.checks, is_of_host || !ctx.is_root_without_sudo)
+            }
             None => {
                 self.guide.and_then(|at| Some(guide::rows(session).get(at)?.step.advice.join("\n"))).unwrap_or_default()
             }

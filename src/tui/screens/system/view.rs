@@ -308,7 +308,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
         inside.text(1, 0, if ui.screen.reversed { "▴process" } else { "▾process" }, theme.accent);
     }
     if access_width > 0 {
-        inside.text(end + 2, 0, "seems to read by", theme.dim);
+        inside.text(end + 2, 0, "seen from outside", theme.dim);
     }
     let at = selected(state, ui).and_then(|p| order.iter().position(|o| o.pid == p.pid)).unwrap_or(0);
     let visible = h.saturating_sub(1);
