@@ -1,12 +1,13 @@
 //! The answer about a watched program, and its facts.
 
+use super::driver::driver;
 use super::file::{proof, route_text};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
-    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
-    UnseenTransfers, WatchReport, WatchedFile,
+    AttachedProcess, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport,
+    WatchedFile,
 };
 use crate::present::view::Answer;
 
@@ -292,7 +293,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         }
     }
     match &report.attached {
-        Some(process) => facts.push(("processes", count(process.processes))),
+        Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
         None => facts.push(("programs", count(report.programs))),
     }
     facts.push((
@@ -350,6 +351,9 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     facts
 }
 
+/// A call has two probes. In a virtual machine they add 21 µs (docs/watch.md).
+const PROBED: &str = "include the kernel probes: about 5 to 30 µs a call";
+
 /// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
 const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes of read calls";
 const NOT_PROVEN: &str =
@@ -406,22 +410,6 @@ fn gpu_copies(report: &WatchReport) -> Option<String> {
         ),
         _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
     }
-}
-
-/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
-fn driver(properties: &DriverProperties) -> String {
-    let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
-    let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
-    let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
-        (0, 0) => "without nvidia-fs".to_owned(),
-        (major, minor) => format!("nvidia-fs {major}.{minor}"),
-    }];
-    let set = |flags: u32, names: &[(u32, &str)]| -> Vec<String> {
-        names.iter().filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect()
-    };
-    parts.extend(set(properties.control_flags, &control));
-    parts.extend(set(properties.features, &features));
-    parts.join(", ")
 }
 
 #[cfg(test)]
@@ -494,6 +482,8 @@ pub(in crate::present) mod tests {
         let mut late = report(vec![file(Route::P2pdma, RouteProof::Statistics)]);
         late.attached = Some(AttachedProcess { recorded: true, loaded_late: true, ..AttachedProcess::default() });
         assert!(answer(&late).conditions.starts_with("At least 1 read "), "{:?}", answer(&late));
+        let durations = facts(&late, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "durations");
+        assert_eq!(durations, Some(("durations", PROBED.to_owned())));
         assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
         // Calls of a fifth copy of libcufile are not known.
         let failing = vec![file(Route::None, RouteProof::AllFailed)];
