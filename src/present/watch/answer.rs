@@ -28,16 +28,15 @@ pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
 #[must_use]
 pub fn answer(report: &WatchReport, end: SessionEnd) -> Answer {
     let mut answer = of_route(report, end == SessionEnd::Cut);
-    if report.statistics_name_no_route() && report.transfers() > 0 {
-        answer.conditions =
-            format!("{} The statistics of libcufile name no route.", answer.conditions).trim_start().to_owned();
+    let no_route = report.statistics_name_no_route() && report.transfers() > 0;
+    let no_route = no_route.then(|| "The statistics of libcufile name no route.".to_owned());
+    let lost =
+        (report.lost_events > 0).then(|| format!("Details of {} were lost.", plural(report.lost_events, "call")));
+    if lost.is_some() && matches!(answer.status, Status::Pass | Status::Info) {
+        answer.status = Status::Warn;
     }
-    if report.lost_events > 0 {
-        let lost = format!("Details of {} were lost.", plural(report.lost_events, "call"));
-        answer.conditions = format!("{} {lost}", answer.conditions).trim_start().to_owned();
-        if matches!(answer.status, Status::Pass | Status::Info) {
-            answer.status = Status::Warn;
-        }
+    for sentence in [no_route, lost, missing::early_end(report, end)].into_iter().flatten() {
+        answer.conditions = format!("{} {sentence}", answer.conditions).trim_start().to_owned();
     }
     answer
 }
@@ -551,6 +550,10 @@ pub(in crate::present) mod tests {
             let shown = super::answer(&report, SessionEnd::Cut);
             assert_eq!((shown.status, shown.headline.as_str()), (Status::Warn, headline));
             assert!(!shown.text().contains("so far") && !shown.text().contains("not known yet"), "{shown:?}");
+            assert!(
+                shown.conditions.ends_with("The recording ends 0 ns after the start, before the program."),
+                "{shown:?}"
+            );
             let fact = facts(&report, SessionEnd::Cut).into_iter().find(|(label, _)| *label == "complete");
             assert!(fact.is_some_and(|(_, text)| text.starts_with("no: unexpected end of the session")));
         }
