@@ -1,6 +1,6 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
-use super::watch_gaps::{is_complete, not_returned};
+use super::watch_gaps::{LONG_CALL_NS, is_complete, not_returned};
 use crate::core::{ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units};
 
 // docs/watch.md documents these limits.
@@ -47,6 +47,8 @@ pub enum WatchAdvice {
         process: u32,
         /// The number of these calls.
         count: u64,
+        /// How the program ended during this call. `None` if the call lasted so long that it hung.
+        ended: Option<ProgramEnd>,
     },
     /// Transfers use buffers that are not registered.
     Unregistered {
@@ -187,9 +189,11 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
         advice.push(WatchAdvice::Lost { count: report.lost_events, uncounted: report.uncounted });
     }
     let stuck = not_returned(report);
-    if let Some(first) = stuck.first() {
+    let long = stuck.iter().find(|call| call.age_ns >= LONG_CALL_NS);
+    if let Some(first) = long.or(stuck.first()) {
         let (function, process, count) = (first.function.clone(), first.process, stuck.len() as u64);
-        advice.push(WatchAdvice::NotReturned { function, process, count });
+        let ended = report.ended.filter(|_| long.is_none());
+        advice.push(WatchAdvice::NotReturned { function, process, count, ended });
     }
     advice.extend(report.failures.iter().map(failed));
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);
@@ -342,7 +346,6 @@ pub fn is_proven_direct(report: &WatchReport) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::watch_gaps::LONG_CALL_NS;
     use super::*;
     use crate::core::{BufferUse, CallTotal, OpenCall, ProcessIo, RouteStatistics, Transfers, WatchedLibrary};
 
@@ -421,6 +424,15 @@ mod tests {
             let stuck = WatchReport { ended, open_calls: vec![open(age_ns)], ..report.clone() };
             assert_eq!(ids(&stuck).contains(&"calls-not-returned"), is_stuck, "{ended:?} {age_ns}");
             assert_eq!(is_proven_direct(&stuck), Some(!is_stuck));
+        }
+        // A signal in the middle of a short call says nothing about the storage.
+        for (ages, ended) in [(vec![10_000], Some(ProgramEnd::Signal(15))), (vec![10_000, LONG_CALL_NS], None)] {
+            let open_calls = ages.into_iter().map(open).collect();
+            let killed = WatchReport { ended: Some(ProgramEnd::Signal(15)), open_calls, ..report.clone() };
+            let [WatchAdvice::NotReturned { ended: seen, .. }] = watch_advice(&killed)[..] else {
+                unreachable!("one piece of advice")
+            };
+            assert_eq!(seen, ended);
         }
         for (incomplete, id) in [
             (WatchReport { unrecorded: vec!["/bin/x".to_owned()], ..report.clone() }, "programs-not-recorded"),

@@ -51,8 +51,8 @@ pub enum PaceResult {
     Slower,
     /// The calls are faster in most parts of the time.
     Faster,
-    /// The means differ by more than the threshold, but the recordings are too short or vary too much, or the machine was
-    /// too busy.
+    /// The means differ by more than the threshold, but the recordings are too short or vary too much, the machine was
+    /// too busy, or only one of the recordings has probes in its durations.
     Unclear,
 }
 
@@ -227,14 +227,21 @@ fn paces(before: &WatchReport, now: &WatchReport, tolerance: Tolerance) -> Vec<P
         let found = report.paces.iter().find(|pace| pace.function == function && pace.up_to_bytes == up_to_bytes);
         found.cloned().unwrap_or_default()
     };
+    // The durations of a process that was attached include its probes.
+    let is_probed = |report: &WatchReport| report.attached.as_ref().is_some_and(|process| process.recorded);
+    let is_alike = is_probed(before) == is_probed(now);
     let change = |kind: (&str, u64)| {
         let (old, new) = (of(before, kind), of(now, kind));
+        let result = match result(&old, &new, tolerance) {
+            PaceResult::Slower | PaceResult::Faster if !is_alike => PaceResult::Unclear,
+            result => result,
+        };
         PaceChange {
             function: kind.0.to_owned(),
             up_to_bytes: kind.1,
             before: side(&old, before.wall_ns),
             now: side(&new, now.wall_ns),
-            result: result(&old, &new, tolerance),
+            result,
         }
     };
     let mut paces: Vec<PaceChange> = kinds.into_iter().map(change).collect();
@@ -301,7 +308,7 @@ fn deviation(before: &[f64], now: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{PlainReads, Route, RouteProof, Transfers};
+    use crate::core::{AttachedProcess, PlainReads, Route, RouteProof, Transfers};
 
     /// A program that reads 4 KiB 100 times in each part, with these mean durations.
     fn paced(means_ns: &[u64]) -> WatchReport {
@@ -321,6 +328,24 @@ mod tests {
         let [pace] = comparison.paces.as_slice() else { unreachable!("one kind of calls") };
         assert_eq!(comparison.regressions.len(), usize::from(pace.result == PaceResult::Slower));
         pace.result
+    }
+
+    #[test]
+    fn durations_with_probes_are_not_compared_with_others() {
+        let attached = |report: WatchReport| {
+            let process = AttachedProcess { recorded: true, ..AttachedProcess::default() };
+            WatchReport { attached: Some(process), ..report }
+        };
+        let (plain, slow) = (paced(&[1000; 8]), paced(&[9000; 8]));
+        for (before, now, wanted) in [
+            (plain.clone(), attached(slow.clone()), PaceResult::Unclear),
+            (attached(slow.clone()), plain.clone(), PaceResult::Unclear),
+            (attached(plain), attached(slow), PaceResult::Slower),
+        ] {
+            let comparison = compare_watched(&before, &now, QUIET);
+            assert_eq!(comparison.paces[0].result, wanted);
+            assert_eq!(comparison.regressions.is_empty(), wanted == PaceResult::Unclear);
+        }
     }
 
     #[test]

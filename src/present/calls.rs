@@ -32,7 +32,7 @@ pub fn latencies(report: &WatchReport) -> Latencies {
         }
     }
     let size = |up_to| if up_to == u64::MAX { "larger".to_owned() } else { bytes(up_to) };
-    let time = |up_to| if up_to == u64::MAX { "longer".to_owned() } else { duration(up_to) };
+    let time = |up_to| if up_to == u64::MAX { "longer".to_owned() } else { units::short_duration(up_to) };
     Latencies {
         durations: columns.into_iter().map(time).collect(),
         rows: rows.into_iter().map(|(up_to, row)| (size(up_to), row)).collect(),

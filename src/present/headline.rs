@@ -223,7 +223,12 @@ pub fn earlier_plan(page: &State) -> String {
 
 /// The answer if a session contains neither checks nor runs.
 #[must_use]
-pub fn nothing_done() -> Answer {
+pub fn nothing_done(state: &State) -> Answer {
+    // A recording can end before its first result. A message reports that its end is missing.
+    if state.ended.is_none() && !state.messages.is_empty() {
+        let last = format!("The last event is {} after the start of the session.", units::duration(state.now_ns));
+        return Answer::new(Status::Warn, "No result was recorded.", last);
+    }
     Answer::new(Status::Info, "Nothing was checked and nothing was run.", "")
 }
 

@@ -68,7 +68,7 @@ pub fn answer(comparison: &WatchComparison, baseline: &str) -> Answer {
     }
     sentences.push(match is_busy(comparison.cpu_pressure) {
         true => format!("{}. Run again on an idle machine.", waited()),
-        false => "The recordings are too short or vary too much to decide.".to_owned(),
+        false => "The recordings are too short or vary too much to decide, or only one has probes (--pid).".to_owned(),
     });
     not_decided(sentences.join(" "))
 }

@@ -203,7 +203,7 @@ fn labelled<T: AsRef<str>>(names: &[&str], values: &[T]) -> String {
 
 /// A label value in quotes. Backslashes and quotes are escaped, and control characters are replaced.
 pub(super) fn quoted(text: &str) -> String {
-    format!("\"{}\"", crate::text::sanitise_line(text).replace('\\', "\\\\").replace('"', "\\\""))
+    format!("\"{}\"", crate::text::sanitise_name(text).replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Writes the checks, the verdicts and the medians of the runs.

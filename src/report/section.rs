@@ -4,6 +4,7 @@
 use crate::core::{LayerTimes, PhaseTimes, Status};
 use crate::present::view::GAP;
 use crate::present::{Head, Table};
+use crate::text::sanitise_name;
 
 /// A section of a report.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,23 @@ pub(crate) enum Block {
     HeatMap(Vec<HeatTable>),
     /// Loading and computing of layers over time. Only HTML shows them.
     Layers(String, Vec<LayerTimes>),
+}
+
+impl Block {
+    /// Makes line ends and tabs in cells and facts visible: each of them is one line in every format.
+    fn on_lines(mut self) -> Self {
+        let clean = |text: &mut String| {
+            if text.contains(['\n', '\t']) {
+                *text = sanitise_name(text).into_owned();
+            }
+        };
+        match &mut self {
+            Self::Table(cells) | Self::Folded(_, cells) => cells.rows.iter_mut().flatten().for_each(clean),
+            Self::Facts(facts) => facts.iter_mut().for_each(|(_, value)| clean(value)),
+            _ => {}
+        }
+        self
+    }
 }
 
 /// A table without its title.
@@ -184,7 +202,7 @@ impl Section {
     }
 
     pub(crate) fn block(mut self, block: Block) -> Self {
-        self.blocks.push(block);
+        self.blocks.push(block.on_lines());
         self
     }
 

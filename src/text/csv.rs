@@ -1,6 +1,6 @@
 //! Writes rows of CSV (RFC 4180). A spreadsheet shows the cells as text and does not evaluate them as formulas.
 
-use super::sanitise::sanitise_line;
+use super::sanitise::{sanitise_name, visible};
 use csv::{Terminator, Writer, WriterBuilder};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -40,10 +40,12 @@ impl<W: Write> CsvRows<W> {
 /// not a formula.
 #[must_use]
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
-    let clean = sanitise_line(text);
+    let clean = sanitise_name(text);
+    let is_space = |c: char| c.is_whitespace() || ['\t', '\n', '\r'].map(visible).contains(&c);
     // The last four characters are full-width forms. Some spreadsheets treat them like the normal ones.
-    let is_formula =
-        clean.trim_start().starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
+    let is_formula = clean
+        .trim_start_matches(is_space)
+        .starts_with(['=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}']);
     if is_formula && clean.parse::<f64>().is_err() { Cow::Owned(format!("'{clean}")) } else { clean }
 }
 
@@ -62,7 +64,7 @@ mod tests {
         for text in ["", "12", "-1.5", "+3", "1e-9", "mmap", "a=b", "x-y"] {
             assert_eq!(csv_cell(text), text);
         }
-        assert_eq!(csv_cell("a\u{1b}[31m\u{202e}b\nc"), "a\u{fffd}[31m\u{fffd}b c");
+        assert_eq!(csv_cell("a\u{1b}[31m\u{202e}b\nc"), "a\u{fffd}[31m\u{fffd}b␊c");
     }
 
     #[test]

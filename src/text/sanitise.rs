@@ -38,6 +38,25 @@ pub fn sanitise_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\t']) { Cow::Owned(text.replace(CRLF, " ").replace(['\n', '\t'], " ")) } else { text }
 }
 
+/// Like [`sanitise`], but for a name or value on one line: line ends and tabs become visible symbols. So names that
+/// differ stay different, and a backslash in a command keeps its meaning.
+#[must_use]
+pub fn sanitise_name(text: &str) -> Cow<'_, str> {
+    let text = sanitise(text);
+    if text.contains(['\n', '\t']) { Cow::Owned(text.chars().map(visible).collect()) } else { text }
+}
+
+/// The symbol for a line end or a tab. Other characters stay.
+#[must_use]
+pub const fn visible(c: char) -> char {
+    match c {
+        '\t' => '\u{2409}',
+        '\n' => '\u{240a}',
+        '\r' => '\u{240d}',
+        other => other,
+    }
+}
+
 /// Like [`sanitise`], but for text that this program coloured: colour codes are kept.
 #[must_use]
 pub fn sanitise_coloured(text: &str) -> Cow<'_, str> {
@@ -87,6 +106,14 @@ mod tests {
     }
 
     #[test]
+    fn names_that_differ_in_line_ends_and_tabs_stay_different() {
+        let names = ["n b", "n\nb", "n\tb", "n\r\nb", "n\\nb", "n\\tb", "nb", "n b\n"];
+        let shown: std::collections::BTreeSet<_> = names.iter().map(|name| sanitise_name(name)).collect();
+        assert_eq!(shown.len(), names.len(), "{shown:?}");
+        assert_eq!(sanitise_name("a\nb\tc\r\nd\u{0}"), "a␊b␉c␍␊d\u{fffd}");
+    }
+
+    #[test]
     fn only_colours_of_the_program_stay() {
         assert_eq!(sanitise_coloured("\u{1b}[1;31mred\u{1b}[0m\r\n"), "\u{1b}[1;31mred\u{1b}[0m\r\n");
         assert_eq!(sanitise_coloured("a\u{1b}[2Jb\rc\u{1b}["), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}[");
@@ -97,6 +124,7 @@ mod tests {
         fn nothing_unsafe_is_left(text in "(?s)[\\x00-\\x1f\\x7f-\\x9f\u{61c}\u{200e}\u{2028}-\u{202e}\u{2066}a\\[0-9;m]{0,40}") {
             prop_assert!(!sanitise(&text).replace(CRLF, "").contains(is_unsafe));
             prop_assert!(!sanitise_line(&text).contains(char::is_control));
+            prop_assert!(!sanitise_name(&text).contains(char::is_control));
             let coloured = sanitise_coloured(&text).replace(CRLF, "");
             prop_assert!(coloured.match_indices(is_unsafe).all(|(at, _)| colour_code(&coloured[at..]).is_some()));
         }

@@ -51,15 +51,23 @@ impl Scratch {
     /// See [`Scratch::new`].
     pub fn for_code(prefix: &str) -> io::Result<Self> {
         let shared = PathBuf::from("/tmp");
-        match closed_folders().into_iter().find(|folder| can_load_from(folder)) {
-            Some(folder) => Self::new_in(&folder, prefix).map_err(|why| about(&folder, &why)),
-            None => match cufile_ffi::distrust_place(&shared) {
-                Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
-                None => {
-                    let own = own_folder(&shared)?;
-                    Self::new_in(&own, prefix).map_err(|why| about(&own, &why))
-                }
-            },
+        let mut tried = Vec::new();
+        for folder in closed_folders() {
+            match cannot_load_from(&folder) {
+                None => return Self::new_in(&folder, prefix).map_err(|why| about(&folder, &why)),
+                Some(why) => tried.push((folder, why)),
+            }
+        }
+        if let Some(why) = cufile_ffi::distrust_place(&shared) {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let own = own_folder(&shared)?;
+        match cannot_load_from(&own) {
+            None => Self::new_in(&own, prefix).map_err(|why| about(&own, &why)),
+            Some(why) => {
+                tried.push((own, why));
+                Err(no_place_for_code(&tried))
+            }
         }
     }
 
@@ -146,11 +154,27 @@ fn admits_no_others(folder: &Path) -> bool {
         .is_ok_and(|meta| meta.mode() & writers(meta.gid(), ids, has_list) == 0 && [0, ids.0].contains(&meta.uid()))
 }
 
-/// Whether this process can create a library in the folder and load it from there.
-fn can_load_from(folder: &Path) -> bool {
+/// The reason why this process cannot create a library in the folder and load it from there. `None` if it can.
+fn cannot_load_from(folder: &Path) -> Option<&'static str> {
+    let flags = rustix::fs::statvfs(folder).map_or(StatVfsMountFlags::empty(), |system| system.f_flag);
     let may = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
-    let flags = rustix::fs::statvfs(folder).map(|system| system.f_flag);
-    may.is_ok() && flags.is_ok_and(|flags| !flags.intersects(StatVfsMountFlags::NOEXEC | StatVfsMountFlags::RDONLY))
+    if flags.intersects(StatVfsMountFlags::NOEXEC) {
+        Some("mounted with noexec")
+    } else if flags.intersects(StatVfsMountFlags::RDONLY) {
+        Some("mounted read-only")
+    } else {
+        may.is_err().then_some("not writable")
+    }
+}
+
+/// The error if no library can be loaded from any of these folders, with the reason of each.
+fn no_place_for_code(tried: &[(PathBuf, &str)]) -> io::Error {
+    let tried: Vec<String> = tried.iter().map(|(folder, why)| format!("{} ({why})", folder.display())).collect();
+    let text = format!(
+        "no library can be loaded from {}; set TMPDIR to a folder that only you can write in, on a file system without noexec",
+        tried.join(", ")
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
 /// The error with the folder that it is about.
@@ -324,11 +348,11 @@ mod tests {
     fn code_is_written_where_no_other_user_can_take_its_name() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-        assert!(admits_no_others(dir.path()) && can_load_from(dir.path()));
+        assert!(admits_no_others(dir.path()) && cannot_load_from(dir.path()).is_none());
         fs::set_permissions(dir.path(), Permissions::from_mode(0o775)).unwrap();
         let is_private = is_private_group(dir.path());
         assert_eq!(admits_no_others(dir.path()), is_private, "its group can take the name");
-        assert!(!can_load_from(&dir.path().join("missing")));
+        assert_eq!(cannot_load_from(&dir.path().join("missing")), Some("not writable"));
         // The permissions of /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         assert!(!is_closed(dir.path()));
@@ -363,6 +387,14 @@ mod tests {
         sweep(dir.path());
         assert!(own.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn a_folder_without_executable_files_is_named_with_its_reason_and_a_remedy() {
+        let tried = [("/tmp/gds-top-of-0", "mounted with noexec"), ("/run", "mounted read-only")];
+        let text = no_place_for_code(&tried.map(|(folder, why)| (PathBuf::from(folder), why))).to_string();
+        let wanted = "from /tmp/gds-top-of-0 (mounted with noexec), /run (mounted read-only); set TMPDIR";
+        assert!(text.contains(wanted), "{text}");
     }
 
     #[test]

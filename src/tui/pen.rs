@@ -2,7 +2,7 @@
 //! text can cause a panic.
 
 use super::clicks::{Clicks, Spot};
-use crate::text::{glyph_width, is_unsafe, truncate};
+use crate::text::{glyph_width, is_unsafe, truncate, visible};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -102,13 +102,7 @@ impl<'b> Pen<'b> {
     pub(crate) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let mut column = x;
         for glyph in text.chars() {
-            let glyph = if is_unsafe(glyph) {
-                char::REPLACEMENT_CHARACTER
-            } else if glyph.is_control() {
-                ' '
-            } else {
-                glyph
-            };
+            let glyph = if is_unsafe(glyph) { char::REPLACEMENT_CHARACTER } else { visible(glyph) };
             let width = glyph_width(glyph) as u16;
             if width == 0 {
                 continue;

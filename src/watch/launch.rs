@@ -35,6 +35,12 @@ const PAUSED_LOOK: Duration = Duration::from_millis(5);
 const LOOK_FOR_ENDED: u64 = 50;
 const SEARCH_SHARE: u32 = 4;
 
+/// Time in which the processes that a program started can end after it. Helper processes end shortly after it:
+/// the fork server and the resource tracker of Python's multiprocessing need 20 to 57 ms (2026-11-29, 2 cores, 5 runs).
+const GRACE: Duration = Duration::from_millis(300);
+/// Time between two looks at these processes.
+const GRACE_LOOK: Duration = Duration::from_millis(10);
+
 /// Maximum number of files whose share in the page cache is read. A KV cache can have very many.
 const MOST_CACHE_LOOKS: usize = 1024;
 
@@ -71,6 +77,8 @@ pub struct Watched {
     program: OsString,
     command: Vec<String>,
     started_ns: u64,
+    /// The time at which the program was seen to have ended.
+    ended_ns: Option<u64>,
     reader: Reader,
     tally: Tally,
     outside: Outside,
@@ -146,6 +154,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         program: program.clone(),
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         started_ns,
+        ended_ns: None,
         reader: Reader::new(),
         tally,
         waiting: Vec::new(),
@@ -187,18 +196,33 @@ impl Watched {
         }
         self.drain();
         if has_ended {
+            self.ended_ns = Some(now_ns());
             let status = self.outside.wait(|| self.child.wait()).map_err(WatchError::Wait)?;
             self.ended = Some(match (status.code(), status.signal()) {
                 (Some(code), _) => ProgramEnd::Status(code),
                 (None, signal) => ProgramEnd::Signal(signal.unwrap_or(0)),
             });
-            self.still_running = self.reader.running(&self.library.words, &self.library.shared, self.child.id());
+            self.still_running = self.wait_for_others();
             self.library.is_used = self.still_running > 0;
             self.finish();
             return if self.library.words.is_cut() { Err(WatchError::Cut) } else { Ok(false) };
         }
         std::thread::sleep(DRAIN_EVERY);
         Ok(true)
+    }
+
+    /// Reads the calls of other processes for a short time, until they have ended. Returns the number of those that still
+    /// run.
+    fn wait_for_others(&mut self) -> u64 {
+        let until = Instant::now() + GRACE;
+        loop {
+            let running = self.reader.running(&self.library.words, &self.library.shared, self.child.id());
+            if running == 0 || Instant::now() >= until {
+                return running;
+            }
+            std::thread::sleep(GRACE_LOOK);
+            self.drain();
+        }
     }
 
     /// Takes new calls, if the program has not ended. After its end, all of its calls were taken.
@@ -336,7 +360,7 @@ impl Watched {
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;
-        let wall_ns = now_ns().saturating_sub(self.started_ns);
+        let wall_ns = self.ended_ns.unwrap_or_else(now_ns).saturating_sub(self.started_ns);
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {

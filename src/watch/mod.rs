@@ -11,6 +11,7 @@ mod error;
 mod files;
 mod group;
 mod hit_bytes;
+mod hit_memory;
 mod kv_names;
 mod launch;
 mod library;

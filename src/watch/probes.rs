@@ -3,6 +3,7 @@
 
 use super::descriptors;
 use super::group::{Group, Total};
+use super::hit_memory::Memory;
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
@@ -36,6 +37,9 @@ pub(super) const MOST_COPIES: usize = 16;
 /// longjmp, so its end may never be recorded.
 const MOST_BEGUN: usize = 64;
 const MOST_THREADS: usize = 65_536;
+/// Maximum number of calls inside one call that wait for its return. A function of libcufile calls at most two others
+/// that are probed (1.15 to 1.20).
+const MOST_INNER: usize = 8;
 /// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
 /// after all others.
 const SAME_FORK_NS: u64 = 1_000_000_000;
@@ -73,6 +77,23 @@ struct Begun {
     words: Vec<u64>,
     /// The time in nanoseconds after which these words were read, if they were not in the recorded stack.
     read_ns: Option<u64>,
+    /// The stack pointer at the entry.
+    stack_pointer: u64,
+    /// The calls of the thread since the entry that have returned. If this call returns too, libcufile made them.
+    inner: Vec<Group>,
+    /// Whether one of them had the same stack pointer. If this call ended with a jump to it, this call returns at once.
+    has_jumped: bool,
+}
+
+impl Begun {
+    /// Whether the thread has left this call without a return, for example by longjmp, when it begins a later one. The
+    /// stack grows down.
+    fn is_left_at(&self, later: &Self) -> bool {
+        let is_here = self.stack_pointer == later.stack_pointer;
+        self.process != later.process
+            || self.stack_pointer < later.stack_pointer
+            || (is_here && (self.function == later.function || self.has_jumped))
+    }
 }
 
 /// The open probes of one copy of libcufile.
@@ -91,6 +112,8 @@ pub(super) struct Recorder {
     belongs: HashMap<u32, Option<u64>>,
     /// The records of descendants that were forked since the last reading.
     forked: Vec<Group>,
+    /// Calls that waited for the return of an outer call, which the thread left in another way, since the last reading.
+    released: Vec<Group>,
     /// The copies that were probed or rejected.
     known: Vec<PathBuf>,
     sets: Vec<Set>,
@@ -102,54 +125,12 @@ pub(super) struct Recorder {
     lost_names: bool,
 }
 
-/// The memory of the thread that caused a hit.
-struct Memory<'a> {
-    process: u32,
-    stack_pointer: u64,
-    stack: &'a [u8],
-    /// Whether bytes were read from the current memory, which can differ from the memory at the time of the hit.
-    used_current: Cell<bool>,
-}
-
-impl Memory<'_> {
-    /// Reads bytes at an address: from the stack at the time of the hit, or else from the current memory.
-    fn read(&self, address: u64, out: &mut [u8]) -> bool {
-        let inside = address.checked_sub(self.stack_pointer).and_then(|at| usize::try_from(at).ok());
-        if let Some(bytes) = inside.and_then(|at| self.stack.get(at..at.checked_add(out.len())?)) {
-            out.copy_from_slice(bytes);
-            return true;
-        }
-        self.used_current.set(true);
-        address != 0
-            && File::open(format!("/proc/{}/mem", self.process))
-                .and_then(|memory| memory.read_exact_at(out, address))
-                .is_ok()
-    }
-
-    fn word(&self, address: u64) -> u64 {
-        let mut bytes = [0; 8];
-        if self.read(address, &mut bytes) { u64::from_ne_bytes(bytes) } else { 0 }
-    }
-
-    fn half(&self, address: u64) -> u32 {
-        let mut bytes = [0; 4];
-        if self.read(address, &mut bytes) { u32::from_ne_bytes(bytes) } else { 0 }
-    }
-
-    fn words(&self, address: u64, count: u64) -> Vec<u64> {
-        let mut bytes = vec![0; count as usize * 8];
-        if !self.read(address, &mut bytes) {
-            return Vec::new();
-        }
-        bytes.chunks_exact(8).map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect()
-    }
-}
-
 impl Recorder {
     pub(super) fn new(root: u32) -> Self {
         Self {
             belongs: HashMap::from([(root, Some(0))]),
             forked: Vec::new(),
+            released: Vec::new(),
             known: Vec::new(),
             sets: Vec::new(),
             begun: HashMap::new(),
@@ -228,6 +209,7 @@ impl Recorder {
             })
             .collect();
         groups.append(&mut self.forked);
+        groups.append(&mut self.released);
         groups.sort_by_key(Group::order);
         (std::mem::take(&mut self.lost_names).then(now_ns), groups)
     }
@@ -263,33 +245,30 @@ impl Recorder {
         if !at_return {
             let mut begun = begin(function, library as u8, at_ns, arguments, &memory);
             begun.read_ns = memory.used_current.get().then(now_ns);
-            if self.begun.len() >= MOST_THREADS && !self.begun.contains_key(&thread) {
-                self.lost += self.begun.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
-                self.lost_names = true;
-            }
-            let calls = self.begun.entry(thread).or_default();
-            if calls.len() >= MOST_BEGUN {
-                calls.remove(0);
-                self.lost += 1;
-                self.lost_names = true;
-            }
-            calls.push(begun);
+            self.begin(thread, begun);
             return None;
         }
         let open = self.begun.get_mut(&thread)?;
         let at = open.iter().rposition(|begun| begun.function == function && usize::from(begun.library) == library)?;
-        let begun = open.remove(at);
-        if open.is_empty() {
-            self.begun.remove(&thread);
-        }
+        let begun = open.drain(at..).next()?;
         let mut group = end(&begun, process, thread, at_ns, result, &memory);
         // The program may have changed the memory after the call had returned.
         let is_late = begun.read_ns.is_some_and(|read_ns| read_ns > at_ns) || (went_on && memory.used_current.get());
+        match open.last_mut() {
+            Some(outer) if outer.inner.len() < MOST_INNER => {
+                // Arguments that are not certain are not kept.
+                outer.inner.extend((!is_late).then_some(group));
+                outer.has_jumped |= outer.stack_pointer == begun.stack_pointer;
+                return None;
+            }
+            Some(_) => {}
+            None => _ = self.begun.remove(&thread),
+        }
         if is_late && function != Function::BatchSetUp {
             self.lost += 1;
             group.parts.clear();
             group.record.size = 0;
-            self.count(function, &group);
+            self.count(&group);
             // The handle and the descriptor may be those of other files.
             if function == Function::HandleRegister {
                 self.lost_names = true;
@@ -301,20 +280,42 @@ impl Recorder {
             group.record.extra[EVENTS_WORD] = 1;
             return (function == Function::BatchGetStatus).then_some(group);
         }
-        self.count(function, &group);
+        self.count(&group);
         Some(group)
     }
 
-    fn count(&mut self, function: Function, group: &Group) {
+    /// Adds a call that has not returned.
+    fn begin(&mut self, thread: u32, begun: Begun) {
+        if self.begun.len() >= MOST_THREADS && !self.begun.contains_key(&thread) {
+            self.lost += self.begun.drain().map(|(_, calls)| calls.len() as u64).sum::<u64>();
+            self.lost_names = true;
+        }
+        let calls = self.begun.entry(thread).or_default();
+        let left = calls.iter().position(|call| call.is_left_at(&begun)).unwrap_or(calls.len());
+        let released: Vec<Group> = calls.drain(left..).flat_map(|call| call.inner).collect();
+        if calls.len() >= MOST_BEGUN {
+            calls.remove(0);
+            self.lost += 1;
+            self.lost_names = true;
+        }
+        calls.push(begun);
+        for group in released {
+            self.count(&group);
+            self.released.push(group);
+        }
+    }
+
+    fn count(&mut self, group: &Group) {
         let record = &group.record;
-        let (failed, bytes) = match FUNCTIONS[function as usize].answer {
+        let function = usize::from(record.kind());
+        let (failed, bytes) = match FUNCTIONS[function].answer {
             Answer::Status => (record.result as u32 != 0, ended_bytes(group)),
             // A result above the requested size is not believed, because a program can pretend to be libcufile.
             Answer::Bytes if record.size > 0 => (record.result.cast_signed() < 0, record.result.min(record.size)),
             Answer::Bytes => (record.result.cast_signed() < 0, record.result),
             Answer::Plain => (false, 0),
         };
-        let total = &mut self.totals[function as usize];
+        let total = &mut self.totals[function];
         let added =
             [1, u64::from(failed), if failed { 0 } else { bytes }, record.end_ns.saturating_sub(record.start_ns)];
         for (sum, more) in total.iter_mut().zip(added) {
@@ -430,9 +431,19 @@ fn ended_bytes(group: &Group) -> u64 {
 
 fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
     let [_, b, c, d, e, f] = arguments;
-    let process = memory.process;
-    let mut begun =
-        Begun { process, function, library, at_ns, arguments, description: [0; 2], words: Vec::new(), read_ns: None };
+    let mut begun = Begun {
+        process: memory.process,
+        function,
+        library,
+        at_ns,
+        arguments,
+        description: [0; 2],
+        words: Vec::new(),
+        read_ns: None,
+        stack_pointer: memory.stack_pointer,
+        inner: Vec::new(),
+        has_jumped: false,
+    };
     match function {
         Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
         Function::ReadAsync | Function::WriteAsync => {

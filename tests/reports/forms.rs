@@ -4,6 +4,7 @@
 use crate::any::any_state;
 use crate::program::{PROGRAM, gds_top, started_by};
 use crate::race::race;
+use gds_top::core::{Event, EventBody, LogLevel};
 use gds_top::report::{self, Format};
 use gds_top::session::State;
 use proptest::prelude::*;
@@ -46,6 +47,15 @@ fn the_page_of_a_race_reads_as_intended() {
 fn an_empty_session_says_so() {
     assert!(report::markdown(&State::default()).contains("Nothing was checked and nothing was run."));
     assert!(report::html(&State::default()).contains("Nothing was checked and nothing was run."));
+}
+
+#[test]
+fn a_recording_that_ends_before_its_first_result_says_so() {
+    let mut state = State::default();
+    let body = EventBody::Said { level: LogLevel::Warn, text: "the end of the recording is missing".to_owned() };
+    state.reduce(&Event { at_ns: 1_500_000_000, body });
+    let page = report::markdown(&state);
+    assert!(page.contains("No result was recorded.") && page.contains("1.50 s after the start"), "{page}");
 }
 
 #[test]

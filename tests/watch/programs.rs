@@ -238,6 +238,19 @@ fn a_child_that_outlives_the_program_is_reported() {
 }
 
 #[test]
+fn a_helper_that_ends_just_after_the_program_leaves_the_recording_complete() {
+    let Some(place) = Place::new() else { return };
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let mut shell = place.watch(&["--json"]);
+    // The helper waits for the end of its parent, as that of Python's multiprocessing.
+    shell.args(["sh", "-c", &format!("{program} read 2; sleep 0.05 > /dev/null 2>&1 &")]);
+    let seen = Seen::of(shell);
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
+    let report = &seen.report;
+    assert_eq!((&report["program"]["still_running"], &report["watch"]["complete"]), (&0.into(), &true.into()));
+}
+
+#[test]
 fn a_child_that_has_not_called_cufile_yet_is_reported() {
     let Some(place) = Place::new() else { return };
     let program = format!("{} {}", place.file("linked").display(), place.data().display());

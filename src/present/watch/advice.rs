@@ -3,7 +3,7 @@
 use super::answer::unseen;
 use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{WITHOUT_SPACE, WatchReport, WatchedFailure};
+use crate::core::{ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedFailure};
 
 /// The advice, each with the calls that are the evidence for it.
 #[must_use]
@@ -37,11 +37,21 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 of(*maybe_registered, *all)
             ),
         ),
-        WatchAdvice::NotReturned { function, process, count } => (
-            format!(
-                "Check the storage and the threads of the program: {} did not return while it was watched.",
-                verb(*count, "this call", "these calls")
-            ),
+        WatchAdvice::NotReturned { function, process, count, ended } => (
+            match ended {
+                None => format!(
+                    "Check the storage and the threads of the program: {} did not return while it was watched.",
+                    verb(*count, "this call", "these calls")
+                ),
+                Some(ended) => format!(
+                    "Let calls return before the program ends: {} inside {function}.",
+                    match ended {
+                        ProgramEnd::Signal(signal) => format!("signal {signal} ended it"),
+                        ProgramEnd::Status(status) => format!("it ended with status {status}"),
+                        ProgramEnd::Unknown => "it ended".to_owned(),
+                    }
+                ),
+            },
             format!("{} not finished, first {function} in process {process}", plural(*count, "call")),
         ),
         WatchAdvice::Unregistered { count, of: all } => (
@@ -226,6 +236,19 @@ fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_inside_a_short_call_is_named_and_a_long_call_points_to_the_storage() {
+        let text = |ended| {
+            let function = "cuFileRead".to_owned();
+            sentence(&WatchAdvice::NotReturned { function, process: 7, count: 1, ended }).0
+        };
+        let ends = [ProgramEnd::Signal(15), ProgramEnd::Status(1), ProgramEnd::Unknown].map(|end| text(Some(end)));
+        assert!(ends[0].ends_with("signal 15 ended it inside cuFileRead."), "{ends:?}");
+        assert!(ends[1].ends_with("it ended with status 1 inside cuFileRead."), "{ends:?}");
+        assert!(ends[2].ends_with("it ended inside cuFileRead."), "{ends:?}");
+        assert!(text(None).contains("storage") && !ends.concat().contains("storage"));
+    }
 
     #[test]
     fn too_little_address_space_has_the_limit_and_the_need_in_its_advice() {

@@ -1,12 +1,13 @@
 //! The answer about a watched program, and its facts.
 
+use super::driver::driver;
 use super::file::{proof, route_text};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
-    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
-    UnseenTransfers, WatchReport, WatchedFile,
+    AttachedProcess, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport,
+    WatchedFile,
 };
 use crate::present::view::Answer;
 
@@ -27,16 +28,15 @@ pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
 #[must_use]
 pub fn answer(report: &WatchReport, end: SessionEnd) -> Answer {
     let mut answer = of_route(report, end == SessionEnd::Cut);
-    if report.statistics_name_no_route() && report.transfers() > 0 {
-        answer.conditions =
-            format!("{} The statistics of libcufile name no route.", answer.conditions).trim_start().to_owned();
+    let no_route = report.statistics_name_no_route() && report.transfers() > 0;
+    let no_route = no_route.then(|| "The statistics of libcufile name no route.".to_owned());
+    let lost =
+        (report.lost_events > 0).then(|| format!("Details of {} were lost.", plural(report.lost_events, "call")));
+    if lost.is_some() && matches!(answer.status, Status::Pass | Status::Info) {
+        answer.status = Status::Warn;
     }
-    if report.lost_events > 0 {
-        let lost = format!("Details of {} were lost.", plural(report.lost_events, "call"));
-        answer.conditions = format!("{} {lost}", answer.conditions).trim_start().to_owned();
-        if matches!(answer.status, Status::Pass | Status::Info) {
-            answer.status = Status::Warn;
-        }
+    for sentence in [no_route, lost, missing::early_end(report, end)].into_iter().flatten() {
+        answer.conditions = format!("{} {sentence}", answer.conditions).trim_start().to_owned();
     }
     answer
 }
@@ -292,7 +292,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         }
     }
     match &report.attached {
-        Some(process) => facts.push(("processes", count(process.processes))),
+        Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
         None => facts.push(("programs", count(report.programs))),
     }
     facts.push((
@@ -350,6 +350,9 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     facts
 }
 
+/// A call has two probes. In a virtual machine they add 21 µs (docs/watch.md).
+const PROBED: &str = "include the kernel probes: about 5 to 30 µs a call";
+
 /// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
 const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes of read calls";
 const NOT_PROVEN: &str =
@@ -406,22 +409,6 @@ fn gpu_copies(report: &WatchReport) -> Option<String> {
         ),
         _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
     }
-}
-
-/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
-fn driver(properties: &DriverProperties) -> String {
-    let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
-    let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
-    let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
-        (0, 0) => "without nvidia-fs".to_owned(),
-        (major, minor) => format!("nvidia-fs {major}.{minor}"),
-    }];
-    let set = |flags: u32, names: &[(u32, &str)]| -> Vec<String> {
-        names.iter().filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect()
-    };
-    parts.extend(set(properties.control_flags, &control));
-    parts.extend(set(properties.features, &features));
-    parts.join(", ")
 }
 
 #[cfg(test)]
@@ -494,6 +481,8 @@ pub(in crate::present) mod tests {
         let mut late = report(vec![file(Route::P2pdma, RouteProof::Statistics)]);
         late.attached = Some(AttachedProcess { recorded: true, loaded_late: true, ..AttachedProcess::default() });
         assert!(answer(&late).conditions.starts_with("At least 1 read "), "{:?}", answer(&late));
+        let durations = facts(&late, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "durations");
+        assert_eq!(durations, Some(("durations", PROBED.to_owned())));
         assert_eq!(answer(&WatchReport::default()).status, Status::Warn);
         // Calls of a fifth copy of libcufile are not known.
         let failing = vec![file(Route::None, RouteProof::AllFailed)];
@@ -561,6 +550,10 @@ pub(in crate::present) mod tests {
             let shown = super::answer(&report, SessionEnd::Cut);
             assert_eq!((shown.status, shown.headline.as_str()), (Status::Warn, headline));
             assert!(!shown.text().contains("so far") && !shown.text().contains("not known yet"), "{shown:?}");
+            assert!(
+                shown.conditions.ends_with("The recording ends 0 ns after the start, before the program."),
+                "{shown:?}"
+            );
             let fact = facts(&report, SessionEnd::Cut).into_iter().find(|(label, _)| *label == "complete");
             assert!(fact.is_some_and(|(_, text)| text.starts_with("no: unexpected end of the session")));
         }

@@ -2,6 +2,7 @@
 
 use crate::analysis::{SessionEnd, WatchGap, watch_gaps};
 use crate::core::WatchReport;
+use crate::core::units::duration;
 use crate::session::State;
 
 /// The sentence if the end of a program is unknown.
@@ -29,6 +30,13 @@ pub fn incomplete(gaps: &[WatchGap]) -> Option<String> {
 /// The reasons as a list.
 pub(in crate::present) fn reasons(gaps: &[WatchGap]) -> String {
     gaps.iter().map(|gap| words(*gap)).collect::<Vec<_>>().join(", ")
+}
+
+/// The sentence if the recording ends before the program. `None` if it has the end of the program.
+pub(super) fn early_end(report: &WatchReport, end: SessionEnd) -> Option<String> {
+    let begin = if report.attached.is_some() { "attach" } else { "start" };
+    let is_early = matches!(end, SessionEnd::Cut | SessionEnd::Interrupted) && report.ended.is_none();
+    is_early.then(|| format!("The recording ends {} after the {begin}, before the program.", duration(report.wall_ns)))
 }
 
 /// The fact about missing calls. `None` while the session runs.

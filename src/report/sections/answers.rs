@@ -7,5 +7,5 @@ use crate::session::State;
 /// The answers of a session. If nothing was done, there is one answer that reports this.
 pub(in crate::report) fn answers(state: &State) -> Vec<Answer> {
     let answers = headline::answers(state);
-    if answers.is_empty() { vec![headline::nothing_done()] } else { answers }
+    if answers.is_empty() { vec![headline::nothing_done(state)] } else { answers }
 }

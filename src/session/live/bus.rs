@@ -3,7 +3,7 @@
 
 use crate::core::{Event, EventBody, LogLevel, Metric};
 use crate::engines::protocol::monotonic_ns;
-use crate::session::recording::{RecordingError, Writer};
+use crate::session::recording::{FLUSH_EVERY, RecordingError, Writer};
 use crossbeam_channel::Sender;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,20 +25,51 @@ struct Inner {
     gpu_memory_bytes: AtomicU64,
 }
 
+impl Inner {
+    /// Flushes the recording. Returns whether there is one.
+    fn flush(&self) -> bool {
+        let mut recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(writer) = recording.as_mut() else { return false };
+        let Err(error) = writer.flush() else { return true };
+        *recording = None;
+        drop(recording);
+        self.report_failure(monotonic_ns().saturating_sub(self.origin_monotonic_ns), &error);
+        false
+    }
+
+    /// Reports that the recording has no later event.
+    fn report_failure(&self, at_ns: u64, error: &RecordingError) {
+        let text = format!("the recording stops here: {error}");
+        let _ = self.unrecorded.set(text.clone());
+        let _ = self.events.send(Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text } });
+    }
+}
+
 impl Bus {
     /// Opens the recording, if one is requested. This happens first, so that an invalid path fails before an hour of
     /// work.
     pub(super) fn new(events: Sender<Event>, record: Option<&Path>) -> Result<Self, RecordingError> {
         let recording = record.map(Writer::create).transpose()?;
         let set_aside = recording.as_ref().and_then(|writer| writer.set_aside().map(Path::to_owned));
-        Ok(Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             origin_monotonic_ns: monotonic_ns(),
             events,
             recording: Mutex::new(recording),
             unrecorded: Arc::default(),
             set_aside,
             gpu_memory_bytes: AtomicU64::new(0),
-        })))
+        });
+        let weak = Arc::downgrade(&inner);
+        let flush = move || {
+            while weak.upgrade().is_some_and(|inner| inner.flush()) {
+                std::thread::sleep(FLUSH_EVERY);
+            }
+        };
+        if record.is_some() {
+            // Without this thread, an event is flushed with a later one.
+            let _ = std::thread::Builder::new().name("recording".to_owned()).spawn(flush);
+        }
+        Ok(Self(inner))
     }
 
     /// Sends the first event, and names the recording of an earlier session that was killed.
@@ -77,9 +108,7 @@ impl Bus {
         // If the front end is closed, the events are only recorded.
         let _ = self.0.events.send(event);
         if let Some(error) = failed {
-            let text = format!("the recording stops here: {error}");
-            let _ = self.0.unrecorded.set(text.clone());
-            let _ = self.0.events.send(Event { at_ns, body: EventBody::Said { level: LogLevel::Error, text } });
+            self.0.report_failure(at_ns, &error);
         }
     }
 
@@ -124,5 +153,28 @@ impl Bus {
             }
             Some(Ok(Some(_))) | None => {}
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::session::recording::read;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn an_event_without_a_later_one_is_in_the_file_after_a_short_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, _events) = crossbeam_channel::unbounded();
+        let bus = Bus::new(sender, Some(&folder.path().join("a.gdsrec"))).unwrap();
+        bus.say(LogLevel::Info, "alone");
+        let partial = folder.path().join("a.gdsrec.partial");
+        let until = Instant::now() + Duration::from_secs(20);
+        while read(&partial).unwrap().filter(Result::is_ok).count() == 0 {
+            assert!(Instant::now() < until, "the event is not in the file");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        bus.discard_recording();
     }
 }

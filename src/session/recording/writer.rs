@@ -30,8 +30,8 @@ const FINAL_WINDOW_LOG: u32 = 19;
 /// Sizes of the compressor's tables at the end: 2^19 and 2^18 entries. The tables of the level are for larger windows
 /// and need 84 MiB. With these sizes, all of it needs 6 MiB, and the recordings are 0.01 to 0.5 % larger.
 const FINAL_TABLE_LOGS: [CParameter; 2] = [CParameter::ChainLog(19), CParameter::HashLog(18)];
-/// Maximum time of events that are lost if the process is killed.
-const FLUSH_EVERY: Duration = Duration::from_millis(250);
+/// Maximum time of events that are lost if the process is killed. The owner of the writer flushes it at this interval.
+pub const FLUSH_EVERY: Duration = Duration::from_millis(250);
 /// Resolutions of span times that are tried until the recording is small enough.
 const RESOLUTIONS_NS: [u64; 3] = [1, 1_000, 10_000];
 
@@ -44,6 +44,8 @@ pub struct Writer {
     set_aside: Option<PathBuf>,
     encoder: Encoder<'static, File>,
     flushed: Instant,
+    /// Whether events are not flushed.
+    waits: bool,
     events: u64,
     worth: Worth,
 }
@@ -116,7 +118,7 @@ impl Writer {
         write_line(&mut encoder, &header(1)).map_err(io_error(path, "writing the header"))?;
         encoder.flush().map_err(io_error(path, "writing the header"))?;
         let (path, flushed, worth) = (path.to_owned(), Instant::now(), Worth::default());
-        Ok(Self { path, earlier, partial, set_aside, encoder, flushed, events: 0, worth })
+        Ok(Self { path, earlier, partial, set_aside, encoder, flushed, waits: false, events: 0, worth })
     }
 
     /// The new path of the recording of an earlier session that was killed before it was completed.
@@ -125,7 +127,7 @@ impl Writer {
         self.set_aside.as_deref()
     }
 
-    /// Appends an event. If the process is killed, at most the events of the last quarter of a second are lost.
+    /// Appends an event. If the process is killed, the events since the last flush are lost.
     ///
     /// # Errors
     /// Fails if the disk is full or missing. Earlier events stay readable.
@@ -134,6 +136,7 @@ impl Writer {
         write_event(&mut self.encoder, event, 1).map_err(io_error(self.partial.path(), "writing an event"))?;
         self.worth.see(&event.body);
         self.events += 1;
+        self.waits = true;
         if self.flushed.elapsed() >= FLUSH_EVERY {
             self.flush()?;
         }
@@ -145,6 +148,9 @@ impl Writer {
     /// # Errors
     /// Fails if the disk is full or missing.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
+        if !std::mem::take(&mut self.waits) {
+            return Ok(());
+        }
         self.encoder.flush().map_err(io_error(self.partial.path(), "writing events"))?;
         self.flushed = Instant::now();
         Ok(())

@@ -103,6 +103,21 @@ fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
 }
 
 #[test]
+fn each_column_of_latencies_is_shown_if_there_is_space_next_to_or_below_the_others() {
+    let times = [4_000, 16_000, 64_000, 256_000, 1_024_000, 4_096_000, 16_384_000, 65_536_000, 262_144_000, u64::MAX];
+    for (columns, width, height) in [(7, 120, 36), (10, 120, 36), (10, 200, 60)] {
+        let mut state = watched();
+        let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+        let class = |up_to_ns| LatencyClass { up_to_bytes: 4096, up_to_ns, count: 1371 };
+        report.latencies = times[..columns].iter().copied().map(class).collect();
+        state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        assert_eq!(shown.matches("1371").count(), columns, "{width}×{height}:\n{shown}");
+        assert!(shown.contains("16.4 ms") && !shown.contains("not shown"), "{shown}");
+    }
+}
+
+#[test]
 fn a_replay_of_a_session_without_its_end_says_so_at_its_end() {
     let state = watched();
     for (screen, width, height) in

@@ -60,6 +60,64 @@ fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
     assert_eq!((status(false), status(true)), ((Some(1), 0), (Some(0), 1)));
 }
 
+/// The functions that are counted after hits with these stack pointers, of 1 ms each. `true`: the function returned.
+fn counted(hits: &[(Function, bool, u64)]) -> Vec<(&'static str, u64)> {
+    let mut recorder = Recorder::new(1);
+    for (at, (function, at_return, stack_pointer)) in hits.iter().enumerate() {
+        let hit = Hit::Probe {
+            probe: 0,
+            process: 1,
+            thread: 9,
+            at_ns: at as u64 * 1_000_000,
+            result: 0,
+            arguments: [0; 6],
+            stack_pointer: *stack_pointer,
+            stack: Vec::new(),
+        };
+        recorder.take(0, *function, *at_return, hit, false);
+    }
+    let totals = recorder.totals().functions;
+    let called = totals.iter().enumerate().filter(|(_, total)| total[0] > 0);
+    called.map(|(function, total)| (FUNCTIONS[function].name, total[0])).collect()
+}
+
+#[test]
+fn a_call_that_libcufile_makes_inside_another_one_is_not_counted() {
+    use Function::{DriverClose, DriverCloseV2, DriverOpen, Read, StreamRegister};
+    // The outer function ends with a jump, so both have the same stack pointer.
+    let jump =
+        [(DriverClose, false, 80), (DriverCloseV2, false, 80), (DriverCloseV2, true, 88), (DriverClose, true, 88)];
+    assert_eq!(counted(&jump), [("cuFileDriverClose", 1)]);
+    assert_eq!(counted(&[jump, jump].concat()), [("cuFileDriverClose", 2)]);
+    // Two names of one function: the probes of both report the entry before the return.
+    let names =
+        [(DriverClose, false, 80), (DriverCloseV2, false, 80), (DriverClose, true, 88), (DriverCloseV2, true, 88)];
+    assert_eq!(counted(&names), [("cuFileDriverClose", 1)]);
+    let inner = [
+        (StreamRegister, false, 80),
+        (DriverOpen, false, 40),
+        (DriverOpen, true, 48),
+        (StreamRegister, true, 88),
+        (Read, false, 40),
+        (Read, true, 48),
+    ];
+    assert_eq!(counted(&inner), [("cuFileRead", 1), ("cuFileStreamRegister", 1)]);
+}
+
+#[test]
+fn calls_after_a_call_that_the_thread_left_by_a_jump_are_counted() {
+    use Function::{BufRegister, DriverClose, Read};
+    let left = (Read, false, 80_u64);
+    // The next calls have the same frame, one above it, or one below it.
+    let next = |function: Function, at: u64| [(function, false, at), (function, true, at + 8)];
+    assert_eq!(counted(&[&[left][..], &next(Read, 80)].concat()), [("cuFileRead", 1)]);
+    assert_eq!(counted(&[&[left][..], &next(BufRegister, 96)].concat()), [("cuFileBufRegister", 1)]);
+    let below = [&[left][..], &next(BufRegister, 40), &next(DriverClose, 96)].concat();
+    assert_eq!(counted(&below), [("cuFileDriverClose", 1), ("cuFileBufRegister", 1)]);
+    let same = [&[left][..], &next(BufRegister, 80), &next(DriverClose, 80)].concat();
+    assert_eq!(counted(&same), [("cuFileDriverClose", 1), ("cuFileBufRegister", 1)]);
+}
+
 /// A registration of handle 7 or a read with it, at this time in nanoseconds.
 fn handled(function: Function, process: u32, at_ns: u64) -> Group {
     let head = Record::head(function as u16, 0, 0);

@@ -10,7 +10,7 @@
 use crate::core::WatchReport;
 use crate::core::units::{duration, plural, verb};
 use crate::present::call_rates::{newest, rates};
-use crate::present::calls;
+use crate::present::calls::{self, Latencies};
 use crate::session::State;
 use crate::tui::pen::{Pen, width, wrap};
 use crate::tui::theme::Theme;
@@ -19,6 +19,7 @@ use crate::tui::widgets::chart::{Chart, Extras};
 use crate::tui::widgets::headline;
 use crate::tui::widgets::series::Series;
 use crate::tui::words::headline_in;
+use std::ops::Range;
 
 /// Minimum number of columns for two panes side by side. The name of a file needs half of them.
 const WIDE: u16 = 110;
@@ -30,8 +31,8 @@ const LEAST_LIST: u16 = 4;
 const THREAD: u16 = 16;
 /// Width of a file's bar in columns.
 const BAR: u16 = 12;
-/// Width of a number of reads in columns.
-const CELL: u16 = 8;
+/// Width of a size in columns, with a space after it.
+const SIZE: u16 = 9;
 /// Bytes per gigabyte, the unit of the chart.
 const GB: f64 = 1e9;
 /// Characters for the share of time that is spent in calls.
@@ -128,29 +129,76 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         }
         return;
     }
-    let columns = usize::from(inside.width().saturating_sub(10) / CELL);
-    let rows = usize::from(inside.height().saturating_sub(1));
-    let (mut grid, mut hidden) = all.within(columns, rows);
+    let (room, height) = (inside.width().saturating_sub(SIZE + 1), inside.height());
+    let block = all.rows.len() as u16 + 1;
+    let parts = parts(&columns(&all), room);
+    if parts.len() as u16 * block <= height {
+        for (y, part) in (0..).step_by(block.into()).zip(parts) {
+            histogram(&mut inside, y, &all, part, theme);
+        }
+        return;
+    }
+    let rows = usize::from(height.saturating_sub(1));
+    let fitting = |rows: usize| {
+        let mut grids = (0..=all.durations.len()).rev().map(|most| all.within(most, rows));
+        grids.find(|(grid, _)| columns(grid).iter().sum::<u16>() <= room).unwrap_or_default()
+    };
+    let (mut grid, mut hidden) = fitting(rows);
     if hidden > 0 && grid.rows.len() == rows {
         // The last line is for the number of reads that are not shown.
-        (grid, hidden) = all.within(columns, rows.saturating_sub(1));
+        (grid, hidden) = fitting(rows.saturating_sub(1));
     }
-    for (column, name) in grid.durations.iter().enumerate() {
-        inside.right(9 + (column as u16 + 1) * CELL, 0, name, theme.dim);
-    }
-    let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
-    for (y, (size, row)) in grid.rows.iter().enumerate() {
-        let y = y as u16 + 1;
-        inside.right(8, y, size, theme.text);
-        for (column, count) in row.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());
-            inside.right(9 + (column as u16 + 1) * CELL, y, &count.to_string(), style);
-        }
-    }
+    histogram(&mut inside, 0, &grid, 0..grid.durations.len(), theme);
     if hidden > 0 {
         let (y, room) = (grid.rows.len() as u16 + 1, inside.width().saturating_sub(1));
         let words = format!("{} {} not shown: no space.", plural(hidden, "other read"), verb(hidden, "is", "are"));
         inside.fit(1, y, room, &words, theme.dim);
+    }
+}
+
+/// The width of each column, with a space before it.
+fn columns(grid: &Latencies) -> Vec<u16> {
+    let widest = |column: usize| {
+        let counts = grid.rows.iter().filter_map(|(_, row)| row.get(column));
+        counts.map(|count| count.to_string().len()).max().unwrap_or(0)
+    };
+    let names = grid.durations.iter().enumerate();
+    names.map(|(column, name)| width(name).max(widest(column)) as u16 + 1).collect()
+}
+
+/// The columns that fit next to one another, for each part below the other.
+fn parts(widths: &[u16], room: u16) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut used = 0;
+    for (column, width) in widths.iter().enumerate() {
+        match parts.last_mut() {
+            Some(part) if used + *width <= room => part.end = column + 1,
+            _ => {
+                parts.push(column..column + 1);
+                used = 0;
+            }
+        }
+        used += *width;
+    }
+    parts
+}
+
+/// Draws a part of the columns with its heads.
+fn histogram(pen: &mut Pen<'_>, y: u16, grid: &Latencies, part: Range<usize>, theme: &Theme) {
+    let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
+    for (row, (size, _)) in (y + 1..).zip(&grid.rows) {
+        pen.right(SIZE - 1, row, size, theme.text);
+    }
+    let mut end = SIZE;
+    let columns = columns(grid).into_iter().zip(&grid.durations).enumerate();
+    for (column, (width, name)) in columns.filter(|(column, _)| part.contains(column)) {
+        end += width;
+        pen.right(end, y, name, theme.dim);
+        for (row, (_, counts)) in (y + 1..).zip(&grid.rows) {
+            let Some(count) = counts.get(column).filter(|count| **count > 0) else { continue };
+            let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());
+            pen.right(end, row, &count.to_string(), style);
+        }
     }
 }
 

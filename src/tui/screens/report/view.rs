@@ -8,6 +8,7 @@ use crate::present::failures::failed_runs;
 use crate::present::table::{COLUMNS, Column, ResultRow};
 use crate::present::{advice, calls, comparisons, gaps, grid, headline as answers, machine, verdict, watch, winner};
 use crate::session::State;
+use crate::text::sanitise_name;
 use crate::tui::keys::action::Action;
 use crate::tui::pen::{Pen, Run, width, wrap};
 use crate::tui::remedy::remedy;
@@ -107,7 +108,7 @@ fn facts(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
         section(lines, "Machine", theme);
     }
     for (label, text) in facts {
-        lines.extend(labelled_in(LABEL, label, &text, room, theme.dim, theme.text));
+        lines.extend(labelled_in(LABEL, label, &sanitise_name(&text), room, theme.dim, theme.text));
     }
 }
 
@@ -230,7 +231,7 @@ fn program(lines: &mut Lines, state: &State, ui: &Ui<'_>, room: u16, theme: &The
     let Some(report) = state.watch.as_deref() else { return };
     section(lines, "Program", theme);
     for (label, text) in watch::facts(report, SessionEnd::of(state.ended, ui.ctx.over)) {
-        lines.extend(labelled_in(LABEL + 1, label, &text, room, theme.dim, theme.text));
+        lines.extend(labelled_in(LABEL + 1, label, &sanitise_name(&text), room, theme.dim, theme.text));
     }
     let advice: Vec<String> =
         watch::advice(report).into_iter().map(|(_, text, proof)| format!("{text} ({proof}.)")).collect();
