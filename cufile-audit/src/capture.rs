@@ -387,6 +387,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_negative_descriptor_has_no_path() {
+        let mut room = [0; system::LONGEST_PATH];
+        assert!(system::path_of_descriptor(1, &mut room) > 0, "standard output is open");
+        for fd in [-1, i32::MIN] {
+            assert_eq!(system::path_of_descriptor(fd, &mut room), 0, "{fd}");
+            assert_eq!(system::facts_of_descriptor(fd, &mut room), 0, "{fd}");
+        }
+        assert_eq!(system::descriptor_path(-12)[..18], *b"/proc/self/fd/-12\0");
+    }
+
+    #[test]
     fn a_relative_path_is_in_the_folder_of_the_process() {
         let folder = std::env::current_dir().unwrap_or_default();
         let mut room = [0; PATH_BYTES];
