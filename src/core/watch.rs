@@ -475,6 +475,16 @@ impl RouteStatistics {
         is_less || (reopened && self.handle_registrations <= earlier.handle_registrations)
     }
 
+    /// The larger value of each counter. Of two readings at the same time, each can have the older value of a counter.
+    #[must_use]
+    pub fn largest(&self, other: &Self) -> Self {
+        let (mut largest, mut other) = (*self, *other);
+        for (counter, more) in largest.counters().into_iter().zip(other.counters()) {
+            *counter = (*counter).max(*more);
+        }
+        largest
+    }
+
     const fn counters(&mut self) -> [&mut u64; 17] {
         [
             &mut self.processes,

@@ -11,7 +11,7 @@ use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::losses::Losses;
 use super::paces::Paces;
-use super::readings::{Account, Bounds};
+use super::readings::{Account, Bounds, Counters};
 use super::recent::{Details, Recent};
 use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
@@ -95,7 +95,9 @@ pub(super) struct Tally {
     buffers: BufferUse,
     pub(super) streams: Streams,
     paces: Paces,
-    statistics: HashMap<Counted, RouteStatistics>,
+    statistics: HashMap<Counted, Counters>,
+    /// The time in nanoseconds at which counters began again at 0. A reading that began before can have the former ones.
+    began_again: HashMap<Counted, u64>,
     /// The final counters of programs that another one replaced in its process, and of drivers that were closed.
     ended_statistics: RouteStatistics,
     /// The transfers that the counters must contain.
@@ -178,6 +180,7 @@ impl Tally {
 
     fn library(&mut self, group: &Group) {
         self.forget_library(group.process, group.record.library());
+        self.begin_counters((group.process, group.record.library()), group.record.end_ns);
         let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
             let version = version_in_name(group.process, &path);
@@ -215,17 +218,11 @@ impl Tally {
             add(&mut counted.read_bytes, &[gpu.size]);
             add(&mut counted.written_bytes, &[gpu.offset]);
         }
-        let of = (group.process, group.record.library());
-        let was_reopened = self.closed.get(&of) == Some(&true);
-        if was_reopened {
-            self.closed.remove(&of);
-        }
-        self.accounts.entry(of).or_default().reading(group.record.start_ns);
-        self.read_ns = Some(group.record.end_ns);
-        let earlier = self.statistics.insert(of, counted);
-        if let Some(earlier) = earlier.filter(|earlier| counted.began_again(earlier, was_reopened)) {
-            self.ended_statistics = self.ended_statistics.plus(&earlier);
-        }
+        self.read_counters(
+            (group.process, group.record.library()),
+            counted,
+            [group.record.start_ns, group.record.end_ns],
+        );
         let library = self.library_number(group.process, group.record.library());
         if let Some((library, _)) = library.and_then(|at| self.libraries.get_mut(at)) {
             library.version = library.version.or(Some(group.record.object).filter(|version| *version > 0));
@@ -239,7 +236,8 @@ impl Tally {
         let mut ended = RouteStatistics { missing_processes: lacks.into(), ..RouteStatistics::default() };
         self.transferring.retain(|of| !is(of));
         self.closed.retain(|of, _| !is(of));
-        for (_, counted) in self.statistics.extract_if(|of, _| is(of)) {
+        self.began_again.retain(|of, _| !is(of));
+        for (_, Counters { counted, .. }) in self.statistics.extract_if(|of, _| is(of)) {
             ended = RouteStatistics { processes: 1, ..ended.plus(&counted) };
         }
         self.ended_statistics = self.ended_statistics.plus(&ended);
@@ -285,7 +283,9 @@ impl Tally {
                 if self.closed.len() < MOST_REGISTERED {
                     self.closed.insert((process, library), false);
                 }
+                self.begin_counters((process, library), record.end_ns);
             }
+            Function::StatsReset if !failed => self.begin_counters((process, library), record.end_ns),
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
                 let (file, transfer) = self.single(function, group);

@@ -252,3 +252,53 @@ fn a_reading_of_the_counters_is_compared_with_the_transfers_until_then() {
     let bounds = tally.take_reading().map(|reading| reading.bounds);
     assert_eq!(bounds, Some(Bounds { least: sum(3), most: sum(3), certain: sum(1) }));
 }
+
+/// A reading of counters of process 1 between two times in nanoseconds that has this number of reads.
+fn counters_of(times: [u64; 2], reads: u64) -> Group {
+    let head = Record::head(kind::STATISTICS, 0, 0);
+    let record = Record {
+        head,
+        start_ns: times[0],
+        end_ns: times[1],
+        extra: [reads, 0, 0, reads * MIB, 0, 0, 0],
+        ..Record::default()
+    };
+    Group { record, ..read(0, 0) }
+}
+
+/// The reads that libcufile counted according to these records, which are in the order of time.
+fn counted_reads(groups: &[Group]) -> u64 {
+    assert!(groups.is_sorted_by_key(Group::order));
+    let mut tally = Tally::default();
+    groups.iter().for_each(|group| tally.take(group));
+    tally.report(&Totals::default()).statistics.map_or(0, |seen| seen.reads)
+}
+
+#[test]
+fn an_older_reading_that_ends_later_is_no_new_begin_of_the_counters() {
+    let overlapping = [counters_of([50, 60], 100), counters_of([40, 70], 80), counters_of([65, 75], 90)];
+    assert_eq!(counted_reads(&overlapping), 100);
+    let later = counters_of([80, 90], 120);
+    assert_eq!(counted_reads(&[&overlapping[..], &[later][..]].concat()), 120);
+    // The readings of 40 threads, of which each ends after the next one begins.
+    let storm: Vec<_> = (0..40).map(|n| counters_of([n * 10, n * 10 + 15], 1000 - (n % 7) * 20)).collect();
+    assert_eq!(counted_reads(&storm), 1000);
+}
+
+#[test]
+fn counters_that_begin_again_are_added_to_the_former_ones() {
+    let before = counters_of([10, 20], 100);
+    // Without a reason in the records, only the order of the readings shows it.
+    assert_eq!(counted_reads(&[before.clone(), counters_of([20, 30], 7)]), 107);
+    for function in [Function::DriverClose, Function::StatsReset] {
+        let mut again = called(function, 40, 0);
+        again.record.end_ns = 45;
+        let groups = [before.clone(), again, counters_of([35, 50], 100), counters_of([46, 55], 7)];
+        assert_eq!(counted_reads(&groups), 107, "a reading during the call belongs to the former counters");
+    }
+    let mut loaded = called(Function::Read, 40, 0);
+    loaded.record.head = Record::head(kind::LIBRARY, 0, 0);
+    assert_eq!(counted_reads(&[before.clone(), loaded, counters_of([38, 50], 100), counters_of([46, 55], 7)]), 107);
+    // A reading of the former counters that ends after the first one of the new counters.
+    assert_eq!(counted_reads(&[before, counters_of([30, 40], 7), counters_of([25, 50], 100)]), 107);
+}
