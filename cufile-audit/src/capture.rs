@@ -2,11 +2,11 @@
 
 use crate::children;
 use crate::layout::{
-    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, LIBRARIES, P2PDMA, Record, kind, ring,
-    settings,
+    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IDENTITY_WORD, LIBRARIES, P2PDMA, Record,
+    kind, ring, settings,
 };
 use crate::rings::{self, Writer};
-use crate::system;
+use crate::{stat, system};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The arguments of a call in registers. If the function has fewer arguments, the others are arbitrary.
@@ -202,11 +202,16 @@ unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, d
     record.object = object;
     let mut room = [0; system::LONGEST_PATH];
     let mut length = 0;
-    record.extra[1] = u64::MAX;
+    record.extra = [0, u64::MAX, 0, 0, 0, 0, 0];
     if kind == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd.cast_unsigned());
         record.extra[1] = system::flags_of_descriptor(fd);
         length = system::path_of_descriptor(fd, &mut room);
+        let file = if system::is_filtered() { None } else { stat::regular_file(fd) };
+        let identity = file.iter().flat_map(|file| file.id.iter().chain(&file.birth));
+        for (slot, word) in record.extra.iter_mut().skip(IDENTITY_WORD).zip(identity) {
+            *slot = *word;
+        }
     }
     let text = room.get(..length).unwrap_or(&[]);
     writer.write_with_text(record.kind(), record.library(), *record, text);

@@ -1,13 +1,15 @@
 //! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
+use super::named_file::{Descriptor, NamedFile};
 use crate::core::{
-    KvName, PlainReads, Route, RouteProof, TensorInfo, Transfers, UNKNOWN_FILE, WatchedFile, WatchedTensor,
+    KvName, PlainReads, Route, RouteProof, TensorInfo, TensorsUnknown, Transfers, UNKNOWN_FILE, WatchedFile,
+    WatchedTensor,
 };
 use crate::device::resident_bytes;
 use crate::models::header::{header_bytes, read_header};
-use crate::trust::open_regular;
 use rustix::process::geteuid;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -70,7 +72,9 @@ impl Transfer {
 /// A file with its transfers.
 #[derive(Debug)]
 pub(super) struct File {
+    /// The path in reports.
     pub(super) path: String,
+    named: NamedFile,
     reads: Transfers,
     writes: Transfers,
     /// The requested bytes of transfers that did not fail and were not empty.
@@ -81,6 +85,7 @@ pub(super) struct File {
     direct: [u64; 2],
     /// The tensors sorted by offset; empty if it is not a safetensors file.
     tensors: Vec<TensorInfo>,
+    tensors_unknown: Option<TensorsUnknown>,
     /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
     /// The parts that a process had in its page tables, sorted and without overlaps.
@@ -91,19 +96,19 @@ pub(super) struct File {
 }
 
 impl File {
-    /// A file without transfers. `read_before` is the number of bytes of the headers that were read for this report.
-    pub(super) fn new(path: String, read_before: &mut u64) -> Self {
-        let is_safetensors = Path::new(&path).extension().is_some_and(|ending| ending == "safetensors");
-        let length = if is_safetensors { header_bytes(Path::new(&path)) } else { None };
-        let fits = length.filter(|length| read_before.saturating_add(*length) <= MOST_HEADER_BYTES);
-        let tensors = fits.and_then(|length| {
-            *read_before = read_before.saturating_add(length);
-            read_header(Path::new(&path)).map(|header| header.tensors).ok()
-        });
-        let tensors = tensors.unwrap_or_default();
+    /// A file without transfers, and the descriptor with which a process used it. `read_before` is the number of bytes of
+    /// the headers that were read for this report.
+    pub(super) fn new(named: NamedFile, at: Option<Descriptor>, read_before: &mut u64) -> Self {
+        let is_safetensors = Path::new(&named.path).extension().is_some_and(|ending| ending == "safetensors");
+        let found = if is_safetensors { tensors(&named, at, read_before) } else { Ok(Vec::new()) };
+        let tensors_unknown = found.as_ref().err().copied();
+        let tensors = found.unwrap_or_default();
+        let path = named.shown();
         Self {
             kv: kv_names::of(&path),
             path,
+            named,
+            tensors_unknown,
             reads: Transfers::default(),
             writes: Transfers::default(),
             requested_bytes: 0,
@@ -122,7 +127,7 @@ impl File {
     /// was.
     pub(super) fn look_at_cache(&mut self) {
         if self.reads.bytes > 0 && self.direct[0] > 0 {
-            self.cached_fraction = cached_fraction(Path::new(&self.path));
+            self.cached_fraction = cached_fraction(&self.named);
         }
     }
 
@@ -254,6 +259,7 @@ impl File {
                 .collect(),
             // No read can move bytes of a tensor without bytes.
             tensors_of_file: self.tensors.iter().filter(|tensor| tensor.bytes > 0).count() as u64,
+            tensors_unknown: self.tensors_unknown,
             kv: self.kv.clone(),
             plain: self.plain,
             cached_fraction: self.cached_fraction,
@@ -261,10 +267,27 @@ impl File {
     }
 }
 
+/// The tensors in the header of a file.
+fn tensors(
+    named: &NamedFile,
+    at: Option<Descriptor>,
+    read_before: &mut u64,
+) -> Result<Vec<TensorInfo>, TensorsUnknown> {
+    let file = named.open(at)?;
+    // This is the open file, also if another one takes its path.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let length = header_bytes(Path::new(&path)).ok_or(TensorsUnknown::NotRead)?;
+    if read_before.saturating_add(length) > MOST_HEADER_BYTES {
+        return Err(TensorsUnknown::NotRead);
+    }
+    *read_before = read_before.saturating_add(length);
+    read_header(Path::new(&path)).map(|header| header.tensors).map_err(|_| TensorsUnknown::NotRead)
+}
+
 /// The share of a file in the page cache. `None` if it is unknown: for a file of another user, the kernel reports all
 /// bytes.
-fn cached_fraction(path: &Path) -> Option<f64> {
-    let file = open_regular(path).ok()?;
+fn cached_fraction(named: &NamedFile) -> Option<f64> {
+    let file = named.open(None).ok()?;
     let meta = file.metadata().ok()?;
     let user = geteuid();
     if (!user.is_root() && meta.uid() != user.as_raw()) || meta.len() > MOST_CACHED_FILE {
@@ -289,7 +312,13 @@ pub(super) fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::named_file::tests::named;
     use super::*;
+
+    /// A file whose tensors are set by the test.
+    fn plain_file() -> File {
+        File::new(NamedFile::without_path("/x"), None, &mut 0)
+    }
 
     fn read_of(offset: u64, size: u64) -> Transfer {
         Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: Some(true) }
@@ -305,7 +334,7 @@ mod tests {
         bytes.extend([0; 16]);
         std::fs::write(&path, bytes).unwrap();
         let data = 8 + header.len() as u64;
-        let mut file = File::new(path.to_string_lossy().into_owned(), &mut 0);
+        let mut file = File::new(named(&path), None, &mut 0);
         for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
             file.submit(&read_of(offset, size));
             file.finish(&read_of(offset, size), size.cast_signed());
@@ -323,15 +352,16 @@ mod tests {
         let header = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
         let length = header.len() as u64;
         std::fs::write(&path, [&length.to_le_bytes(), header.as_slice(), b"x"].concat()).unwrap();
-        let path = path.to_string_lossy().into_owned();
         let mut read = MOST_HEADER_BYTES - 2 * length;
-        let tensors: Vec<u64> = (0..3).map(|_| File::new(path.clone(), &mut read).seen().tensors_of_file).collect();
-        assert_eq!((tensors, read), (vec![1, 1, 0], MOST_HEADER_BYTES));
+        let mut seen = || File::new(named(&path), None, &mut read).seen();
+        let seen = [seen(), seen(), seen()].map(|file| (file.tensors_of_file, file.tensors_unknown));
+        assert_eq!(seen, [(1, None), (1, None), (0, Some(TensorsUnknown::NotRead))]);
+        assert_eq!(read, MOST_HEADER_BYTES);
     }
 
     #[test]
     fn mapped_tensors_have_the_bytes_that_a_process_touched() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
+        let mut file = plain_file();
         let tensor = |name: &str, file_offset, bytes| TensorInfo {
             name: name.to_owned(),
             dtype: "U8".into(),
@@ -356,7 +386,7 @@ mod tests {
 
     #[test]
     fn errors_alignment_and_o_direct_are_counted() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
+        let mut file = plain_file();
         file.register(false, O_DIRECT);
         assert_eq!(file.seen().o_direct, Some(true));
         file.register(true, 0);
@@ -370,7 +400,7 @@ mod tests {
 
     #[test]
     fn transfers_without_bytes_are_counted_and_their_habits_are_not() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
+        let mut file = plain_file();
         let bad = Transfer { registered: Some(false), ..read_of(1, 100) };
         for (transfer, result) in [(bad, -5), (bad, 0), (bad, 100), (read_of(0, 4096), 4096)] {
             file.submit(&transfer);

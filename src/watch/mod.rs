@@ -15,6 +15,7 @@ mod kv_names;
 mod launch;
 mod library;
 mod losses;
+mod named_file;
 mod not_loaded;
 mod outside;
 mod paces;

@@ -10,6 +10,7 @@ use super::entry::{Entry, Handle};
 use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::losses::Losses;
+use super::named_file::NamedFile;
 use super::paces::Paces;
 use super::readings::{Account, Bounds, Counters};
 use super::recent::{Details, Recent};
@@ -17,7 +18,7 @@ use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{
-    Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
+    Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IDENTITY_WORD, IN_OTHER_SESSION, Record, kind, settings,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -73,7 +74,9 @@ pub(super) struct Tally {
     header_bytes: u64,
     processes: HashMap<u32, Process>,
     pub(super) files: Vec<File>,
-    by_path: HashMap<String, usize>,
+    by_name: HashMap<NamedFile, usize>,
+    /// The newest file with a path, and the number of files with it.
+    by_path: HashMap<String, (usize, u64)>,
     libraries: Vec<(WatchedLibrary, HashSet<u32>)>,
     library_of: HashMap<Counted, usize>,
     reading_threads: HashSet<(u32, u32)>,
@@ -260,7 +263,9 @@ impl Tally {
         self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
             Function::HandleRegister => {
-                let file = self.file(group.text());
+                let identity = std::array::from_fn(|word| record.extra[IDENTITY_WORD + word]);
+                let at = group.descriptor(record.extra[0]);
+                let file = self.file(NamedFile::new(group.bytes(), identity), at);
                 self.files[file].register(failed, record.extra[1]);
                 let key = (library, record.object);
                 let is_new = !self.of(process).handles.contains_key(&key);
@@ -352,9 +357,9 @@ impl Tally {
         self.inodes.keys().map(|(process, ..)| *process).collect()
     }
 
-    /// The index of a file with this path, if it is known.
+    /// The index of the newest file with this path, if it is known.
     pub(super) fn known(&self, path: &str) -> Option<usize> {
-        self.by_path.get(path).copied()
+        self.by_path.get(path).map(|(file, _)| *file)
     }
 
     /// Whether P2PDMA may be enabled. If records were lost, the settings of a process may be among them.

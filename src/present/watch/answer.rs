@@ -1,6 +1,6 @@
 //! The answer about a watched program, and its facts.
 
-use super::file::{proof, route_text};
+use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
@@ -323,6 +323,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
             ),
         ));
     }
+    facts.extend(unknown_tensors(report).map(|text| ("tensors", text)));
     facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
     if report.buffers.registered > 0 {
         facts.push((
@@ -446,6 +447,7 @@ pub(in crate::present) mod tests {
             o_direct: None,
             tensors: Vec::new(),
             tensors_of_file: 0,
+            tensors_unknown: None,
             kv: None,
             plain: crate::core::PlainReads::default(),
             cached_fraction: None,

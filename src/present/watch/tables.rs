@@ -1,6 +1,6 @@
 //! The tables of a watched program.
 
-use super::file::{is_large, is_of_cufile, name, proof, route};
+use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
 use crate::core::units::{self, bytes, count, duration, plural, verb};
 use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
 use crate::present::view::{Table, number, text};
@@ -242,8 +242,9 @@ pub fn tensor_summary(report: &WatchReport) -> String {
     let all = || report.files.iter().flat_map(|file| &file.tensors);
     let complete = all().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
     let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
+    let unknown = unknown_tensors(report).map(|unknown| format!("Tensors are {unknown}."));
     match (tensor_count(report) as u64, of) {
-        (0, 0) => "The program used no safetensors file.".to_owned(),
+        (0, 0) => unknown.unwrap_or_else(|| "The program used no safetensors file.".to_owned()),
         (read, of) => {
             let were = verb(read, "was", "were");
             let [first, second] = if is_upper_bound(report) { ["At most ", "at most "] } else { [""; 2] };
@@ -266,7 +267,7 @@ pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iter
 mod tests {
     use super::*;
     use crate::analysis::SessionEnd;
-    use crate::core::{OpenCall, ProgramEnd, WatchedLibrary};
+    use crate::core::{OpenCall, ProgramEnd, TensorsUnknown, WatchedLibrary};
     use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
 
     /// All sentences about a program in which everything happened `many` times.
@@ -341,6 +342,22 @@ mod tests {
             note.starts_with("At most 1 of 2 tensors was read, at most 1 of them completely. Bytes with ≤"),
             "{note}"
         );
+    }
+
+    #[test]
+    fn files_whose_tensors_are_unknown_are_named_with_the_reason() {
+        let report = |unknown: &[TensorsUnknown]| {
+            let file = |why| crate::core::WatchedFile { tensors_unknown: Some(why), ..file_without_route() };
+            WatchReport { files: unknown.iter().copied().map(file).collect(), ..WatchReport::default() }
+        };
+        let (other, unread) = (TensorsUnknown::OtherFile, TensorsUnknown::NotRead);
+        assert_eq!(tensor_summary(&report(&[])), "The program used no safetensors file.");
+        assert_eq!(tensor_summary(&report(&[other])), "Tensors are unknown for /m (another file is at its path).");
+        let several = report(&[unread, other, other]);
+        let expected = "unknown for /m (its header was not read), and for 2 other files";
+        assert_eq!(tensor_summary(&several), format!("Tensors are {expected}."));
+        let fact = facts(&several, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "tensors");
+        assert_eq!(fact, Some(("tensors", expected.to_owned())));
     }
 
     #[test]

@@ -25,6 +25,7 @@ fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
         o_direct: None,
         tensors: Vec::new(),
         tensors_of_file: 0,
+        tensors_unknown: None,
         kv: None,
         plain: PlainReads { count: plain, bytes: plain << 20, ..PlainReads::default() },
         cached_fraction: None,

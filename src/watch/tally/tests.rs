@@ -121,6 +121,35 @@ fn reads(tally: &Tally) -> Vec<(String, u64)> {
     reads
 }
 
+#[test]
+fn each_file_has_its_own_entry_also_if_another_one_had_its_path() {
+    let mut tally = Tally::default();
+    // The last one has no identity, so it is most likely the newest one.
+    for (handle, inode, birth) in [(1, 5, 100), (2, 5, 100), (3, 6, 100), (4, 5, 200), (5, 0, 0)] {
+        let mut group = registered(handle, handle, FILES[0]);
+        (group.record.extra[IDENTITY_WORD + 1], group.record.extra[IDENTITY_WORD + 2]) = (inode, birth);
+        tally.take(&group);
+        tally.take(&read(handle, handle));
+    }
+    let expected = [("/data/a", 2), ("/data/a (file 2)", 1), ("/data/a (file 3)", 2)];
+    assert_eq!((reads(&tally), tally.known(FILES[0])), (counts(&expected), Some(2)));
+}
+
+#[test]
+fn paths_that_differ_in_a_byte_that_is_not_utf_8_are_two_files() {
+    let mut tally = Tally::default();
+    for (handle, byte) in [(1, 0xff), (2, 0xfe)] {
+        let mut group = registered(handle, handle, "/data/x");
+        // The seventh byte of the path is in the second word of the text.
+        let mut words = group.parts[0].words();
+        words[1] = words[1] & !(0xff << 48) | byte << 48;
+        group.parts[0] = Record::from_words(words);
+        tally.take(&group);
+        tally.take(&read(handle, handle));
+    }
+    assert_eq!(reads(&tally), counts(&[("/data/\\xfe", 1), ("/data/\\xff", 1)]));
+}
+
 fn counts(files: &[(&str, u64)]) -> Vec<(String, u64)> {
     files.iter().map(|(path, count)| ((*path).to_owned(), *count)).collect()
 }
