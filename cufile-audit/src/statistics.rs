@@ -181,8 +181,8 @@ pub(crate) fn read(library: usize, between_ns: u64) {
     }
 }
 
-/// Reads the statistics before the driver is closed or the process ends, also while another thread reads, whose values can
-/// be older.
+/// Reads the statistics before the driver is closed or the process ends. It does so while another thread reads, too: the
+/// values of that thread can be older.
 pub(crate) fn read_last(library: usize) {
     let Some(reader) = READER.get(library).filter(|_| is_on(library)) else { return };
     // A signal handler can interrupt a reading of its thread, during which libcufile may hold a lock.

@@ -260,8 +260,8 @@ pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
 /// The memory for the longest path that the kernel returns (PATH_MAX).
 pub(crate) const LONGEST_PATH: usize = 4096;
 
-/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes. There is no file
-/// with a negative number.
+/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes. No file has a
+/// negative number.
 fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
     let mut name = [0; 32];
     let sign: &[u8] = if fd < 0 { b"-" } else { b"" };
