@@ -373,6 +373,9 @@ pub struct WatchedTensor {
     /// together. 0 in earlier recordings.
     #[serde(default)]
     pub touched_bytes: u64,
+    /// The bytes of the tensor that reads moved at least once. `None` if it is not known, as in earlier recordings.
+    #[serde(default)]
+    pub covered_bytes: Option<u64>,
 }
 
 /// The reads in one size class.

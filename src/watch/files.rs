@@ -2,6 +2,7 @@
 
 use super::kv_names;
 use super::named_file::{Descriptor, NamedFile};
+use super::ranges::Ranges;
 use crate::core::{
     KvName, PlainReads, Route, RouteProof, TensorInfo, TensorsUnknown, Transfers, UNKNOWN_FILE, WatchedFile,
     WatchedTensor,
@@ -88,6 +89,8 @@ pub(super) struct File {
     tensors_unknown: Option<TensorsUnknown>,
     /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
+    /// The parts that were read, for a file with tensors.
+    covered: Ranges,
     /// The parts that a process had in its page tables, sorted and without overlaps.
     touched: Vec<(u64, u64)>,
     pub(super) plain: PlainReads,
@@ -116,6 +119,7 @@ impl File {
             failed_registrations: 0,
             direct: [0; 2],
             read: vec![(0, 0); tensors.len()],
+            covered: Ranges::default(),
             touched: Vec::new(),
             tensors,
             plain: PlainReads::default(),
@@ -213,10 +217,11 @@ impl File {
     }
 
     fn read_tensors(&mut self, offset: u64, bytes: u64) {
-        if bytes == 0 {
+        if bytes == 0 || self.tensors.is_empty() {
             return;
         }
         let end = offset.saturating_add(bytes);
+        self.covered.add(offset, end);
         let first = self.tensors.partition_point(|tensor| tensor.file_offset + tensor.bytes <= offset);
         for (tensor, read) in self.tensors.iter().zip(&mut self.read).skip(first) {
             if tensor.file_offset >= end {
@@ -255,6 +260,7 @@ impl File {
                     reads: *reads,
                     bytes: (*bytes).max(touched),
                     touched_bytes: touched,
+                    covered_bytes: self.covered.bytes(tensor.file_offset, tensor.file_offset + tensor.bytes),
                 })
                 .collect(),
             // No read can move bytes of a tensor without bytes.
@@ -320,6 +326,10 @@ mod tests {
         File::new(NamedFile::without_path("/x"), None, &mut 0)
     }
 
+    fn tensor(name: &str, file_offset: u64, bytes: u64) -> TensorInfo {
+        TensorInfo { name: name.to_owned(), dtype: "U8".into(), shape: vec![bytes], shard: 0, file_offset, bytes }
+    }
+
     fn read_of(offset: u64, size: u64) -> Transfer {
         Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: Some(true) }
     }
@@ -340,9 +350,24 @@ mod tests {
             file.finish(&read_of(offset, size), size.cast_signed());
         }
         let seen = file.seen();
-        let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
-        assert_eq!(tensors, [("a", 2, 8), ("b", 1, 2)]);
+        let tensors: Vec<_> =
+            seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes, t.covered_bytes)).collect();
+        assert_eq!(tensors, [("a", 2, 8, Some(8)), ("b", 1, 2, Some(2))]);
         assert_eq!((seen.tensors_of_file, seen.reads.bytes, seen.reads.count), (2, 18, 3));
+    }
+
+    #[test]
+    fn a_part_of_a_tensor_that_is_read_twice_is_not_the_complete_tensor() {
+        let mut file = plain_file();
+        file.tensors = vec![tensor("a", 100, 8)];
+        file.read = vec![(0, 0)];
+        let mut covered = |offset, size: u64| {
+            file.finish(&read_of(offset, size), size.cast_signed());
+            let seen = file.seen();
+            (seen.tensors[0].bytes, seen.tensors[0].covered_bytes)
+        };
+        assert_eq!([covered(100, 4), covered(100, 4), covered(102, 3)], [(4, Some(4)), (8, Some(4)), (11, Some(5))]);
+        assert_eq!(covered(90, 50), (19, Some(8)));
     }
 
     #[test]
@@ -362,14 +387,6 @@ mod tests {
     #[test]
     fn mapped_tensors_have_the_bytes_that_a_process_touched() {
         let mut file = plain_file();
-        let tensor = |name: &str, file_offset, bytes| TensorInfo {
-            name: name.to_owned(),
-            dtype: "U8".into(),
-            shape: vec![bytes],
-            shard: 0,
-            file_offset,
-            bytes,
-        };
         file.tensors =
             vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10), tensor("d", 90_010, 0)];
         file.read = vec![(0, 0); 4];

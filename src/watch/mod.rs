@@ -24,6 +24,7 @@ mod possible;
 mod probe_thread;
 mod probes;
 mod process_log;
+mod ranges;
 mod readings;
 mod recent;
 mod ring_bytes;

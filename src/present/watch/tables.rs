@@ -236,18 +236,34 @@ const fn is_touched(tensor: &WatchedTensor) -> bool {
     tensor.touched_bytes > 0 && tensor.touched_bytes >= tensor.bytes
 }
 
+/// Whether each byte of a tensor was read. `None` if it is not known: earlier recordings do not have the parts that were
+/// read, and touched pages can be other ones.
+fn is_complete_tensor(tensor: &WatchedTensor) -> Option<bool> {
+    let most = tensor.covered_bytes.unwrap_or(tensor.bytes).saturating_add(tensor.touched_bytes);
+    match tensor.covered_bytes {
+        _ if most < tensor.size => Some(false),
+        Some(covered) if covered >= tensor.size => Some(true),
+        _ => None,
+    }
+}
+
 /// How many tensors were read.
 #[must_use]
 pub fn tensor_summary(report: &WatchReport) -> String {
     let all = || report.files.iter().flat_map(|file| &file.tensors);
-    let complete = all().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
+    let complete = all().filter(|tensor| is_complete_tensor(tensor) != Some(false)).count() as u64;
+    let is_known = all().all(|tensor| is_complete_tensor(tensor).is_some());
     let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
     let unknown = unknown_tensors(report).map(|unknown| format!("Tensors are {unknown}."));
     match (tensor_count(report) as u64, of) {
         (0, 0) => unknown.unwrap_or_else(|| "The program used no safetensors file.".to_owned()),
         (read, of) => {
             let were = verb(read, "was", "were");
-            let [first, second] = if is_upper_bound(report) { ["At most ", "at most "] } else { [""; 2] };
+            let [first, second] = match (is_upper_bound(report), is_known) {
+                (true, _) => ["At most ", "at most "],
+                (false, false) => ["", "at most "],
+                (false, true) => [""; 2],
+            };
             let (read, of, complete) = (count(read), plural(of, "tensor"), count(complete));
             format!("{first}{read} of {of} {were} read, {second}{complete} of them completely.")
         }
@@ -274,7 +290,14 @@ mod tests {
     fn sentences(many: u64) -> Vec<String> {
         let some = |name: &str| vec![name.to_owned(); many as usize];
         let mut file = file_without_route();
-        let tensor = WatchedTensor { name: "a".to_owned(), size: 2, reads: many, bytes: 2, touched_bytes: 0 };
+        let tensor = WatchedTensor {
+            name: "a".to_owned(),
+            size: 2,
+            reads: many,
+            bytes: 2,
+            touched_bytes: 0,
+            covered_bytes: Some(2),
+        };
         (file.tensors, file.tensors_of_file) = (vec![tensor; many as usize], many);
         let open = OpenCall { function: "cuFileRead".to_owned(), ..OpenCall::default() };
         let call = |function: &str| crate::core::CallTotal { function: function.to_owned(), ..Default::default() };
@@ -326,8 +349,10 @@ mod tests {
 
     #[test]
     fn touched_pages_of_a_tensor_are_an_upper_bound() {
-        let tensor =
-            |reads, touched_bytes| WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes };
+        let tensor = |reads, touched_bytes| {
+            let covered_bytes = Some(if touched_bytes > 0 { 0 } else { 8 });
+            WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes, covered_bytes }
+        };
         let table = |tensor| {
             let file = crate::core::WatchedFile { tensors: vec![tensor], tensors_of_file: 2, ..file_without_route() };
             let report = WatchReport { files: vec![file], ..WatchReport::default() };
@@ -342,6 +367,27 @@ mod tests {
             note.starts_with("At most 1 of 2 tensors was read, at most 1 of them completely. Bytes with ≤"),
             "{note}"
         );
+    }
+
+    #[test]
+    fn only_tensors_of_which_each_byte_was_read_are_complete() {
+        let summary = |covered_bytes: &[Option<u64>]| {
+            let tensor = |covered_bytes: &Option<u64>| WatchedTensor {
+                name: "a".to_owned(),
+                size: 8,
+                reads: 2,
+                bytes: 8,
+                touched_bytes: 0,
+                covered_bytes: *covered_bytes,
+            };
+            let tensors = covered_bytes.iter().map(tensor).collect();
+            let file = crate::core::WatchedFile { tensors, tensors_of_file: 2, ..file_without_route() };
+            tensor_summary(&WatchReport { files: vec![file], ..WatchReport::default() })
+        };
+        assert_eq!(summary(&[Some(4)]), "1 of 2 tensors was read, 0 of them completely.");
+        assert_eq!(summary(&[Some(4), Some(8)]), "2 of 2 tensors were read, 1 of them completely.");
+        // Earlier recordings do not have the parts.
+        assert_eq!(summary(&[Some(4), None]), "2 of 2 tensors were read, at most 1 of them completely.");
     }
 
     #[test]
