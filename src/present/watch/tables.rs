@@ -1,7 +1,7 @@
 //! The tables of a watched program.
 
 use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
-use crate::core::units::{self, bytes, count, duration, plural, verb};
+use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
 use crate::present::view::{Table, number, text};
 
@@ -66,37 +66,50 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
-    let open = match report.open_calls.len() as u64 {
-        0 => String::new(),
-        calls => format!(" {} without a return {} not counted.", plural(calls, "call"), verb(calls, "is", "are")),
-    };
-    let counted = match &report.attached {
-        Some(process) => format!(
+    let mut parts = match &report.attached {
+        Some(process) => vec![format!(
             "Only calls of process {} and its children that began and returned after the attach are counted.",
             process.pid
-        ),
-        None if report.uncounted > 0 => {
-            let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
-            let why = "no memory was left for the thread, or a signal handler made the call inside another one";
-            format!("{calls} {are} not counted: {why}.")
-        }
-        None if report.paused => "The program paused the recording, so not every call is counted.".to_owned(),
-        None if report.unseen.is_some() => {
-            "Calls by addresses that the dynamic linker did not report are missing.".to_owned()
-        }
-        None if is_incomplete(report) => {
-            "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
-        }
-        None if report.ended.is_none() => "Every call until the last report is counted, of all processes.".to_owned(),
-        None => "Every call is counted, of all processes.".to_owned(),
+        )],
+        None => not_counted(report),
     };
-    counted + &open
+    if parts.is_empty() {
+        let until = if report.ended.is_none() { " until the last report" } else { "" };
+        parts.push(format!("Every call{until} is counted, of all processes."));
+    }
+    if !report.open_calls.is_empty() {
+        let calls = report.open_calls.len() as u64;
+        parts.push(format!("{} without a return {} not counted.", plural(calls, "call"), verb(calls, "is", "are")));
+    }
+    parts.join(" ")
 }
 
-fn is_incomplete(report: &WatchReport) -> bool {
-    !(report.unrecorded.is_empty() && report.in_other_session.is_empty())
-        || report.still_running > 0
-        || report.libraries_left_out > 0
+/// A sentence for each reason why calls of a started program are missing in the table of calls.
+fn not_counted(report: &WatchReport) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if report.uncounted > 0 {
+        let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
+        let why = "no memory was left for the thread, or a signal handler made the call inside another one";
+        reasons.push(format!("{calls} {are} not counted: {why}."));
+    }
+    if report.paused {
+        reasons.push("The program paused the recording, so not every call is counted.".to_owned());
+    }
+    if report.unseen.is_some() {
+        reasons.push("Calls by addresses that the dynamic linker did not report are missing.".to_owned());
+    }
+    if report.libraries_left_out > 0 {
+        let copies = plural_ies(report.libraries_left_out, "more cop");
+        reasons.push(format!("Calls of {copies} of libcufile are not counted."));
+    }
+    if report.still_running > 0 {
+        let processes = plural_es(report.still_running, "process");
+        reasons.push(format!("Calls of {processes} after the end of the program are not counted."));
+    }
+    if !(report.unrecorded.is_empty() && report.in_other_session.is_empty()) {
+        reasons.push("Calls of programs that were not recorded here are missing: the advice lists them.".to_owned());
+    }
+    reasons
 }
 
 fn other_calls(report: &WatchReport) -> Option<Table> {
@@ -366,6 +379,37 @@ mod tests {
         assert!(
             note.starts_with("At most 1 of 2 tensors was read, at most 1 of them completely. Bytes with ≤"),
             "{note}"
+        );
+    }
+
+    #[test]
+    fn the_table_of_calls_has_a_sentence_for_each_reason_of_missing_calls() {
+        let complete = WatchReport { ended: Some(ProgramEnd::Status(0)), ..WatchReport::default() };
+        let note = |change: fn(&mut WatchReport)| {
+            let mut report = complete.clone();
+            change(&mut report);
+            calls_note(&report)
+        };
+        let reasons: [(fn(&mut WatchReport), &str); 6] = [
+            (|report| report.uncounted = 2, "2 more calls are not counted"),
+            (|report| report.paused = true, "paused the recording"),
+            (|report| report.libraries_left_out = 5, "Calls of 5 more copies of libcufile are not counted."),
+            (|report| report.still_running = 1, "Calls of 1 process after the end of the program are not counted."),
+            (|report| report.unrecorded = vec!["su".to_owned()], "programs that were not recorded here"),
+            (|report| report.in_other_session = vec!["sh".to_owned()], "programs that were not recorded here"),
+        ];
+        assert_eq!(note(|_| {}), "Every call is counted, of all processes.");
+        for (change, words) in reasons {
+            let note = note(change);
+            assert!(note.contains(words) && !note.contains("Every call"), "{note}");
+        }
+        let all = note(|report| {
+            (report.uncounted, report.paused, report.libraries_left_out, report.still_running) = (2, true, 5, 1);
+        });
+        assert!(reasons[..4].iter().all(|(_, words)| all.contains(words)), "{all}");
+        assert_eq!(
+            note(|report| report.ended = None),
+            "Every call until the last report is counted, of all processes."
         );
     }
 
