@@ -1,12 +1,13 @@
 //! The answer about a watched program, and its facts.
 
+use super::facts::{buffers, driver, gpu_copies, threads};
 use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
-    AttachedProcess, DriverProperties, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status,
-    UnseenTransfers, WatchReport, WatchedFile,
+    AttachedProcess, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport,
+    WatchedFile,
 };
 use crate::present::view::Answer;
 
@@ -295,10 +296,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         Some(process) => facts.push(("processes", count(process.processes))),
         None => facts.push(("programs", count(report.programs))),
     }
-    facts.push((
-        "threads",
-        format!("{} called cuFile, {} read with it", count(report.threads), count(report.reading_threads)),
-    ));
+    facts.push(("threads", threads(report)));
     for library in &report.libraries {
         let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
         let processes = plural_es(library.processes, "process");
@@ -325,17 +323,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     }
     facts.extend(unknown_tensors(report).map(|text| ("tensors", text)));
     facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
-    if report.buffers.registered > 0 {
-        facts.push((
-            "buffers",
-            format!(
-                "{} in {}, at most {} at a time",
-                plural(report.buffers.registered, "registration"),
-                duration(report.buffers.total_ns),
-                bytes(report.buffers.most_bytes)
-            ),
-        ));
-    }
+    facts.extend(buffers(report).map(|text| ("buffers", text)));
     if let Some(seen) = report.statistics {
         facts.push((
             "statistics",
@@ -392,37 +380,6 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
         (true, true) => " (libcufile 1.15 counts a read into GPU memory twice in compat mode)",
         (true, false) => " (libcufile divides transfers, and 1.15 counts some of them twice)",
     }
-}
-
-/// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
-fn gpu_copies(report: &WatchReport) -> Option<String> {
-    let copies = units::sum(report.other_calls.iter().filter(|call| call.is_gpu_copy()).map(|call| call.count));
-    match (copies, report.cuda_processes) {
-        (0, 0) => None,
-        // libcufile copies for its transfers itself.
-        (0, _) if report.transfers() > 0 => None,
-        (0, _) => Some(
-            "none recorded; libcuda is loaded. 'gds-top top' shows the PCIe traffic of each GPU, of all processes"
-                .to_owned(),
-        ),
-        _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
-    }
-}
-
-/// Bits of `dcontrolflags` and `fflags`, see cufile.h.
-fn driver(properties: &DriverProperties) -> String {
-    let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
-    let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
-    let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
-        (0, 0) => "without nvidia-fs".to_owned(),
-        (major, minor) => format!("nvidia-fs {major}.{minor}"),
-    }];
-    let set = |flags: u32, names: &[(u32, &str)]| -> Vec<String> {
-        names.iter().filter(|(bit, _)| flags & (1 << bit) != 0).map(|(_, name)| (*name).to_owned()).collect()
-    };
-    parts.extend(set(properties.control_flags, &control));
-    parts.extend(set(properties.features, &features));
-    parts.join(", ")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
 use crate::present::view::{Table, number, text};
+use crate::text::capitalised;
 
 /// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -272,13 +273,16 @@ pub fn tensor_summary(report: &WatchReport) -> String {
         (0, 0) => unknown.unwrap_or_else(|| "The program used no safetensors file.".to_owned()),
         (read, of) => {
             let were = verb(read, "was", "were");
-            let [first, second] = match (is_upper_bound(report), is_known) {
-                (true, _) => ["At most ", "at most "],
-                (false, false) => ["", "at most "],
-                (false, true) => [""; 2],
+            let bound = |is_most: bool| match (is_most, report.lost_events > 0) {
+                (true, true) => "about ",
+                (true, false) => "at most ",
+                (false, true) => "at least ",
+                (false, false) => "",
             };
+            let is_most = is_upper_bound(report);
+            let (first, second) = (bound(is_most), bound(is_most || !is_known));
             let (read, of, complete) = (count(read), plural(of, "tensor"), count(complete));
-            format!("{first}{read} of {of} {were} read, {second}{complete} of them completely.")
+            capitalised(&format!("{first}{read} of {of} {were} read, {second}{complete} of them completely."))
         }
     }
 }
@@ -415,7 +419,7 @@ mod tests {
 
     #[test]
     fn only_tensors_of_which_each_byte_was_read_are_complete() {
-        let summary = |covered_bytes: &[Option<u64>]| {
+        let summary_of = |covered_bytes: &[Option<u64>], lost_events| {
             let tensor = |covered_bytes: &Option<u64>| WatchedTensor {
                 name: "a".to_owned(),
                 size: 8,
@@ -426,12 +430,16 @@ mod tests {
             };
             let tensors = covered_bytes.iter().map(tensor).collect();
             let file = crate::core::WatchedFile { tensors, tensors_of_file: 2, ..file_without_route() };
-            tensor_summary(&WatchReport { files: vec![file], ..WatchReport::default() })
+            tensor_summary(&WatchReport { files: vec![file], lost_events, ..WatchReport::default() })
         };
+        let summary = |covered_bytes: &[Option<u64>]| summary_of(covered_bytes, 0);
         assert_eq!(summary(&[Some(4)]), "1 of 2 tensors was read, 0 of them completely.");
         assert_eq!(summary(&[Some(4), Some(8)]), "2 of 2 tensors were read, 1 of them completely.");
         // Earlier recordings do not have the parts.
         assert_eq!(summary(&[Some(4), None]), "2 of 2 tensors were read, at most 1 of them completely.");
+        // Lost reads are in no tensor.
+        assert_eq!(summary_of(&[Some(8)], 1), "At least 1 of 2 tensors was read, at least 1 of them completely.");
+        assert_eq!(summary_of(&[None], 1), "At least 1 of 2 tensors was read, about 1 of them completely.");
     }
 
     #[test]
