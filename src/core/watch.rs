@@ -143,7 +143,7 @@ pub enum NotLoaded {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessIo {
-    /// The bytes that read calls returned.
+    /// The bytes that system calls read: read calls, sendfile and copy_file_range.
     pub read_call_bytes: u64,
     /// The bytes that were read from storage through the kernel.
     pub storage_read_bytes: u64,

@@ -276,7 +276,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
             facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
         }
         let of_all = |read: Option<u64>| read.map_or_else(gap, |read| format!("{}, with child processes", bytes(read)));
-        facts.push(("read calls", of_all(process.read_call_bytes)));
+        facts.push(("system calls", of_all(process.read_call_bytes)));
         facts.push(("storage", of_all(process.storage_read_bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
         facts.push(("nvidia-fs", counted.unwrap_or_else(|| "not loaded, or it counts no reads".to_owned())));
@@ -314,7 +314,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         facts.push((
             "input",
             format!(
-                "{} by read calls, {} from storage, {} with storage access{requests}",
+                "{} by system calls, {} from storage, {} with storage access{requests}",
                 bytes(io.read_call_bytes),
                 bytes(io.storage_read_bytes),
                 plural(io.major_faults, "page fault")
@@ -340,7 +340,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
 }
 
 /// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
-const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes of read calls";
+const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes read by system calls";
 const NOT_PROVEN: &str =
     "which bytes cuFile moved, which calls failed, and the route: direct reads are in no counter of a process";
 
@@ -462,6 +462,14 @@ pub(in crate::present) mod tests {
         let shown = answer(&WatchReport { libraries_left_out: 1, ..report(direct) });
         assert_eq!(shown.headline, "The recorded cuFile transfers take p2pdma, proven; others may be missing.");
         assert!(shown.headline.split_whitespace().count() <= 12 && shown.conditions.starts_with("At least 1 read"));
+    }
+
+    #[test]
+    fn bytes_of_sendfile_are_read_by_system_calls() {
+        let io = crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() };
+        let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
+        let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
+        assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
     }
 
     #[test]
