@@ -91,10 +91,10 @@ fn counting() -> impl Iterator<Item = usize> {
     (0..LIBRARIES).filter(move |library| may_call && is_on(*library))
 }
 
-/// Whether this process enabled the statistics of a copy.
+/// Whether this process enabled the statistics of a copy. Without statistics, no system call is made.
 fn is_on(library: usize) -> bool {
-    SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == process())
-        && READ_AT_NS.get(library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
+    READ_AT_NS.get(library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
+        && SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == process())
 }
 
 /// The id of this process. The child of `vfork` has the memory of its parent, so the kernel is asked, unless a filter may
