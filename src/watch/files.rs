@@ -102,8 +102,7 @@ impl File {
     /// A file without transfers, and the descriptor with which a process used it. `read_before` is the number of bytes of
     /// the headers that were read for this report.
     pub(super) fn new(named: NamedFile, at: Option<Descriptor>, read_before: &mut u64) -> Self {
-        let is_safetensors = Path::new(&named.path).extension().is_some_and(|ending| ending == "safetensors");
-        let found = if is_safetensors { tensors(&named, at, read_before) } else { Ok(Vec::new()) };
+        let found = if named.is_safetensors() { tensors(&named, at, read_before) } else { Ok(Vec::new()) };
         let tensors_unknown = found.as_ref().err().copied();
         let tensors = found.unwrap_or_default();
         let path = named.shown();

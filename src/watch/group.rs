@@ -1,7 +1,7 @@
 //! A recorded call: its record and those that belong to it.
 
-use super::named_file::Descriptor;
-use cufile_audit::layout::{Function, RECORD_WORDS, Record, TEXT_BYTES, kind, ring};
+use super::named_file::{Descriptor, NamedFile};
+use cufile_audit::layout::{Function, IDENTITY_WORD, RECORD_WORDS, Record, TEXT_BYTES, kind, ring};
 
 /// A record, followed by the records that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,10 +27,18 @@ impl Group {
         if returns { self.record.end_ns } else { self.record.start_ns }
     }
 
-    /// A descriptor of the process, if its number means the same process here.
-    pub(super) fn descriptor(&self, number: u64) -> Option<Descriptor> {
-        let number = u32::try_from(number).ok().filter(|_| self.is_visible)?;
-        Some(Descriptor { process: self.process, number })
+    /// The file that the record of a registration or of a file names, and the descriptor of the process, if its number
+    /// means the same process here.
+    pub(super) fn file(&self) -> (NamedFile, Option<Descriptor>) {
+        let Record { object, extra, .. } = self.record;
+        let [device, inode, _, seconds, nanoseconds, ..] = extra;
+        let (number, identity) = match self.record.kind() {
+            kind::FILE => (object, [device, inode, seconds, nanoseconds]),
+            _ => (extra[0], std::array::from_fn(|word| extra[IDENTITY_WORD + word])),
+        };
+        let number = u32::try_from(number).ok().filter(|_| self.is_visible);
+        let at = number.map(|number| Descriptor { process: self.process, number });
+        (NamedFile::new(self.bytes(), identity), at)
     }
 
     /// A record that is followed by a text.

@@ -65,6 +65,11 @@ impl NamedFile {
         self.identity.is_some()
     }
 
+    /// Whether it can have tensors.
+    pub(super) fn is_safetensors(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|ending| ending == "safetensors")
+    }
+
     /// The path as text. Bytes that are not UTF-8 are escaped, so that two paths have two texts.
     pub(super) fn shown(&self) -> String {
         let mut shown = String::new();

@@ -1,7 +1,6 @@
 //! Processes the audit library's records of reads and mappings by libc, and of copies by libcuda.
 
 use super::group::Group;
-use super::named_file::NamedFile;
 use super::recent::Details;
 use super::tally::Tally;
 use cufile_audit::layout::Function;
@@ -12,11 +11,11 @@ const WAITING: usize = 4096;
 impl Tally {
     /// Processes the record of a file that a process reads or maps for the first time.
     pub(super) fn plain_file(&mut self, group: &Group) {
-        let [device, inode, _, seconds, nanoseconds, ..] = group.record.extra;
+        let [device, inode, ..] = group.record.extra;
         // The kernel names no file whose path is longer than 4095 bytes. A deleted file, or a file in another mount
         // namespace, still has a path.
-        let named = NamedFile::new(group.bytes(), [device, inode, seconds, nanoseconds]);
-        let file = self.file(named, group.descriptor(group.record.object));
+        let (named, at) = group.file();
+        let file = self.file(named, at);
         let key = (group.process, device, inode);
         self.inodes.insert(key, file);
         let of = |group: &Group| (group.process, group.record.extra[0], group.record.extra[1]) == key;

@@ -18,7 +18,7 @@ use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
 use cufile_audit::layout::{
-    Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IDENTITY_WORD, IN_OTHER_SESSION, Record, kind, settings,
+    Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -263,9 +263,8 @@ impl Tally {
         self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
             Function::HandleRegister => {
-                let identity = std::array::from_fn(|word| record.extra[IDENTITY_WORD + word]);
-                let at = group.descriptor(record.extra[0]);
-                let file = self.file(NamedFile::new(group.bytes(), identity), at);
+                let (named, at) = group.file();
+                let file = self.file(named, at);
                 self.files[file].register(failed, record.extra[1]);
                 let key = (library, record.object);
                 let is_new = !self.of(process).handles.contains_key(&key);
@@ -455,4 +454,5 @@ impl Tally {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -3,8 +3,10 @@
 use super::{MOST_FILES, Process, Tally};
 use crate::core::{MORE_FILES, UNKNOWN_FILE};
 use crate::watch::files::File;
+use crate::watch::group::Group;
 use crate::watch::losses::Losses;
 use crate::watch::named_file::{Descriptor, NamedFile};
+use cufile_audit::layout::{Function, kind};
 
 /// Maximum number of forks from the process that registered a file to one that uses it.
 const MOST_FORKS: usize = 64;
@@ -41,6 +43,16 @@ impl Tally {
         self.by_name.insert(named, number);
         self.files.push(file);
         number
+    }
+
+    /// Reads the header of a model in a new record, while the process most likely has it open. The record is processed
+    /// later, when all earlier ones have arrived.
+    pub(in crate::watch) fn meet(&mut self, group: &Group) {
+        let names_file = [Function::HandleRegister as u16, kind::FILE].contains(&group.record.kind());
+        let (named, at) = if names_file { group.file() } else { return };
+        if named.is_safetensors() {
+            self.file(named, at);
+        }
     }
 
     /// The index of the unknown file.

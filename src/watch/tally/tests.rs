@@ -3,6 +3,7 @@
 use super::*;
 use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
+use cufile_audit::layout::IDENTITY_WORD;
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
     let record =
@@ -133,6 +134,29 @@ fn each_file_has_its_own_entry_also_if_another_one_had_its_path() {
     }
     let expected = [("/data/a", 2), ("/data/a (file 2)", 1), ("/data/a (file 3)", 2)];
     assert_eq!((reads(&tally), tally.known(FILES[0])), (counts(&expected), Some(2)));
+}
+
+#[test]
+fn a_model_in_a_new_record_is_read_before_the_record_is_processed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("m.safetensors");
+    let header = br#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &[1; 4]].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let open = std::fs::File::open(&path).unwrap();
+    let mut group = registered(10, 7, path.to_str().unwrap());
+    group.process = std::process::id();
+    group.record.extra[0] = u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&open)).unwrap();
+    let mut tally = Tally::default();
+    tally.meet(&group);
+    drop(open);
+    std::fs::remove_file(&path).unwrap();
+    tally.take(&group);
+    let files = tally.report(&Totals::default()).files;
+    assert_eq!((files.len(), files[0].tensors_of_file, files[0].registrations), (1, 1, 1));
+    // Other files are opened at no time.
+    tally.meet(&registered(20, 8, FILES[0]));
+    assert_eq!(tally.files.len(), 1);
 }
 
 #[test]
