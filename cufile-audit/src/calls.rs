@@ -107,7 +107,7 @@ unsafe extern "C" fn six<const L: usize, const F: usize>(
         statistics::before_open(L);
     }
     if F == Function::DriverClose as usize || F == Function::DriverCloseV2 as usize {
-        statistics::read(L, 0);
+        statistics::read_last(L);
     }
     let before = capture::begin::<F>(0);
     // SAFETY: as above.

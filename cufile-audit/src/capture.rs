@@ -2,11 +2,11 @@
 
 use crate::children;
 use crate::layout::{
-    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, LIBRARIES, P2PDMA, Record, kind, ring,
-    settings,
+    Answer, CONFIGURATION, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IDENTITY_WORD, LIBRARIES, P2PDMA, Record,
+    kind, ring, settings,
 };
 use crate::rings::{self, Writer};
-use crate::system;
+use crate::{stat, system};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The arguments of a call in registers. If the function has fewer arguments, the others are arbitrary.
@@ -202,11 +202,16 @@ unsafe fn record_file(writer: &mut Writer, record: &mut Record, handle: usize, d
     record.object = object;
     let mut room = [0; system::LONGEST_PATH];
     let mut length = 0;
-    record.extra[1] = u64::MAX;
+    record.extra = [0, u64::MAX, 0, 0, 0, 0, 0];
     if kind == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd.cast_unsigned());
         record.extra[1] = system::flags_of_descriptor(fd);
         length = system::path_of_descriptor(fd, &mut room);
+        let file = if system::is_filtered() { None } else { stat::regular_file(fd) };
+        let identity = file.iter().flat_map(|file| file.id.iter().chain(&file.birth));
+        for (slot, word) in record.extra.iter_mut().skip(IDENTITY_WORD).zip(identity) {
+            *slot = *word;
+        }
     }
     let text = room.get(..length).unwrap_or(&[]);
     writer.write_with_text(record.kind(), record.library(), *record, text);
@@ -385,6 +390,17 @@ mod tests {
     extern crate std;
 
     use super::*;
+
+    #[test]
+    fn a_negative_descriptor_has_no_path() {
+        let mut room = [0; system::LONGEST_PATH];
+        assert!(system::path_of_descriptor(1, &mut room) > 0, "standard output is open");
+        for fd in [-1, i32::MIN] {
+            assert_eq!(system::path_of_descriptor(fd, &mut room), 0, "{fd}");
+            assert_eq!(system::facts_of_descriptor(fd, &mut room), 0, "{fd}");
+        }
+        assert_eq!(system::descriptor_path(-12)[..18], *b"/proc/self/fd/-12\0");
+    }
 
     #[test]
     fn a_relative_path_is_in_the_folder_of_the_process() {

@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 9;
+pub const VERSION: u64 = 10;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
@@ -363,7 +363,9 @@ pub mod kind {
     /// Level-3 statistics of libcufile, with the times before and after the reading. There is one record for each GPU
     /// that has statistics.
     pub const STATISTICS: u16 = 1005;
-    /// A file before its first read or mapping with libc in a process. Its path follows.
+    /// A file before its first read or mapping with libc in a process. Its path follows. The first five words of
+    /// [`super::Record::extra`] are its device and inode, the flags of its descriptor, and the seconds and nanoseconds of
+    /// its birth. The birth is 0 if it is unknown.
     pub const FILE: u16 = 1006;
     /// The pages of a mapped file in the page tables, before it is unmapped. There is one record for each range, with
     /// its offset in the file and its size.
@@ -404,6 +406,10 @@ pub const ERRNO_WORD: usize = 6;
 
 /// The index in [`Record::extra`] of the number of events that a batch status call returned.
 pub const EVENTS_WORD: usize = 3;
+
+/// The index in [`Record::extra`] of the identity of a registered file: device, inode, and the seconds and nanoseconds
+/// of its birth. All are 0 if the file is not regular or not known, and the birth if it is unknown.
+pub const IDENTITY_WORD: usize = 2;
 
 /// The bytes of text in a text record.
 pub const TEXT_BYTES: usize = (RECORD_WORDS - 1) * 8;

@@ -175,7 +175,7 @@ fn introduce(writer: &mut Writer, fd: i32, file: stat::File, start_ns: u64) -> b
     if slot.swap(hash, Ordering::Relaxed) == hash {
         return true;
     }
-    let is_recorded = record_file(writer, fd, file.id, start_ns);
+    let is_recorded = record_file(writer, fd, file, start_ns);
     if !is_recorded {
         slot.store(0, Ordering::Relaxed);
     }
@@ -196,14 +196,15 @@ fn hash_of_path(fd: i32) -> u64 {
 
 #[inline(never)]
 #[cold]
-fn record_file(writer: &mut Writer, fd: i32, [device, inode]: [u64; 2], start_ns: u64) -> bool {
+fn record_file(writer: &mut Writer, fd: i32, file: stat::File, start_ns: u64) -> bool {
+    let ([device, inode], [seconds, nanoseconds]) = (file.id, file.birth);
     let mut room = [0; system::LONGEST_PATH];
     let length = system::path_of_descriptor(fd, &mut room);
     let record = Record {
         start_ns,
         end_ns: start_ns,
         object: u64::from(fd.cast_unsigned()),
-        extra: [device, inode, system::flags_of_descriptor(fd), 0, 0, 0, 0],
+        extra: [device, inode, system::flags_of_descriptor(fd), seconds, nanoseconds, 0, 0],
         ..Record::default()
     };
     writer.write_with_text(kind::FILE, 0, record, room.get(..length).unwrap_or(&[]))

@@ -24,6 +24,8 @@ pub(crate) struct File {
     pub(crate) id: [u64; 2],
     /// The time of birth in seconds and nanoseconds, or that of the last change if the file system has no other.
     pub(crate) since: [u64; 2],
+    /// The time of birth in seconds and nanoseconds. 0 if it is unknown.
+    pub(crate) birth: [u64; 2],
 }
 
 impl File {
@@ -40,20 +42,25 @@ impl File {
 /// The regular file of a descriptor. `None` for other kinds of files.
 pub(crate) fn regular_file(fd: i32) -> Option<File> {
     let mut room = [0_u64; 32];
-    let (mode, id, since) = if system::statx(fd, FLAGS, WANTED, &mut room) {
-        let at = if room[MASK] & BIRTH == 0 { CHANGE_AT } else { BIRTH_AT };
+    // AT_FDCWD is a negative number, too.
+    let (mode, id, since, birth) = if fd < 0 {
+        return None;
+    } else if system::statx(fd, FLAGS, WANTED, &mut room) {
+        let has_birth = room[MASK] & BIRTH != 0;
+        let at = if has_birth { BIRTH_AT } else { CHANGE_AT };
+        let since = [room[at], room[at + 1] & 0xffff_ffff];
         let (major, minor) = (room[DEVICE] & 0xffff_ffff, room[DEVICE] >> 32);
         // `stat` has the device in this form.
         let device = minor & 0xff | major << 8 | (minor & !0xff) << 12;
-        ((room[MODE] >> 32) as u32, [device, room[INODE]], [room[at], room[at + 1] & 0xffff_ffff])
+        ((room[MODE] >> 32) as u32, [device, room[INODE]], since, if has_birth { since } else { [0; 2] })
     } else if system::fstat(fd, &mut room) {
         // Old kernels and filters of system calls have no statx.
         let mode = (room[STAT_MODE / 2] >> (32 * (STAT_MODE % 2))) as u32;
-        (mode, [room[0], room[1]], [room[STAT_CHANGE_AT], room[STAT_CHANGE_AT + 1]])
+        (mode, [room[0], room[1]], [room[STAT_CHANGE_AT], room[STAT_CHANGE_AT + 1]], [0; 2])
     } else {
         return None;
     };
-    (mode & S_IFMT == S_IFREG).then_some(File { id, since })
+    (mode & S_IFMT == S_IFREG).then_some(File { id, since, birth })
 }
 
 #[cfg(test)]
@@ -72,8 +79,10 @@ mod tests {
         let expected = file.metadata().unwrap();
         assert_eq!(seen.id, [expected.dev(), expected.ino()]);
         assert!(seen.is_recent());
+        assert!([seen.since, [0; 2]].contains(&seen.birth), "{:?}", seen.birth);
         std::fs::remove_file(&path).unwrap();
         assert!(regular_file(std::fs::File::open("/dev/null").unwrap().as_raw_fd()).is_none());
+        assert!(regular_file(-1).is_none() && regular_file(-100).is_none());
         assert!(!File { since: [0, 0], ..seen }.is_recent());
         assert!(!File { since: [u64::from(u32::MAX), 0], ..seen }.is_recent());
     }

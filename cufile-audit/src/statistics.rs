@@ -2,7 +2,7 @@
 
 use crate::layout::{LIBRARIES, options};
 use crate::linker::{self, LinkMap};
-use crate::{capture, children, rings, system};
+use crate::{capture, children, rings, system, thread};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -18,6 +18,13 @@ static READ_AT_NS: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRAR
 /// The process that enabled the statistics. After a fork, the child has a copy of its counters, which must not be
 /// counted twice.
 static SWITCHED_ON_BY: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// The thread that reads the statistics, as the address of its state. 0 if there is none. The values of two readings at
+/// the same time have no order.
+static READER: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
+/// Whether a thread wanted a reading while another thread read.
+static IS_WANTED: [AtomicBool; LIBRARIES] = [const { AtomicBool::new(false) }; LIBRARIES];
+/// The maximum number of readings that a thread makes at once, also if others want more.
+const AT_ONCE: usize = 2;
 /// The minimum time between two readings during transfers. A reading takes about 10 µs.
 pub(crate) const BETWEEN_NS: u64 = 100_000_000;
 
@@ -80,12 +87,14 @@ pub(crate) fn before_open(library: usize) {
 /// libcufile may hold a lock: a signal handler can end the process. Without one, the shared file is not touched, which
 /// the program may have truncated.
 fn counting() -> impl Iterator<Item = usize> {
-    let is_on = |library: &usize| {
-        SWITCHED_ON_BY.get(*library).is_some_and(|by| by.load(Ordering::Relaxed) == process())
-            && READ_AT_NS.get(*library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
-    };
-    let may_call = (0..LIBRARIES).any(|library| is_on(&library)) && !rings::is_in_call();
-    (0..LIBRARIES).filter(move |library| may_call && is_on(library))
+    let may_call = (0..LIBRARIES).any(is_on) && !rings::is_in_call();
+    (0..LIBRARIES).filter(move |library| may_call && is_on(*library))
+}
+
+/// Whether this process enabled the statistics of a copy. Without statistics, no system call is made.
+fn is_on(library: usize) -> bool {
+    READ_AT_NS.get(library).is_some_and(|read_at| read_at.load(Ordering::Relaxed) != 0)
+        && SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == process())
 }
 
 /// The id of this process. The child of `vfork` has the memory of its parent, so the kernel is asked, unless a filter may
@@ -96,7 +105,7 @@ fn process() -> u64 {
 
 /// Reads the statistics before the process ends.
 pub(crate) fn at_end() {
-    counting().for_each(|library| read(library, 0));
+    counting().for_each(read_last);
 }
 
 /// Also stops the counters: libcufile 1.15 sometimes ends a process with SIGSEGV at its exit if the driver is open. With
@@ -131,8 +140,13 @@ pub(crate) fn after_open(library: usize) {
         start()
     };
     if answer as u32 == 0 {
-        if let Some(by) = SWITCHED_ON_BY.get(library) {
-            by.store(process(), Ordering::Relaxed);
+        let process = process();
+        let before = SWITCHED_ON_BY.get(library).map(|by| by.swap(process, Ordering::Relaxed));
+        // The child of a fork has the mark of a thread of its parent.
+        if before != Some(process)
+            && let Some(reader) = READER.get(library)
+        {
+            reader.store(0, Ordering::Relaxed);
         }
         read_at.store(system::now_ns(), Ordering::Relaxed);
         // Functions are called in reverse order, so this one comes before the destructors of libcufile.
@@ -142,29 +156,62 @@ pub(crate) fn after_open(library: usize) {
     }
 }
 
-/// Reads and records the level-3 statistics if they are on and the last reading is at least `between_ns` old.
+/// Reads and records the level-3 statistics if they are on and the last reading is at least `between_ns` old. A thread does
+/// not wait for another one that reads: that one then reads again.
 pub(crate) fn read(library: usize, between_ns: u64) {
-    let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
+    let (Some(read_at), Some(reader), Some(is_wanted)) =
+        (READ_AT_NS.get(library), READER.get(library), IS_WANTED.get(library))
+    else {
+        return;
+    };
     let last = read_at.load(Ordering::Relaxed);
-    let address = level3.load(Ordering::Relaxed);
-    if last == 0 || address == 0 {
+    if last == 0 || system::now_ns().saturating_sub(last) < between_ns || !is_on(library) {
         return;
     }
-    let time = system::now_ns();
-    let due = time.saturating_sub(last) >= between_ns;
-    // Only one thread reads the statistics, and the others do not wait for it.
-    if !due || read_at.compare_exchange(last, time, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+    is_wanted.store(true, Ordering::SeqCst);
+    for _ in 0..AT_ONCE {
+        if !is_wanted.load(Ordering::SeqCst)
+            || reader.compare_exchange(0, this_thread(), Ordering::SeqCst, Ordering::SeqCst).is_err()
+        {
+            return;
+        }
+        is_wanted.store(false, Ordering::SeqCst);
+        read_now(library);
+        reader.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Reads the statistics before the driver is closed or the process ends. It does so while another thread reads, too: the
+/// values of that thread can be older.
+pub(crate) fn read_last(library: usize) {
+    let Some(reader) = READER.get(library).filter(|_| is_on(library)) else { return };
+    // A signal handler can interrupt a reading of its thread, during which libcufile may hold a lock.
+    if reader.load(Ordering::SeqCst) == this_thread() {
         return;
     }
-    if SWITCHED_ON_BY.get(library).is_some_and(|by| by.load(Ordering::Relaxed) == process()) {
-        read_now(library, address, time);
+    let is_reader = reader.compare_exchange(0, this_thread(), Ordering::SeqCst, Ordering::SeqCst).is_ok();
+    read_now(library);
+    if is_reader {
+        reader.store(0, Ordering::SeqCst);
     }
+}
+
+fn this_thread() -> u64 {
+    core::ptr::from_ref(thread::state()).addr() as u64
 }
 
 /// A separate function, so that its buffer is not on the stack of every call.
 #[inline(never)]
 #[cold]
-fn read_now(library: usize, address: usize, time: u64) {
+fn read_now(library: usize) {
+    let (Some(read_at), Some(level3)) = (READ_AT_NS.get(library), LEVEL3.get(library)) else { return };
+    let address = level3.load(Ordering::Relaxed);
+    let time = system::now_ns();
+    // It stays 0 if the copy is unloaded at this moment.
+    let is_on = read_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| (at != 0).then_some(time)).is_ok();
+    if address == 0 || !is_on {
+        return;
+    }
     // This is more than level 3 of 1.20 needs (5112 bytes).
     let mut room = [0_u64; 2048];
     // SAFETY: this is the address of `cuFileGetStatsL3(CUfileStatsLevel3_t *)` in this copy.
@@ -190,4 +237,64 @@ fn version(library: usize) -> i32 {
         get(&raw mut version)
     };
     if answer as u32 == 0 { version } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    /// A copy that no other test uses.
+    const LIBRARY: usize = LIBRARIES - 1;
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static IS_HELD: AtomicBool = AtomicBool::new(false);
+
+    /// A reading that lasts while it is held.
+    extern "C" fn held(_: *mut u64) -> u64 {
+        BEGUN.fetch_add(1, Ordering::SeqCst);
+        while IS_HELD.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        0
+    }
+
+    fn wait_for(begun: usize) {
+        while BEGUN.load(Ordering::SeqCst) < begun {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_thread_reads_at_a_time_and_the_last_reading_is_not_left_out() {
+        LEVEL3[LIBRARY].store(held as *const () as usize, Ordering::Relaxed);
+        READ_AT_NS[LIBRARY].store(1, Ordering::Relaxed);
+        SWITCHED_ON_BY[LIBRARY].store(process(), Ordering::Relaxed);
+        IS_HELD.store(true, Ordering::SeqCst);
+        let during = std::thread::scope(|scope| {
+            scope.spawn(|| read(LIBRARY, 0));
+            wait_for(1);
+            // Nothing waits for the other thread.
+            read(LIBRARY, 0);
+            read(LIBRARY, 0);
+            let during = BEGUN.load(Ordering::SeqCst);
+            IS_HELD.store(false, Ordering::SeqCst);
+            during
+        });
+        // The first thread reads once more, for both.
+        assert_eq!((during, BEGUN.load(Ordering::SeqCst)), (1, 2));
+        IS_HELD.store(true, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            scope.spawn(|| read(LIBRARY, 0));
+            wait_for(3);
+            scope.spawn(|| read_last(LIBRARY));
+            wait_for(4);
+            IS_HELD.store(false, Ordering::SeqCst);
+        });
+        assert_eq!((BEGUN.load(Ordering::SeqCst), READER[LIBRARY].load(Ordering::SeqCst)), (4, 0));
+        forget(LIBRARY);
+        read_last(LIBRARY);
+        read(LIBRARY, 0);
+        assert_eq!(BEGUN.load(Ordering::SeqCst), 4);
+    }
 }

@@ -260,10 +260,12 @@ pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
 /// The memory for the longest path that the kernel returns (PATH_MAX).
 pub(crate) const LONGEST_PATH: usize = 4096;
 
-/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes.
+/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes. No file has a
+/// negative number.
 fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
     let mut name = [0; 32];
-    for (slot, byte) in name.iter_mut().zip(folder) {
+    let sign: &[u8] = if fd < 0 { b"-" } else { b"" };
+    for (slot, byte) in name.iter_mut().zip(folder.iter().chain(sign)) {
         *slot = *byte;
     }
     let mut digits = [0_u8; 10];
@@ -277,7 +279,7 @@ fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
             break;
         }
     }
-    for (slot, digit) in name.iter_mut().skip(folder.len()).zip(digits.iter().take(count).rev()) {
+    for (slot, digit) in name.iter_mut().skip(folder.len() + sign.len()).zip(digits.iter().take(count).rev()) {
         *slot = *digit;
     }
     name
@@ -291,7 +293,7 @@ pub(crate) fn descriptor_path(fd: i32) -> [u8; 32] {
 /// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
 pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
     let name = descriptor_path(fd);
-    // SAFETY: the name ends with a zero byte, because at most 10 digits follow the folder.
+    // SAFETY: the name ends with a zero byte, because at most a sign and 10 digits follow the folder.
     unsafe { link_target(name.as_ptr().cast(), out) }
 }
 

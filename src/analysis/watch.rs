@@ -362,6 +362,7 @@ mod tests {
             o_direct: Some(true),
             tensors: Vec::new(),
             tensors_of_file: 0,
+            tensors_unknown: None,
             kv: None,
             plain: crate::core::PlainReads::default(),
             cached_fraction: None,

@@ -416,6 +416,7 @@ mod tests {
                 o_direct: None,
                 tensors: Vec::new(),
                 tensors_of_file: 0,
+                tensors_unknown: None,
                 kv: None,
                 plain: PlainReads::default(),
                 cached_fraction: None,

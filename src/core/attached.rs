@@ -31,8 +31,8 @@ pub struct AttachedProcess {
     pub libcufile: Option<String>,
     /// The files that it has open or mapped, without devices and libraries.
     pub files: Vec<AttachedFile>,
-    /// The bytes that read calls of the process and its descendants returned since the attach. Direct routes of cuFile
-    /// make no read calls.
+    /// The bytes that the process and its descendants read by system calls since the attach: read calls, sendfile and
+    /// copy_file_range. Direct routes of cuFile make no such calls.
     pub read_call_bytes: Option<u64>,
     /// The bytes that the process and its descendants read from storage through the kernel since the attach.
     pub storage_read_bytes: Option<u64>,

@@ -89,7 +89,7 @@ pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
     BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, OpenCall, PlainReads, ProcessIo,
-    ProgramEnd, RouteStatistics, SizeClass, Transfers, UnseenTransfers, WITHOUT_SPACE, WatchReport,
+    ProgramEnd, RouteStatistics, SizeClass, TensorsUnknown, Transfers, UnseenTransfers, WITHOUT_SPACE, WatchReport,
     WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
 pub use watched_call::{BATCH_ENTRY, Method, STREAM_TRANSFER, WatchedCall};

@@ -143,7 +143,7 @@ pub enum NotLoaded {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessIo {
-    /// The bytes that read calls returned.
+    /// The bytes that system calls read: read calls, sendfile and copy_file_range.
     pub read_call_bytes: u64,
     /// The bytes that were read from storage through the kernel.
     pub storage_read_bytes: u64,
@@ -278,7 +278,7 @@ pub struct Transfers {
 /// A file that cuFile used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatchedFile {
-    /// Its path when it was registered.
+    /// Its path when it was registered. A number follows if another file had the same path before.
     pub path: String,
     /// The route of its transfers. [`Route::None`] if it is unknown.
     pub route: Route,
@@ -300,6 +300,9 @@ pub struct WatchedFile {
     pub tensors: Vec<WatchedTensor>,
     /// The number of tensors with bytes in the file. 0 if it is not a safetensors file.
     pub tensors_of_file: u64,
+    /// The reason why the tensors of a safetensors file are not known.
+    #[serde(default)]
+    pub tensors_unknown: Option<TensorsUnknown>,
     /// The content of a file of a KV-cache system, according to its name.
     #[serde(default)]
     pub kv: Option<KvName>,
@@ -309,6 +312,16 @@ pub struct WatchedFile {
     /// For a file that was read with `O_DIRECT`, the share of it in the page cache after the end. `None` if it is unknown.
     #[serde(default)]
     pub cached_fraction: Option<f64>,
+}
+
+/// The reason why the tensors of a safetensors file are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TensorsUnknown {
+    /// Another file is at its path.
+    OtherFile,
+    /// Its header was not read: the file could not be opened, has no valid header, or is beyond a limit.
+    NotRead,
 }
 
 /// The parts of the file name of a KV cache.
@@ -360,6 +373,9 @@ pub struct WatchedTensor {
     /// together. 0 in earlier recordings.
     #[serde(default)]
     pub touched_bytes: u64,
+    /// The bytes of the tensor that reads moved at least once. `None` if it is not known, as in earlier recordings.
+    #[serde(default)]
+    pub covered_bytes: Option<u64>,
 }
 
 /// The reads in one size class.
@@ -473,6 +489,16 @@ impl RouteStatistics {
         let (mut now, mut before) = (*self, *earlier);
         let is_less = now.counters().into_iter().zip(before.counters()).any(|(now, before)| *now < *before);
         is_less || (reopened && self.handle_registrations <= earlier.handle_registrations)
+    }
+
+    /// The larger value of each counter. Of two readings at the same time, each can have the older value of a counter.
+    #[must_use]
+    pub fn largest(&self, other: &Self) -> Self {
+        let (mut largest, mut other) = (*self, *other);
+        for (counter, more) in largest.counters().into_iter().zip(other.counters()) {
+            *counter = (*counter).max(*more);
+        }
+        largest
     }
 
     const fn counters(&mut self) -> [&mut u64; 17] {

@@ -1,6 +1,6 @@
 //! A single call of a watched program, or a transfer that a call submitted.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The function of a [`WatchedCall`] that is an entry of a batch.
 pub const BATCH_ENTRY: &str = "batch entry";
@@ -38,9 +38,9 @@ pub struct WatchedCall {
     pub file: Option<String>,
     /// The error that it returned. 0 if it succeeded.
     pub error: i64,
-    /// The offset in the file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
+    /// The offset in the file. A program can pass a negative one.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "signed")]
+    pub offset: Option<i64>,
     /// The largest power of two, at most 4096, that divides the offset, the size and the address of a transfer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignment: Option<u64>,
@@ -57,6 +57,21 @@ pub struct WatchedCall {
     /// Whether it is a transfer that writes to the file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub write: bool,
+}
+
+/// Reads an offset. Earlier recordings have it without a sign.
+fn signed<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Offset {
+        Signed(i64),
+        Unsigned(u64),
+    }
+    let offset = Option::<Offset>::deserialize(from)?;
+    Ok(offset.map(|offset| match offset {
+        Offset::Signed(offset) => offset,
+        Offset::Unsigned(offset) => offset.cast_signed(),
+    }))
 }
 
 impl WatchedCall {
@@ -104,6 +119,16 @@ mod tests {
         let call: WatchedCall = serde_json::from_str(earlier).unwrap();
         assert_eq!((call.bytes, call.offset, call.registered, call.result, call.write), (5, None, None, None, false));
         assert_eq!(serde_json::to_string(&call).unwrap(), earlier);
+    }
+
+    #[test]
+    fn a_negative_offset_has_its_sign_also_in_earlier_recordings() {
+        let call = WatchedCall { offset: Some(-1), ..WatchedCall::default() };
+        let text = serde_json::to_string(&call).unwrap();
+        assert!(text.contains("\"offset\":-1"), "{text}");
+        for earlier in [text.clone(), text.replace(":-1", ":18446744073709551615")] {
+            assert_eq!(serde_json::from_str::<WatchedCall>(&earlier).unwrap(), call);
+        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ const READINGS: [(Family, Reading); 5] = [
         |process| process.storage_bytes_per_s,
     ),
     (
-        gauge("gds_top_process_call_bytes_per_second", PROCESS, "Bytes that read calls of a process return."),
+        gauge("gds_top_process_call_bytes_per_second", PROCESS, "Bytes that a process reads by system calls."),
         |process| process.call_bytes_per_s,
     ),
     (gauge("gds_top_process_gpu_memory_bytes", PROCESS, "GPU memory of a process."), |process| {

@@ -48,7 +48,7 @@ const WORDS: [(&str, &str); 8] = [
 /// The explanations of the columns on the System screen.
 const COLUMNS: [(&str, &str); 3] = [
     ("storage", "bytes per second that disks delivered to a process, including mapped files"),
-    ("calls", "bytes per second that its read calls returned, including those from the page cache"),
+    ("calls", "bytes per second that it read by system calls, including those from the page cache"),
     ("by", "the evidence for the route: mapped libraries and open files, observed from outside; it is not a proof"),
 ];
 

@@ -1,13 +1,16 @@
 //! A file of the watched program, with its transfers and the tensors that they read.
 
 use super::kv_names;
+use super::named_file::{Descriptor, NamedFile};
+use super::ranges::Ranges;
 use crate::core::{
-    KvName, PlainReads, Route, RouteProof, TensorInfo, Transfers, UNKNOWN_FILE, WatchedFile, WatchedTensor,
+    KvName, PlainReads, Route, RouteProof, TensorInfo, TensorsUnknown, Transfers, UNKNOWN_FILE, WatchedFile,
+    WatchedTensor,
 };
 use crate::device::resident_bytes;
 use crate::models::header::{header_bytes, read_header};
-use crate::trust::open_regular;
 use rustix::process::geteuid;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -70,7 +73,9 @@ impl Transfer {
 /// A file with its transfers.
 #[derive(Debug)]
 pub(super) struct File {
+    /// The path in reports.
     pub(super) path: String,
+    named: NamedFile,
     reads: Transfers,
     writes: Transfers,
     /// The requested bytes of transfers that did not fail and were not empty.
@@ -81,8 +86,11 @@ pub(super) struct File {
     direct: [u64; 2],
     /// The tensors sorted by offset; empty if it is not a safetensors file.
     tensors: Vec<TensorInfo>,
+    tensors_unknown: Option<TensorsUnknown>,
     /// Number of reads and bytes of each tensor.
     read: Vec<(u64, u64)>,
+    /// The parts that were read, for a file with tensors.
+    covered: Ranges,
     /// The parts that a process had in its page tables, sorted and without overlaps.
     touched: Vec<(u64, u64)>,
     pub(super) plain: PlainReads,
@@ -91,19 +99,18 @@ pub(super) struct File {
 }
 
 impl File {
-    /// A file without transfers. `read_before` is the number of bytes of the headers that were read for this report.
-    pub(super) fn new(path: String, read_before: &mut u64) -> Self {
-        let is_safetensors = Path::new(&path).extension().is_some_and(|ending| ending == "safetensors");
-        let length = if is_safetensors { header_bytes(Path::new(&path)) } else { None };
-        let fits = length.filter(|length| read_before.saturating_add(*length) <= MOST_HEADER_BYTES);
-        let tensors = fits.and_then(|length| {
-            *read_before = read_before.saturating_add(length);
-            read_header(Path::new(&path)).map(|header| header.tensors).ok()
-        });
-        let tensors = tensors.unwrap_or_default();
+    /// A file without transfers, and the descriptor with which a process used it. `read_before` is the number of bytes of
+    /// the headers that were read for this report.
+    pub(super) fn new(named: NamedFile, at: Option<Descriptor>, read_before: &mut u64) -> Self {
+        let found = if named.is_safetensors() { tensors(&named, at, read_before) } else { Ok(Vec::new()) };
+        let tensors_unknown = found.as_ref().err().copied();
+        let tensors = found.unwrap_or_default();
+        let path = named.shown();
         Self {
             kv: kv_names::of(&path),
             path,
+            named,
+            tensors_unknown,
             reads: Transfers::default(),
             writes: Transfers::default(),
             requested_bytes: 0,
@@ -111,6 +118,7 @@ impl File {
             failed_registrations: 0,
             direct: [0; 2],
             read: vec![(0, 0); tensors.len()],
+            covered: Ranges::default(),
             touched: Vec::new(),
             tensors,
             plain: PlainReads::default(),
@@ -122,7 +130,7 @@ impl File {
     /// was.
     pub(super) fn look_at_cache(&mut self) {
         if self.reads.bytes > 0 && self.direct[0] > 0 {
-            self.cached_fraction = cached_fraction(Path::new(&self.path));
+            self.cached_fraction = cached_fraction(&self.named);
         }
     }
 
@@ -208,10 +216,11 @@ impl File {
     }
 
     fn read_tensors(&mut self, offset: u64, bytes: u64) {
-        if bytes == 0 {
+        if bytes == 0 || self.tensors.is_empty() {
             return;
         }
         let end = offset.saturating_add(bytes);
+        self.covered.add(offset, end);
         let first = self.tensors.partition_point(|tensor| tensor.file_offset + tensor.bytes <= offset);
         for (tensor, read) in self.tensors.iter().zip(&mut self.read).skip(first) {
             if tensor.file_offset >= end {
@@ -250,10 +259,12 @@ impl File {
                     reads: *reads,
                     bytes: (*bytes).max(touched),
                     touched_bytes: touched,
+                    covered_bytes: self.covered.bytes(tensor.file_offset, tensor.file_offset + tensor.bytes),
                 })
                 .collect(),
             // No read can move bytes of a tensor without bytes.
             tensors_of_file: self.tensors.iter().filter(|tensor| tensor.bytes > 0).count() as u64,
+            tensors_unknown: self.tensors_unknown,
             kv: self.kv.clone(),
             plain: self.plain,
             cached_fraction: self.cached_fraction,
@@ -261,10 +272,27 @@ impl File {
     }
 }
 
+/// The tensors in the header of a file.
+fn tensors(
+    named: &NamedFile,
+    at: Option<Descriptor>,
+    read_before: &mut u64,
+) -> Result<Vec<TensorInfo>, TensorsUnknown> {
+    let file = named.open(at)?;
+    // This is the open file, also if another one takes its path.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let length = header_bytes(Path::new(&path)).ok_or(TensorsUnknown::NotRead)?;
+    if read_before.saturating_add(length) > MOST_HEADER_BYTES {
+        return Err(TensorsUnknown::NotRead);
+    }
+    *read_before = read_before.saturating_add(length);
+    read_header(Path::new(&path)).map(|header| header.tensors).map_err(|_| TensorsUnknown::NotRead)
+}
+
 /// The share of a file in the page cache. `None` if it is unknown: for a file of another user, the kernel reports all
 /// bytes.
-fn cached_fraction(path: &Path) -> Option<f64> {
-    let file = open_regular(path).ok()?;
+fn cached_fraction(named: &NamedFile) -> Option<f64> {
+    let file = named.open(None).ok()?;
     let meta = file.metadata().ok()?;
     let user = geteuid();
     if (!user.is_root() && meta.uid() != user.as_raw()) || meta.len() > MOST_CACHED_FILE {
@@ -289,7 +317,17 @@ pub(super) fn joined(ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::named_file::tests::named;
     use super::*;
+
+    /// A file whose tensors are set by the test.
+    fn plain_file() -> File {
+        File::new(NamedFile::without_path("/x"), None, &mut 0)
+    }
+
+    fn tensor(name: &str, file_offset: u64, bytes: u64) -> TensorInfo {
+        TensorInfo { name: name.to_owned(), dtype: "U8".into(), shape: vec![bytes], shard: 0, file_offset, bytes }
+    }
 
     fn read_of(offset: u64, size: u64) -> Transfer {
         Transfer { write: false, how: How::Single, offset, size, address: 4096, registered: Some(true) }
@@ -305,15 +343,30 @@ mod tests {
         bytes.extend([0; 16]);
         std::fs::write(&path, bytes).unwrap();
         let data = 8 + header.len() as u64;
-        let mut file = File::new(path.to_string_lossy().into_owned(), &mut 0);
+        let mut file = File::new(named(&path), None, &mut 0);
         for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
             file.submit(&read_of(offset, size));
             file.finish(&read_of(offset, size), size.cast_signed());
         }
         let seen = file.seen();
-        let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
-        assert_eq!(tensors, [("a", 2, 8), ("b", 1, 2)]);
+        let tensors: Vec<_> =
+            seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes, t.covered_bytes)).collect();
+        assert_eq!(tensors, [("a", 2, 8, Some(8)), ("b", 1, 2, Some(2))]);
         assert_eq!((seen.tensors_of_file, seen.reads.bytes, seen.reads.count), (2, 18, 3));
+    }
+
+    #[test]
+    fn a_part_of_a_tensor_that_is_read_twice_is_not_the_complete_tensor() {
+        let mut file = plain_file();
+        file.tensors = vec![tensor("a", 100, 8)];
+        file.read = vec![(0, 0)];
+        let mut covered = |offset, size: u64| {
+            file.finish(&read_of(offset, size), size.cast_signed());
+            let seen = file.seen();
+            (seen.tensors[0].bytes, seen.tensors[0].covered_bytes)
+        };
+        assert_eq!([covered(100, 4), covered(100, 4), covered(102, 3)], [(4, Some(4)), (8, Some(4)), (11, Some(5))]);
+        assert_eq!(covered(90, 50), (19, Some(8)));
     }
 
     #[test]
@@ -323,23 +376,16 @@ mod tests {
         let header = br#"{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}"#;
         let length = header.len() as u64;
         std::fs::write(&path, [&length.to_le_bytes(), header.as_slice(), b"x"].concat()).unwrap();
-        let path = path.to_string_lossy().into_owned();
         let mut read = MOST_HEADER_BYTES - 2 * length;
-        let tensors: Vec<u64> = (0..3).map(|_| File::new(path.clone(), &mut read).seen().tensors_of_file).collect();
-        assert_eq!((tensors, read), (vec![1, 1, 0], MOST_HEADER_BYTES));
+        let mut seen = || File::new(named(&path), None, &mut read).seen();
+        let seen = [seen(), seen(), seen()].map(|file| (file.tensors_of_file, file.tensors_unknown));
+        assert_eq!(seen, [(1, None), (1, None), (0, Some(TensorsUnknown::NotRead))]);
+        assert_eq!(read, MOST_HEADER_BYTES);
     }
 
     #[test]
     fn mapped_tensors_have_the_bytes_that_a_process_touched() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
-        let tensor = |name: &str, file_offset, bytes| TensorInfo {
-            name: name.to_owned(),
-            dtype: "U8".into(),
-            shape: vec![bytes],
-            shard: 0,
-            file_offset,
-            bytes,
-        };
+        let mut file = plain_file();
         file.tensors =
             vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10), tensor("d", 90_010, 0)];
         file.read = vec![(0, 0); 4];
@@ -356,7 +402,7 @@ mod tests {
 
     #[test]
     fn errors_alignment_and_o_direct_are_counted() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
+        let mut file = plain_file();
         file.register(false, O_DIRECT);
         assert_eq!(file.seen().o_direct, Some(true));
         file.register(true, 0);
@@ -370,7 +416,7 @@ mod tests {
 
     #[test]
     fn transfers_without_bytes_are_counted_and_their_habits_are_not() {
-        let mut file = File::new("/x".to_owned(), &mut 0);
+        let mut file = plain_file();
         let bad = Transfer { registered: Some(false), ..read_of(1, 100) };
         for (transfer, result) in [(bad, -5), (bad, 0), (bad, 100), (read_of(0, 4096), 4096)] {
             file.submit(&transfer);

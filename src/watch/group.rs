@@ -1,6 +1,7 @@
 //! A recorded call: its record and those that belong to it.
 
-use cufile_audit::layout::{Function, RECORD_WORDS, Record, TEXT_BYTES, kind, ring};
+use super::named_file::{Descriptor, NamedFile};
+use cufile_audit::layout::{Function, IDENTITY_WORD, RECORD_WORDS, Record, TEXT_BYTES, kind, ring};
 
 /// A record, followed by the records that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,20 @@ impl Group {
         if returns { self.record.end_ns } else { self.record.start_ns }
     }
 
+    /// The file that the record of a registration or of a file names, and the descriptor of the process, if its number
+    /// means the same process here.
+    pub(super) fn file(&self) -> (NamedFile, Option<Descriptor>) {
+        let Record { object, extra, .. } = self.record;
+        let [device, inode, _, seconds, nanoseconds, ..] = extra;
+        let (number, identity) = match self.record.kind() {
+            kind::FILE => (object, [device, inode, seconds, nanoseconds]),
+            _ => (extra[0], std::array::from_fn(|word| extra[IDENTITY_WORD + word])),
+        };
+        let number = u32::try_from(number).ok().filter(|_| self.is_visible);
+        let at = number.map(|number| Descriptor { process: self.process, number });
+        (NamedFile::new(self.bytes(), identity), at)
+    }
+
     /// A record that is followed by a text.
     pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
         let mut parts = Vec::new();
@@ -44,14 +59,19 @@ impl Group {
         Self { process, thread, is_visible: true, record, parts }
     }
 
-    /// The text after the record, for example a path.
+    /// The text after the record, for example the name of a program.
     pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
+
+    /// The bytes of the text after the record, for example of a path.
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for part in self.parts.iter().filter(|part| part.kind() == kind::TEXT) {
             bytes.extend(part.words()[1..].iter().flat_map(|word| word.to_le_bytes()));
         }
         bytes.truncate(usize::try_from(self.record.extra[6]).unwrap_or(0).min(self.parts.len() * TEXT_BYTES));
-        String::from_utf8_lossy(&bytes).into_owned()
+        bytes
     }
 }
 

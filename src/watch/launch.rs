@@ -267,6 +267,7 @@ impl Watched {
         if self.reader.is_overwritten(&self.library.words) {
             return;
         }
+        new.iter().for_each(|group| self.tally.meet(group));
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
         if had_any {

@@ -11,11 +11,11 @@ const WAITING: usize = 4096;
 impl Tally {
     /// Processes the record of a file that a process reads or maps for the first time.
     pub(super) fn plain_file(&mut self, group: &Group) {
-        let path = group.text();
         let [device, inode, ..] = group.record.extra;
         // The kernel names no file whose path is longer than 4095 bytes. A deleted file, or a file in another mount
         // namespace, still has a path.
-        let file = self.file(path);
+        let (named, at) = group.file();
+        let file = self.file(named, at);
         let key = (group.process, device, inode);
         self.inodes.insert(key, file);
         let of = |group: &Group| (group.process, group.record.extra[0], group.record.extra[1]) == key;
@@ -55,7 +55,7 @@ impl Tally {
                 self.waiting.push(group.clone());
                 return;
             }
-            None => self.file(String::new()),
+            None => self.unknown_file(),
         };
         self.count_plain(file, function, group);
     }
@@ -66,7 +66,7 @@ impl Tally {
             let Some(function) = Function::ALL.get(usize::from(group.record.kind())) else { continue };
             let [device, inode, ..] = group.record.extra;
             let known = self.inodes.get(&(group.process, device, inode)).copied();
-            let file = known.unwrap_or_else(|| self.file(String::new()));
+            let file = known.unwrap_or_else(|| self.unknown_file());
             self.count_plain(file, *function, &group);
         }
     }

@@ -60,6 +60,14 @@ pub(super) struct Reading {
     pub(super) lacks_process: bool,
 }
 
+/// The counters of a copy of libcufile since they began at 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    pub(super) counted: RouteStatistics,
+    /// The end of their last reading in nanoseconds.
+    pub(super) until_ns: u64,
+}
+
 /// Reads and writes, and the time in nanoseconds at which all of them had ended.
 #[derive(Clone, Copy, Debug)]
 struct Ended {

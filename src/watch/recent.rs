@@ -63,7 +63,7 @@ impl Recent {
             bytes: bytes(function, group),
             file: details.file.map(str::to_owned),
             error: details.error,
-            offset: (is_cufile_transfer || reads_file).then_some(record.offset),
+            offset: (is_cufile_transfer || reads_file).then_some(record.offset.cast_signed()),
             flags: flags(function, group),
             result: (reads_file && !is_mapping).then_some(record.result.cast_signed()),
             ..WatchedCall::default()
@@ -86,7 +86,7 @@ impl Recent {
             bytes: submitted.transfer.size,
             file: Some(submitted.file.to_owned()),
             error: submitted.result.unwrap_or(0).min(0),
-            offset: Some(submitted.transfer.offset),
+            offset: Some(submitted.transfer.offset.cast_signed()),
             result: submitted.result,
             ..WatchedCall::default()
         };

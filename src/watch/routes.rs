@@ -230,12 +230,14 @@ fn route_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::files::File;
+    use super::super::named_file::NamedFile;
     use super::super::readings::Bounds;
     use super::*;
     use crate::core::CallTotal;
 
     fn report(statistics: Option<RouteStatistics>) -> WatchReport {
-        let mut file = super::super::files::File::new("/f".to_owned(), &mut 0).seen();
+        let mut file = File::new(NamedFile::without_path("/f"), None, &mut 0).seen();
         file.reads = Transfers { count: 4, bytes: 4096, ..Transfers::default() };
         WatchReport { files: vec![file], statistics, ..WatchReport::default() }
     }

@@ -10,8 +10,9 @@ use super::entry::{Entry, Handle};
 use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::losses::Losses;
+use super::named_file::NamedFile;
 use super::paces::Paces;
-use super::readings::{Account, Bounds};
+use super::readings::{Account, Bounds, Counters};
 use super::recent::{Details, Recent};
 use super::settings::{AllSettings, Settings, inside};
 use super::streams::Streams;
@@ -73,7 +74,9 @@ pub(super) struct Tally {
     header_bytes: u64,
     processes: HashMap<u32, Process>,
     pub(super) files: Vec<File>,
-    by_path: HashMap<String, usize>,
+    by_name: HashMap<NamedFile, usize>,
+    /// The newest file with a path, and the number of files with it.
+    by_path: HashMap<String, (usize, u64)>,
     libraries: Vec<(WatchedLibrary, HashSet<u32>)>,
     library_of: HashMap<Counted, usize>,
     reading_threads: HashSet<(u32, u32)>,
@@ -95,7 +98,9 @@ pub(super) struct Tally {
     buffers: BufferUse,
     pub(super) streams: Streams,
     paces: Paces,
-    statistics: HashMap<Counted, RouteStatistics>,
+    statistics: HashMap<Counted, Counters>,
+    /// The time in nanoseconds at which counters began again at 0. A reading that began before can have the former ones.
+    began_again: HashMap<Counted, u64>,
     /// The final counters of programs that another one replaced in its process, and of drivers that were closed.
     ended_statistics: RouteStatistics,
     /// The transfers that the counters must contain.
@@ -178,6 +183,7 @@ impl Tally {
 
     fn library(&mut self, group: &Group) {
         self.forget_library(group.process, group.record.library());
+        self.begin_counters((group.process, group.record.library()), group.record.end_ns);
         let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
             let version = version_in_name(group.process, &path);
@@ -215,17 +221,11 @@ impl Tally {
             add(&mut counted.read_bytes, &[gpu.size]);
             add(&mut counted.written_bytes, &[gpu.offset]);
         }
-        let of = (group.process, group.record.library());
-        let was_reopened = self.closed.get(&of) == Some(&true);
-        if was_reopened {
-            self.closed.remove(&of);
-        }
-        self.accounts.entry(of).or_default().reading(group.record.start_ns);
-        self.read_ns = Some(group.record.end_ns);
-        let earlier = self.statistics.insert(of, counted);
-        if let Some(earlier) = earlier.filter(|earlier| counted.began_again(earlier, was_reopened)) {
-            self.ended_statistics = self.ended_statistics.plus(&earlier);
-        }
+        self.read_counters(
+            (group.process, group.record.library()),
+            counted,
+            [group.record.start_ns, group.record.end_ns],
+        );
         let library = self.library_number(group.process, group.record.library());
         if let Some((library, _)) = library.and_then(|at| self.libraries.get_mut(at)) {
             library.version = library.version.or(Some(group.record.object).filter(|version| *version > 0));
@@ -239,7 +239,8 @@ impl Tally {
         let mut ended = RouteStatistics { missing_processes: lacks.into(), ..RouteStatistics::default() };
         self.transferring.retain(|of| !is(of));
         self.closed.retain(|of, _| !is(of));
-        for (_, counted) in self.statistics.extract_if(|of, _| is(of)) {
+        self.began_again.retain(|of, _| !is(of));
+        for (_, Counters { counted, .. }) in self.statistics.extract_if(|of, _| is(of)) {
             ended = RouteStatistics { processes: 1, ..ended.plus(&counted) };
         }
         self.ended_statistics = self.ended_statistics.plus(&ended);
@@ -262,7 +263,8 @@ impl Tally {
         self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
         match function {
             Function::HandleRegister => {
-                let file = self.file(group.text());
+                let (named, at) = group.file();
+                let file = self.file(named, at);
                 self.files[file].register(failed, record.extra[1]);
                 let key = (library, record.object);
                 let is_new = !self.of(process).handles.contains_key(&key);
@@ -285,7 +287,9 @@ impl Tally {
                 if self.closed.len() < MOST_REGISTERED {
                     self.closed.insert((process, library), false);
                 }
+                self.begin_counters((process, library), record.end_ns);
             }
+            Function::StatsReset if !failed => self.begin_counters((process, library), record.end_ns),
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
                 let (file, transfer) = self.single(function, group);
@@ -352,9 +356,9 @@ impl Tally {
         self.inodes.keys().map(|(process, ..)| *process).collect()
     }
 
-    /// The index of a file with this path, if it is known.
+    /// The index of the newest file with this path, if it is known.
     pub(super) fn known(&self, path: &str) -> Option<usize> {
-        self.by_path.get(path).copied()
+        self.by_path.get(path).map(|(file, _)| *file)
     }
 
     /// Whether P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
@@ -450,4 +454,5 @@ impl Tally {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

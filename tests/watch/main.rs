@@ -10,6 +10,7 @@ mod standins;
 mod advice;
 mod attach;
 mod ends;
+mod files;
 mod harness;
 mod incomplete;
 mod outputs;

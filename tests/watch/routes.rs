@@ -86,6 +86,17 @@ fn the_headline_and_the_files_agree_about_the_proof_if_a_process_still_runs() {
 }
 
 #[test]
+fn counters_that_many_threads_read_at_once_are_counted_once() {
+    let Some(place) = Place::new() else { return };
+    for _ in 0..3 {
+        let seen = with_route(&place, "p2p", &["--require", "direct"], &["storm", "200", "3"]);
+        let facts = &seen.report["program"];
+        assert_eq!((&facts["statistics"]["reads"], &facts["unseen"]), (&600.into(), &serde_json::Value::Null));
+        assert_eq!((seen.status(), &seen.file(&place.data())["proven"]), (Some(0), &true.into()), "{facts}");
+    }
+}
+
+#[test]
 fn statistics_of_a_driver_that_is_opened_implicitly_prove_the_route() {
     let Some(place) = Place::new() else { return };
     let mut command = place.watch(&["--json", "--statistics"]);

@@ -12,9 +12,29 @@ pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
         .into_iter()
         .map(|advice| {
             let (text, proof) = sentence(&advice);
+            let is_least = report.lost_events > 0 && counts_details(&advice);
+            let proof = if is_least { format!("among the recorded calls: {proof}") } else { proof };
             (advice, text, proof)
         })
         .collect()
+}
+
+/// Whether the numbers of a piece of advice are counted from the details of calls, so that lost ones are missing.
+const fn counts_details(advice: &WatchAdvice) -> bool {
+    matches!(
+        advice,
+        WatchAdvice::Failed { .. }
+            | WatchAdvice::RegistersPerCall { .. }
+            | WatchAdvice::Unregistered { .. }
+            | WatchAdvice::Unaligned { .. }
+            | WatchAdvice::SmallReads { .. }
+            | WatchAdvice::OneThread { .. }
+            | WatchAdvice::NoODirect { .. }
+            | WatchAdvice::ODirectInCompat(_)
+            | WatchAdvice::Compat { .. }
+            | WatchAdvice::NotByCuFile { .. }
+            | WatchAdvice::Unfinished(_)
+    )
 }
 
 fn sentence(advice: &WatchAdvice) -> (String, String) {
@@ -236,6 +256,32 @@ fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Transfers;
+    use crate::present::watch::answer::tests::file_without_route;
+    use crate::present::watch::facts::{buffers, threads};
+
+    #[test]
+    fn numbers_are_those_of_the_recorded_calls_if_details_were_lost() {
+        let mut file = file_without_route();
+        file.reads = Transfers { count: 100, bytes: 1 << 30, ..Transfers::default() };
+        let mut report = WatchReport { files: vec![file], threads: 1, reading_threads: 1, ..WatchReport::default() };
+        (report.buffers.registered, report.buffers.most_bytes) = (2, 4096);
+        let proofs = |report: &WatchReport| -> Vec<(&'static str, String)> {
+            advice(report).into_iter().map(|(advice, _, proof)| (advice.id(), proof)).collect()
+        };
+        let all = "one thread made all 100 reads, 1 GiB";
+        assert_eq!(proofs(&report), [("one-thread", all.to_owned())]);
+        assert_eq!(threads(&report), "1 called cuFile, 1 read with it");
+        assert!(buffers(&report).is_some_and(|text| text.ends_with("at most 4 KiB at a time")));
+        report.lost_events = 5;
+        let expected = [
+            ("lost-events", "details of 5 calls were lost".to_owned()),
+            ("one-thread", format!("among the recorded calls: {all}")),
+        ];
+        assert_eq!(proofs(&report), expected);
+        assert_eq!(threads(&report), "1 called cuFile, at least 1 read with it");
+        assert!(buffers(&report).is_some_and(|text| text.starts_with("at least 2 ") && !text.contains("at most")));
+    }
 
     #[test]
     fn a_signal_inside_a_short_call_is_named_and_a_long_call_points_to_the_storage() {

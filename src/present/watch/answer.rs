@@ -1,7 +1,7 @@
 //! The answer about a watched program, and its facts.
 
-use super::driver::driver;
-use super::file::{proof, route_text};
+use super::facts::{buffers, driver, gpu_copies, threads};
+use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
@@ -275,7 +275,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
             facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
         }
         let of_all = |read: Option<u64>| read.map_or_else(gap, |read| format!("{}, with child processes", bytes(read)));
-        facts.push(("read calls", of_all(process.read_call_bytes)));
+        facts.push(("system calls", of_all(process.read_call_bytes)));
         facts.push(("storage", of_all(process.storage_read_bytes)));
         let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
         facts.push(("nvidia-fs", counted.unwrap_or_else(|| "not loaded, or it counts no reads".to_owned())));
@@ -295,10 +295,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
         None => facts.push(("programs", count(report.programs))),
     }
-    facts.push((
-        "threads",
-        format!("{} called cuFile, {} read with it", count(report.threads), count(report.reading_threads)),
-    ));
+    facts.push(("threads", threads(report)));
     for library in &report.libraries {
         let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
         let processes = plural_es(library.processes, "process");
@@ -316,25 +313,16 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         facts.push((
             "input",
             format!(
-                "{} by read calls, {} from storage, {} with storage access{requests}",
+                "{} by system calls, {} from storage, {} with storage access{requests}",
                 bytes(io.read_call_bytes),
                 bytes(io.storage_read_bytes),
                 plural(io.major_faults, "page fault")
             ),
         ));
     }
+    facts.extend(unknown_tensors(report).map(|text| ("tensors", text)));
     facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
-    if report.buffers.registered > 0 {
-        facts.push((
-            "buffers",
-            format!(
-                "{} in {}, at most {} at a time",
-                plural(report.buffers.registered, "registration"),
-                duration(report.buffers.total_ns),
-                bytes(report.buffers.most_bytes)
-            ),
-        ));
-    }
+    facts.extend(buffers(report).map(|text| ("buffers", text)));
     if let Some(seen) = report.statistics {
         facts.push((
             "statistics",
@@ -354,7 +342,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
 const PROBED: &str = "include the kernel probes: about 5 to 30 µs a call";
 
 /// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
-const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes of read calls";
+const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes read by system calls";
 const NOT_PROVEN: &str =
     "which bytes cuFile moved, which calls failed, and the route: direct reads are in no counter of a process";
 
@@ -396,21 +384,6 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
     }
 }
 
-/// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
-fn gpu_copies(report: &WatchReport) -> Option<String> {
-    let copies = units::sum(report.other_calls.iter().filter(|call| call.is_gpu_copy()).map(|call| call.count));
-    match (copies, report.cuda_processes) {
-        (0, 0) => None,
-        // libcufile copies for its transfers itself.
-        (0, _) if report.transfers() > 0 => None,
-        (0, _) => Some(
-            "none recorded; libcuda is loaded. 'gds-top top' shows the PCIe traffic of each GPU, of all processes"
-                .to_owned(),
-        ),
-        _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
-    }
-}
-
 #[cfg(test)]
 pub(in crate::present) mod tests {
     use super::*;
@@ -433,6 +406,7 @@ pub(in crate::present) mod tests {
             o_direct: None,
             tensors: Vec::new(),
             tensors_of_file: 0,
+            tensors_unknown: None,
             kv: None,
             plain: crate::core::PlainReads::default(),
             cached_fraction: None,
@@ -492,6 +466,14 @@ pub(in crate::present) mod tests {
         let shown = answer(&WatchReport { libraries_left_out: 1, ..report(direct) });
         assert_eq!(shown.headline, "The recorded cuFile transfers take p2pdma, proven; others may be missing.");
         assert!(shown.headline.split_whitespace().count() <= 12 && shown.conditions.starts_with("At least 1 read"));
+    }
+
+    #[test]
+    fn bytes_of_sendfile_are_read_by_system_calls() {
+        let io = crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() };
+        let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
+        let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
+        assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The texts about a watched file: its name, its route and the evidence for the route.
 
 use crate::core::units::plural;
-use crate::core::{Route, RouteProof, WatchedFile};
+use crate::core::{Route, RouteProof, TensorsUnknown, WatchReport, WatchedFile};
 use crate::present::view::GAP;
 
 /// Whether cuFile used a file.
@@ -33,6 +33,21 @@ pub(in crate::present) fn name(file: &WatchedFile) -> String {
     };
     let chunk: String = kv.chunk.chars().take(12).collect();
     format!("{} chunk {chunk}{layer}: {}", kv.system, file.path)
+}
+
+/// The safetensors files whose tensors are not known, with the reason for the first one.
+pub(super) fn unknown_tensors(report: &WatchReport) -> Option<String> {
+    let mut unknown = report.files.iter().filter_map(|file| Some((name(file), file.tensors_unknown?)));
+    let (first, why) = unknown.next()?;
+    let why = match why {
+        TensorsUnknown::OtherFile => "another file is at its path",
+        TensorsUnknown::NotRead => "its header was not read",
+    };
+    let more = match unknown.count() as u64 {
+        0 => String::new(),
+        more => format!(", and for {}", plural(more, "other file")),
+    };
+    Some(format!("unknown for {first} ({why}){more}"))
 }
 
 /// The route of a file's transfers, and whether it is inferred.

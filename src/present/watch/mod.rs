@@ -2,7 +2,7 @@
 
 mod advice;
 pub(super) mod answer;
-mod driver;
+mod facts;
 mod file;
 mod missing;
 mod tables;

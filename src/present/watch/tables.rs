@@ -1,9 +1,10 @@
 //! The tables of a watched program.
 
-use super::file::{is_large, is_of_cufile, name, proof, route};
-use crate::core::units::{self, bytes, count, duration, plural, verb};
+use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
+use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
 use crate::present::view::{Table, number, text};
+use crate::text::capitalised;
 
 /// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -66,37 +67,50 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
-    let open = match report.open_calls.len() as u64 {
-        0 => String::new(),
-        calls => format!(" {} without a return {} not counted.", plural(calls, "call"), verb(calls, "is", "are")),
-    };
-    let counted = match &report.attached {
-        Some(process) => format!(
+    let mut parts = match &report.attached {
+        Some(process) => vec![format!(
             "Only calls of process {} and its children that began and returned after the attach are counted.",
             process.pid
-        ),
-        None if report.uncounted > 0 => {
-            let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
-            let why = "no memory was left for the thread, or a signal handler made the call inside another one";
-            format!("{calls} {are} not counted: {why}.")
-        }
-        None if report.paused => "The program paused the recording, so not every call is counted.".to_owned(),
-        None if report.unseen.is_some() => {
-            "Calls by addresses that the dynamic linker did not report are missing.".to_owned()
-        }
-        None if is_incomplete(report) => {
-            "Every call of the recorded processes is counted; the advice lists what was not recorded.".to_owned()
-        }
-        None if report.ended.is_none() => "Every call until the last report is counted, of all processes.".to_owned(),
-        None => "Every call is counted, of all processes.".to_owned(),
+        )],
+        None => not_counted(report),
     };
-    counted + &open
+    if parts.is_empty() {
+        let until = if report.ended.is_none() { " until the last report" } else { "" };
+        parts.push(format!("Every call{until} is counted, of all processes."));
+    }
+    if !report.open_calls.is_empty() {
+        let calls = report.open_calls.len() as u64;
+        parts.push(format!("{} without a return {} not counted.", plural(calls, "call"), verb(calls, "is", "are")));
+    }
+    parts.join(" ")
 }
 
-fn is_incomplete(report: &WatchReport) -> bool {
-    !(report.unrecorded.is_empty() && report.in_other_session.is_empty())
-        || report.still_running > 0
-        || report.libraries_left_out > 0
+/// A sentence for each reason why calls of a started program are missing in the table of calls.
+fn not_counted(report: &WatchReport) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if report.uncounted > 0 {
+        let (calls, are) = (plural(report.uncounted, "more call"), verb(report.uncounted, "is", "are"));
+        let why = "no memory was left for the thread, or a signal handler made the call inside another one";
+        reasons.push(format!("{calls} {are} not counted: {why}."));
+    }
+    if report.paused {
+        reasons.push("The program paused the recording, so not every call is counted.".to_owned());
+    }
+    if report.unseen.is_some() {
+        reasons.push("Calls by addresses that the dynamic linker did not report are missing.".to_owned());
+    }
+    if report.libraries_left_out > 0 {
+        let copies = plural_ies(report.libraries_left_out, "more cop");
+        reasons.push(format!("Calls of {copies} of libcufile are not counted."));
+    }
+    if report.still_running > 0 {
+        let processes = plural_es(report.still_running, "process");
+        reasons.push(format!("Calls of {processes} after the end of the program are not counted."));
+    }
+    if !(report.unrecorded.is_empty() && report.in_other_session.is_empty()) {
+        reasons.push("Calls of programs that were not recorded here are missing: the advice lists them.".to_owned());
+    }
+    reasons
 }
 
 fn other_calls(report: &WatchReport) -> Option<Table> {
@@ -236,19 +250,39 @@ const fn is_touched(tensor: &WatchedTensor) -> bool {
     tensor.touched_bytes > 0 && tensor.touched_bytes >= tensor.bytes
 }
 
+/// Whether each byte of a tensor was read. `None` if it is not known: earlier recordings do not have the parts that were
+/// read, and touched pages can be other ones.
+fn is_complete_tensor(tensor: &WatchedTensor) -> Option<bool> {
+    let most = tensor.covered_bytes.unwrap_or(tensor.bytes).saturating_add(tensor.touched_bytes);
+    match tensor.covered_bytes {
+        _ if most < tensor.size => Some(false),
+        Some(covered) if covered >= tensor.size => Some(true),
+        _ => None,
+    }
+}
+
 /// How many tensors were read.
 #[must_use]
 pub fn tensor_summary(report: &WatchReport) -> String {
     let all = || report.files.iter().flat_map(|file| &file.tensors);
-    let complete = all().filter(|tensor| tensor.bytes >= tensor.size).count() as u64;
+    let complete = all().filter(|tensor| is_complete_tensor(tensor) != Some(false)).count() as u64;
+    let is_known = all().all(|tensor| is_complete_tensor(tensor).is_some());
     let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
+    let unknown = unknown_tensors(report).map(|unknown| format!("Tensors are {unknown}."));
     match (tensor_count(report) as u64, of) {
-        (0, 0) => "The program used no safetensors file.".to_owned(),
+        (0, 0) => unknown.unwrap_or_else(|| "The program used no safetensors file.".to_owned()),
         (read, of) => {
             let were = verb(read, "was", "were");
-            let [first, second] = if is_upper_bound(report) { ["At most ", "at most "] } else { [""; 2] };
+            let bound = |is_most: bool| match (is_most, report.lost_events > 0) {
+                (true, true) => "about ",
+                (true, false) => "at most ",
+                (false, true) => "at least ",
+                (false, false) => "",
+            };
+            let is_most = is_upper_bound(report);
+            let (first, second) = (bound(is_most), bound(is_most || !is_known));
             let (read, of, complete) = (count(read), plural(of, "tensor"), count(complete));
-            format!("{first}{read} of {of} {were} read, {second}{complete} of them completely.")
+            capitalised(&format!("{first}{read} of {of} {were} read, {second}{complete} of them completely."))
         }
     }
 }
@@ -266,14 +300,21 @@ pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iter
 mod tests {
     use super::*;
     use crate::analysis::SessionEnd;
-    use crate::core::{OpenCall, ProgramEnd, WatchedLibrary};
+    use crate::core::{OpenCall, ProgramEnd, TensorsUnknown, WatchedLibrary};
     use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
 
     /// All sentences about a program in which everything happened `many` times.
     fn sentences(many: u64) -> Vec<String> {
         let some = |name: &str| vec![name.to_owned(); many as usize];
         let mut file = file_without_route();
-        let tensor = WatchedTensor { name: "a".to_owned(), size: 2, reads: many, bytes: 2, touched_bytes: 0 };
+        let tensor = WatchedTensor {
+            name: "a".to_owned(),
+            size: 2,
+            reads: many,
+            bytes: 2,
+            touched_bytes: 0,
+            covered_bytes: Some(2),
+        };
         (file.tensors, file.tensors_of_file) = (vec![tensor; many as usize], many);
         let open = OpenCall { function: "cuFileRead".to_owned(), ..OpenCall::default() };
         let call = |function: &str| crate::core::CallTotal { function: function.to_owned(), ..Default::default() };
@@ -325,8 +366,10 @@ mod tests {
 
     #[test]
     fn touched_pages_of_a_tensor_are_an_upper_bound() {
-        let tensor =
-            |reads, touched_bytes| WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes };
+        let tensor = |reads, touched_bytes| {
+            let covered_bytes = Some(if touched_bytes > 0 { 0 } else { 8 });
+            WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes, covered_bytes }
+        };
         let table = |tensor| {
             let file = crate::core::WatchedFile { tensors: vec![tensor], tensors_of_file: 2, ..file_without_route() };
             let report = WatchReport { files: vec![file], ..WatchReport::default() };
@@ -341,6 +384,78 @@ mod tests {
             note.starts_with("At most 1 of 2 tensors was read, at most 1 of them completely. Bytes with ≤"),
             "{note}"
         );
+    }
+
+    #[test]
+    fn the_table_of_calls_has_a_sentence_for_each_reason_of_missing_calls() {
+        let complete = WatchReport { ended: Some(ProgramEnd::Status(0)), ..WatchReport::default() };
+        let note = |change: fn(&mut WatchReport)| {
+            let mut report = complete.clone();
+            change(&mut report);
+            calls_note(&report)
+        };
+        let reasons: [(fn(&mut WatchReport), &str); 6] = [
+            (|report| report.uncounted = 2, "2 more calls are not counted"),
+            (|report| report.paused = true, "paused the recording"),
+            (|report| report.libraries_left_out = 5, "Calls of 5 more copies of libcufile are not counted."),
+            (|report| report.still_running = 1, "Calls of 1 process after the end of the program are not counted."),
+            (|report| report.unrecorded = vec!["su".to_owned()], "programs that were not recorded here"),
+            (|report| report.in_other_session = vec!["sh".to_owned()], "programs that were not recorded here"),
+        ];
+        assert_eq!(note(|_| {}), "Every call is counted, of all processes.");
+        for (change, words) in reasons {
+            let note = note(change);
+            assert!(note.contains(words) && !note.contains("Every call"), "{note}");
+        }
+        let all = note(|report| {
+            (report.uncounted, report.paused, report.libraries_left_out, report.still_running) = (2, true, 5, 1);
+        });
+        assert!(reasons[..4].iter().all(|(_, words)| all.contains(words)), "{all}");
+        assert_eq!(
+            note(|report| report.ended = None),
+            "Every call until the last report is counted, of all processes."
+        );
+    }
+
+    #[test]
+    fn only_tensors_of_which_each_byte_was_read_are_complete() {
+        let summary_of = |covered_bytes: &[Option<u64>], lost_events| {
+            let tensor = |covered_bytes: &Option<u64>| WatchedTensor {
+                name: "a".to_owned(),
+                size: 8,
+                reads: 2,
+                bytes: 8,
+                touched_bytes: 0,
+                covered_bytes: *covered_bytes,
+            };
+            let tensors = covered_bytes.iter().map(tensor).collect();
+            let file = crate::core::WatchedFile { tensors, tensors_of_file: 2, ..file_without_route() };
+            tensor_summary(&WatchReport { files: vec![file], lost_events, ..WatchReport::default() })
+        };
+        let summary = |covered_bytes: &[Option<u64>]| summary_of(covered_bytes, 0);
+        assert_eq!(summary(&[Some(4)]), "1 of 2 tensors was read, 0 of them completely.");
+        assert_eq!(summary(&[Some(4), Some(8)]), "2 of 2 tensors were read, 1 of them completely.");
+        // Earlier recordings do not have the parts.
+        assert_eq!(summary(&[Some(4), None]), "2 of 2 tensors were read, at most 1 of them completely.");
+        // Lost reads are in no tensor.
+        assert_eq!(summary_of(&[Some(8)], 1), "At least 1 of 2 tensors was read, at least 1 of them completely.");
+        assert_eq!(summary_of(&[None], 1), "At least 1 of 2 tensors was read, about 1 of them completely.");
+    }
+
+    #[test]
+    fn files_whose_tensors_are_unknown_are_named_with_the_reason() {
+        let report = |unknown: &[TensorsUnknown]| {
+            let file = |why| crate::core::WatchedFile { tensors_unknown: Some(why), ..file_without_route() };
+            WatchReport { files: unknown.iter().copied().map(file).collect(), ..WatchReport::default() }
+        };
+        let (other, unread) = (TensorsUnknown::OtherFile, TensorsUnknown::NotRead);
+        assert_eq!(tensor_summary(&report(&[])), "The program used no safetensors file.");
+        assert_eq!(tensor_summary(&report(&[other])), "Tensors are unknown for /m (another file is at its path).");
+        let several = report(&[unread, other, other]);
+        let expected = "unknown for /m (its header was not read), and for 2 other files";
+        assert_eq!(tensor_summary(&several), format!("Tensors are {expected}."));
+        let fact = facts(&several, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "tensors");
+        assert_eq!(fact, Some(("tensors", expected.to_owned())));
     }
 
     #[test]

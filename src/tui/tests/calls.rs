@@ -25,6 +25,7 @@ fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
         o_direct: None,
         tensors: Vec::new(),
         tensors_of_file: 0,
+        tensors_unknown: None,
         kv: None,
         plain: PlainReads { count: plain, bytes: plain << 20, ..PlainReads::default() },
         cached_fraction: None,
@@ -69,6 +70,7 @@ fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
         reads: n,
         bytes: 1 << 20,
         touched_bytes: 0,
+        covered_bytes: Some(1 << 20),
     };
     report.files[0].tensors = (0..200).map(tensor).collect();
     report.files[0].tensors_of_file = 201;

@@ -3,7 +3,10 @@
 use super::{MOST_FILES, Process, Tally};
 use crate::core::{MORE_FILES, UNKNOWN_FILE};
 use crate::watch::files::File;
+use crate::watch::group::Group;
 use crate::watch::losses::Losses;
+use crate::watch::named_file::{Descriptor, NamedFile};
+use cufile_audit::layout::{Function, kind};
 
 /// Maximum number of forks from the process that registered a file to one that uses it.
 const MOST_FORKS: usize = 64;
@@ -14,19 +17,57 @@ impl Tally {
         self.processes.entry(process).or_insert_with(|| Process { lost, ..Process::default() })
     }
 
-    /// The index of the file with this path. All files without a known path share one entry.
-    pub(in crate::watch) fn file(&mut self, path: String) -> usize {
-        let path = if path.is_empty() { UNKNOWN_FILE.to_owned() } else { path };
-        if let Some(at) = self.by_path.get(&path) {
-            return *at;
+    /// The index of this file, which a process used with this descriptor. All files without a known path share one entry.
+    pub(in crate::watch) fn file(&mut self, named: NamedFile, at: Option<Descriptor>) -> usize {
+        if named.path.is_empty() {
+            return self.unknown_file();
         }
-        let is_kept = self.files.len() < MOST_FILES || path == UNKNOWN_FILE;
-        let path = if is_kept { path } else { MORE_FILES.to_owned() };
-        if let Some(at) = self.by_path.get(&path) {
-            return *at;
+        if let Some(file) = self.by_name.get(&named) {
+            return *file;
         }
-        self.files.push(File::new(path.clone(), &mut self.header_bytes));
-        self.by_path.insert(path, self.files.len() - 1);
+        // A process with a filter of system calls records no identity.
+        if let Some(file) = self.known(&named.shown()).filter(|_| !named.is_identified()) {
+            return file;
+        }
+        if self.files.len() >= MOST_FILES {
+            return self.file_without_path(MORE_FILES);
+        }
+        let mut file = File::new(named.clone(), at, &mut self.header_bytes);
+        let number = self.files.len();
+        let known = self.by_path.entry(file.path.clone()).or_default();
+        *known = (number, known.1 + 1);
+        // Another file had this path before.
+        if known.1 > 1 {
+            file.path = format!("{} (file {})", file.path, known.1);
+        }
+        self.by_name.insert(named, number);
+        self.files.push(file);
+        number
+    }
+
+    /// Reads the header of a model in a new record, while the process most likely has it open. The record is processed
+    /// later, when all earlier ones have arrived.
+    pub(in crate::watch) fn meet(&mut self, group: &Group) {
+        let names_file = [Function::HandleRegister as u16, kind::FILE].contains(&group.record.kind());
+        let (named, at) = if names_file { group.file() } else { return };
+        if named.is_safetensors() {
+            self.file(named, at);
+        }
+    }
+
+    /// The index of the unknown file.
+    pub(in crate::watch) fn unknown_file(&mut self) -> usize {
+        self.file_without_path(UNKNOWN_FILE)
+    }
+
+    /// The entry of files without a known path.
+    fn file_without_path(&mut self, name: &str) -> usize {
+        let named = NamedFile::without_path(name);
+        if let Some(file) = self.by_name.get(&named) {
+            return *file;
+        }
+        self.files.push(File::new(named.clone(), None, &mut self.header_bytes));
+        self.by_name.insert(named, self.files.len() - 1);
         self.files.len() - 1
     }
 
@@ -34,7 +75,7 @@ impl Tally {
     pub(super) fn file_of(&mut self, process: u32, library: u8, handle: u64) -> usize {
         let own = self.processes.get(&process).and_then(|known| known.handles.get(&(library, handle)));
         let known = own.map(|handle| handle.file).or_else(|| self.inherited(process, library, handle));
-        known.unwrap_or_else(|| self.file(String::new()))
+        known.unwrap_or_else(|| self.unknown_file())
     }
 
     /// The file of a handle that the process has since it was forked.

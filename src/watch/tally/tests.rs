@@ -3,6 +3,7 @@
 use super::*;
 use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
+use cufile_audit::layout::IDENTITY_WORD;
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
     let record =
@@ -119,6 +120,58 @@ fn reads(tally: &Tally) -> Vec<(String, u64)> {
     reads.retain(|(_, count)| *count > 0);
     reads.sort();
     reads
+}
+
+#[test]
+fn each_file_has_its_own_entry_also_if_another_one_had_its_path() {
+    let mut tally = Tally::default();
+    // The last one has no identity, so it is most likely the newest one.
+    for (handle, inode, birth) in [(1, 5, 100), (2, 5, 100), (3, 6, 100), (4, 5, 200), (5, 0, 0)] {
+        let mut group = registered(handle, handle, FILES[0]);
+        (group.record.extra[IDENTITY_WORD + 1], group.record.extra[IDENTITY_WORD + 2]) = (inode, birth);
+        tally.take(&group);
+        tally.take(&read(handle, handle));
+    }
+    let expected = [("/data/a", 2), ("/data/a (file 2)", 1), ("/data/a (file 3)", 2)];
+    assert_eq!((reads(&tally), tally.known(FILES[0])), (counts(&expected), Some(2)));
+}
+
+#[test]
+fn a_model_in_a_new_record_is_read_before_the_record_is_processed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("m.safetensors");
+    let header = br#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &[1; 4]].concat();
+    std::fs::write(&path, bytes).unwrap();
+    let open = std::fs::File::open(&path).unwrap();
+    let mut group = registered(10, 7, path.to_str().unwrap());
+    group.process = std::process::id();
+    group.record.extra[0] = u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&open)).unwrap();
+    let mut tally = Tally::default();
+    tally.meet(&group);
+    drop(open);
+    std::fs::remove_file(&path).unwrap();
+    tally.take(&group);
+    let files = tally.report(&Totals::default()).files;
+    assert_eq!((files.len(), files[0].tensors_of_file, files[0].registrations), (1, 1, 1));
+    // Other files are opened at no time.
+    tally.meet(&registered(20, 8, FILES[0]));
+    assert_eq!(tally.files.len(), 1);
+}
+
+#[test]
+fn paths_that_differ_in_a_byte_that_is_not_utf_8_are_two_files() {
+    let mut tally = Tally::default();
+    for (handle, byte) in [(1, 0xff), (2, 0xfe)] {
+        let mut group = registered(handle, handle, "/data/x");
+        // The seventh byte of the path is in the second word of the text.
+        let mut words = group.parts[0].words();
+        words[1] = words[1] & !(0xff << 48) | byte << 48;
+        group.parts[0] = Record::from_words(words);
+        tally.take(&group);
+        tally.take(&read(handle, handle));
+    }
+    assert_eq!(reads(&tally), counts(&[("/data/\\xfe", 1), ("/data/\\xff", 1)]));
 }
 
 fn counts(files: &[(&str, u64)]) -> Vec<(String, u64)> {
@@ -251,4 +304,54 @@ fn a_reading_of_the_counters_is_compared_with_the_transfers_until_then() {
     tally.take(&counters(100, 105));
     let bounds = tally.take_reading().map(|reading| reading.bounds);
     assert_eq!(bounds, Some(Bounds { least: sum(3), most: sum(3), certain: sum(1) }));
+}
+
+/// A reading of counters of process 1 between two times in nanoseconds that has this number of reads.
+fn counters_of(times: [u64; 2], reads: u64) -> Group {
+    let head = Record::head(kind::STATISTICS, 0, 0);
+    let record = Record {
+        head,
+        start_ns: times[0],
+        end_ns: times[1],
+        extra: [reads, 0, 0, reads * MIB, 0, 0, 0],
+        ..Record::default()
+    };
+    Group { record, ..read(0, 0) }
+}
+
+/// The reads that libcufile counted according to these records, which are in the order of time.
+fn counted_reads(groups: &[Group]) -> u64 {
+    assert!(groups.is_sorted_by_key(Group::order));
+    let mut tally = Tally::default();
+    groups.iter().for_each(|group| tally.take(group));
+    tally.report(&Totals::default()).statistics.map_or(0, |seen| seen.reads)
+}
+
+#[test]
+fn an_older_reading_that_ends_later_is_no_new_begin_of_the_counters() {
+    let overlapping = [counters_of([50, 60], 100), counters_of([40, 70], 80), counters_of([65, 75], 90)];
+    assert_eq!(counted_reads(&overlapping), 100);
+    let later = counters_of([80, 90], 120);
+    assert_eq!(counted_reads(&[&overlapping[..], &[later][..]].concat()), 120);
+    // The readings of 40 threads, of which each ends after the next one begins.
+    let storm: Vec<_> = (0..40).map(|n| counters_of([n * 10, n * 10 + 15], 1000 - (n % 7) * 20)).collect();
+    assert_eq!(counted_reads(&storm), 1000);
+}
+
+#[test]
+fn counters_that_begin_again_are_added_to_the_former_ones() {
+    let before = counters_of([10, 20], 100);
+    // Without a reason in the records, only the order of the readings shows it.
+    assert_eq!(counted_reads(&[before.clone(), counters_of([20, 30], 7)]), 107);
+    for function in [Function::DriverClose, Function::StatsReset] {
+        let mut again = called(function, 40, 0);
+        again.record.end_ns = 45;
+        let groups = [before.clone(), again, counters_of([35, 50], 100), counters_of([46, 55], 7)];
+        assert_eq!(counted_reads(&groups), 107, "a reading during the call belongs to the former counters");
+    }
+    let mut loaded = called(Function::Read, 40, 0);
+    loaded.record.head = Record::head(kind::LIBRARY, 0, 0);
+    assert_eq!(counted_reads(&[before.clone(), loaded, counters_of([38, 50], 100), counters_of([46, 55], 7)]), 107);
+    // A reading of the former counters that ends after the first one of the new counters.
+    assert_eq!(counted_reads(&[before, counters_of([30, 40], 7), counters_of([25, 50], 100)]), 107);
 }

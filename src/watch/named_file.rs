@@ -1,0 +1,163 @@
+//! A file as a process named it, and the same file opened here. Its path can name another file: the process can have other
+//! mounts, or another file has replaced it.
+
+use super::settings::inside;
+use crate::core::TensorsUnknown;
+use crate::trust::open_regular;
+use rustix::fs::{AtFlags, StatxFlags};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The device, the inode and the time of birth of a file. A new file can have the device and the inode of a removed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    /// Seconds and nanoseconds. 0 if the file system has no such time.
+    birth: [u64; 2],
+}
+
+impl Identity {
+    fn of(file: &File) -> Option<Self> {
+        let stat = rustix::fs::fstat(file).ok()?;
+        let more = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
+        let birth = more.filter(|more| more.stx_mask & StatxFlags::BTIME.bits() != 0).map(|more| more.stx_btime);
+        let birth = birth.map_or([0; 2], |birth| [birth.tv_sec.cast_unsigned(), birth.tv_nsec.into()]);
+        Some(Self { device: stat.st_dev, inode: stat.st_ino, birth })
+    }
+
+    fn is(self, other: Self) -> bool {
+        let no_birth = [self.birth, other.birth].contains(&[0; 2]);
+        (self.device, self.inode) == (other.device, other.inode) && (no_birth || self.birth == other.birth)
+    }
+}
+
+/// The path of a file with its bytes, and the identity of the file. Without an identity, only the path is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct NamedFile {
+    pub(super) path: OsString,
+    identity: Option<Identity>,
+}
+
+/// An open file of a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Descriptor {
+    pub(super) process: u32,
+    pub(super) number: u32,
+}
+
+impl NamedFile {
+    /// The identity is the device, the inode and the birth in seconds and nanoseconds, or 0 if it is unknown.
+    pub(super) fn new(path: Vec<u8>, [device, inode, seconds, nanoseconds]: [u64; 4]) -> Self {
+        let identity = Identity { device, inode, birth: [seconds, nanoseconds] };
+        Self { path: OsString::from_vec(path), identity: Some(identity).filter(|_| (device, inode) != (0, 0)) }
+    }
+
+    /// An entry of files without a known path.
+    pub(super) fn without_path(name: &str) -> Self {
+        Self { path: name.into(), identity: None }
+    }
+
+    /// Whether more than the path is known.
+    pub(super) const fn is_identified(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Whether it can have tensors.
+    pub(super) fn is_safetensors(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|ending| ending == "safetensors")
+    }
+
+    /// The path as text. Bytes that are not UTF-8 are escaped, so that two paths have two texts.
+    pub(super) fn shown(&self) -> String {
+        let mut shown = String::new();
+        for chunk in self.path.as_bytes().utf8_chunks() {
+            shown.push_str(chunk.valid());
+            chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+        }
+        shown
+    }
+
+    /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path.
+    pub(super) fn open(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
+        let link = at.map(|at| PathBuf::from(format!("/proc/{}/fd/{}", at.process, at.number)));
+        let Some(identity) = self.identity else {
+            // The descriptor has this path now, so it is most likely the same one. The path alone shows nothing.
+            let link = link.filter(|link| std::fs::read_link(link).is_ok_and(|path| path.as_os_str() == self.path));
+            return link.and_then(|link| open_regular(&link).ok()).ok_or(TensorsUnknown::NotRead);
+        };
+        let is_same = |file: &File| Identity::of(file).is_some_and(|seen| identity.is(seen));
+        if let Some(file) = link.and_then(|link| open_regular(&link).ok()).filter(is_same) {
+            return Ok(file);
+        }
+        let path = Path::new(&self.path);
+        let paths = at.map(|at| inside(at.process, path)).into_iter().chain([path.to_owned()]);
+        let found: Vec<File> = paths.filter_map(|path| open_regular(&path).ok()).collect();
+        let why = if found.is_empty() { TensorsUnknown::NotRead } else { TensorsUnknown::OtherFile };
+        found.into_iter().find(is_same).ok_or(why)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    /// The file at a path, as the recording library names it.
+    pub(in crate::watch) fn named(path: &Path) -> NamedFile {
+        NamedFile { path: path.into(), identity: File::open(path).ok().and_then(|file| Identity::of(&file)) }
+    }
+
+    fn text(named: &NamedFile, at: Option<Descriptor>) -> Result<String, TensorsUnknown> {
+        named.open(at).map(|mut file| {
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            text
+        })
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_under_its_name_is_opened_by_its_descriptor_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("model"), dir.path().join("other"));
+        std::fs::write(&path, "first").unwrap();
+        let first = named(&path);
+        let open = File::open(&path).unwrap();
+        let at = Some(Descriptor { process: std::process::id(), number: open.as_raw_fd().cast_unsigned() });
+        assert_eq!((text(&first, None), text(&first, at)), (Ok("first".to_owned()), Ok("first".to_owned())));
+        std::fs::write(&other, "second").unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!((text(&first, None), text(&first, at)), (Err(TensorsUnknown::OtherFile), Ok("first".to_owned())));
+        // The number can be that of another file by now.
+        let reused = File::open(&path).unwrap();
+        let reused = Some(Descriptor { process: std::process::id(), number: reused.as_raw_fd().cast_unsigned() });
+        assert_eq!(text(&first, reused), Err(TensorsUnknown::OtherFile));
+        assert_eq!(text(&named(&path), None), Ok("second".to_owned()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(text(&first, None), Err(TensorsUnknown::NotRead));
+    }
+
+    #[test]
+    fn without_an_identity_only_a_descriptor_with_the_same_path_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("model");
+        std::fs::write(&path, "text").unwrap();
+        let open = File::open(&path).unwrap();
+        let at = Some(Descriptor { process: std::process::id(), number: open.as_raw_fd().cast_unsigned() });
+        let without = |path: &Path| NamedFile { path: path.into(), identity: None };
+        assert_eq!(text(&without(&path), at), Ok("text".to_owned()));
+        assert_eq!(text(&without(&path), None), Err(TensorsUnknown::NotRead));
+        assert_eq!(text(&without(&dir.path().join("other")), at), Err(TensorsUnknown::NotRead));
+    }
+
+    #[test]
+    fn paths_that_are_not_utf_8_have_different_texts() {
+        let shown = |path: &[u8]| NamedFile::new(path.to_vec(), [0; 4]).shown();
+        assert_eq!((shown(b"/a\xff"), shown(b"/a\xfe")), ("/a\\xff".to_owned(), "/a\\xfe".to_owned()));
+        assert_eq!(shown("/Modell für ü\n".as_bytes()), "/Modell für ü\n");
+    }
+}

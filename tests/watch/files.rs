@@ -1,0 +1,67 @@
+//! Tests of the names of files and of the tensors in them.
+
+use crate::harness::{Place, Seen};
+use std::path::Path;
+
+/// Writes a safetensors file with one tensor of 4096 bytes.
+fn write_model(path: &Path, tensor: &str) {
+    let header = format!(r#"{{"{tensor}":{{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]}}}}"#);
+    let length = (header.len() as u64).to_le_bytes();
+    std::fs::write(path, [&length, header.as_bytes(), &[1; 4096]].concat()).unwrap();
+}
+
+#[test]
+fn a_file_that_replaces_another_one_has_its_own_row_and_tensors() {
+    let Some(place) = Place::new() else { return };
+    let (model, other) = (place.file("model.safetensors"), place.file("other.safetensors"));
+    write_model(&model, "first");
+    write_model(&other, "second");
+    let run = format!("{} {} read", place.file("linked").display(), model.display());
+    let seen = Seen::of({
+        let mut shell = place.watch(&["--json"]);
+        shell.args(["sh", "-c", &format!("{run} 3; mv {} {}; {run} 5", other.display(), model.display())]);
+        shell
+    });
+    let path = model.canonicalize().unwrap();
+    let files = seen.report["program"]["transfers"].as_array().unwrap();
+    let row = |path: &str| files.iter().find(|file| file["path"] == path).unwrap();
+    let [first, second] = [path.display().to_string(), format!("{} (file 2)", path.display())].map(|path| row(&path));
+    assert_eq!((&first["reads"]["count"], &second["reads"]["count"]), (&3.into(), &5.into()));
+    assert_eq!(
+        (&second["tensors"][0]["name"], &second["tensors_unknown"]),
+        (&"second".into(), &serde_json::Value::Null)
+    );
+    // gds-top can look at the first file after it was replaced.
+    let tensors = first["tensors"].as_array().unwrap();
+    match &first["tensors_unknown"] {
+        serde_json::Value::Null => assert_eq!(tensors[0]["name"], "first"),
+        why => assert_eq!((why, tensors.len()), (&"other-file".into(), 0)),
+    }
+}
+
+#[test]
+fn a_registration_without_a_descriptor_has_no_name() {
+    let Some(place) = Place::new() else { return };
+    let source = r#"
+#include <dlfcn.h>
+#include <stdlib.h>
+int main(void)
+{
+    struct { unsigned type; int fd; const void *ops; } file = {1, -1, 0};
+    void *handle = 0, *library = dlopen(getenv("LIBRARY"), RTLD_NOW);
+    ((void (*)(void))dlsym(library, "cuFileDriverOpen"))();
+    ((unsigned long (*)(void **, void *))dlsym(library, "cuFileHandleRegister"))(&handle, &file);
+    return 0;
+}
+"#;
+    std::fs::write(place.file("bad.c"), source).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    cc.arg("-o").args([place.file("bad"), place.file("bad.c")]).arg("-ldl");
+    assert!(cc.status().unwrap().success());
+    let mut command = place.watch(&["--json"]);
+    command.arg(place.file("bad"));
+    let seen = Seen::of(command);
+    let files = seen.report["program"]["transfers"].as_array().unwrap();
+    let names: Vec<_> = files.iter().map(|file| &file["path"]).collect();
+    assert_eq!((seen.count("cuFileHandleRegister"), names), (1, vec![&"(unknown file)".into()]));
+}
