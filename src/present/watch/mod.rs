@@ -2,6 +2,7 @@
 
 mod advice;
 pub(super) mod answer;
+mod attached;
 mod file;
 mod missing;
 mod tables;
