@@ -36,6 +36,12 @@ pub struct AttachedProcess {
     pub read_call_bytes: Option<u64>,
     /// The bytes that the process and its descendants read from storage through the kernel since the attach.
     pub storage_read_bytes: Option<u64>,
+    /// Whether both numbers are lower bounds, because a process could not be examined.
+    pub reads_at_least: bool,
+    /// The largest number of processes that were not examined at one time: they did not answer, or a limit was reached.
+    pub unexamined_processes: u64,
+    /// Whether its open files were not examined, because another user has made its mounts.
+    pub has_foreign_mounts: bool,
     /// The reads that nvidia-fs counted since the attach, of all processes.
     pub nvfs_reads: Option<u64>,
     /// The route that its settings, its log and nvidia-fs suggest if its calls are not recorded. [`Route::None`] if they

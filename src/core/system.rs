@@ -16,12 +16,23 @@ pub struct SystemSample {
     pub processes: Vec<ProcessUse>,
     /// The number of processes whose mappings could not be read, usually those of other users. They may use GPUs.
     pub hidden_processes: u32,
-    /// The first of these processes, at most 256.
+    /// The number of processes that were not examined, because they did not answer or a limit was reached.
+    #[serde(default)]
+    pub unexamined_processes: u32,
+    /// The first processes of both numbers, at most 256.
     #[serde(default)]
     pub hidden: Vec<HiddenProcess>,
     /// Whether root made the sample.
     #[serde(default)]
     pub by_root: bool,
+}
+
+impl SystemSample {
+    /// The number of processes that could not be examined.
+    #[must_use]
+    pub fn not_seen(&self) -> u64 {
+        u64::from(self.hidden_processes) + u64::from(self.unexamined_processes)
+    }
 }
 
 /// A process that could not be examined.
@@ -33,7 +44,7 @@ pub struct HiddenProcess {
     pub name: String,
     /// The user id of its owner.
     pub uid: Option<u32>,
-    /// The file that could not be read, and the error of the system.
+    /// The file that could not be read with the error of the system, or the reason why the process was not examined.
     pub denied: String,
 }
 

@@ -12,13 +12,14 @@ const LEAST_READ: f64 = 1e6;
 pub fn answer(sample: &SystemSample) -> Answer {
     let found = sample.processes.iter().filter(|process| process.cufile.is_some()).count() as u64;
     let hidden = match (u64::from(sample.hidden_processes), sample.by_root) {
-        (0, _) => String::new(),
-        (n, true) => format!("The kernel denies access to the mappings of {}.", plural_es(n, "process")),
+        (0, _) => None,
+        (n, true) => Some(format!("The kernel denies access to the mappings of {}.", plural_es(n, "process"))),
         (n, false) => {
-            format!("{} of other users cannot be examined. Run as root to see them.", plural_es(n, "process"))
+            Some(format!("{} of other users cannot be examined. Run as root to see them.", plural_es(n, "process")))
         }
     };
-    let is_known = sample.hidden_processes == 0;
+    let conditions: Vec<String> = hidden.into_iter().chain(unexamined(sample.unexamined_processes.into())).collect();
+    let is_known = sample.not_seen() == 0;
     let headline = match (found, is_known) {
         (0, true) => "No process has libcufile mapped.".to_owned(),
         (0, false) => "No process that could be examined has libcufile mapped.".to_owned(),
@@ -27,7 +28,16 @@ pub fn answer(sample: &SystemSample) -> Answer {
             format!("{least}{} {} libcufile mapped.", plural_es(n, "process"), verb(n, "has", "have"))
         }
     };
-    Answer::new(Status::Info, headline, hidden)
+    Answer::new(Status::Info, headline, conditions.join(" "))
+}
+
+/// A sentence about the processes that were not examined. `None` without them.
+#[must_use]
+pub fn unexamined(processes: u64) -> Option<String> {
+    let were = verb(processes, "was", "were");
+    (processes > 0).then(|| {
+        format!("{} {were} not examined: no answer in time, or a limit was reached.", plural_es(processes, "process"))
+    })
 }
 
 /// The name of a process's route in JSON, as far as procfs shows it.
@@ -80,7 +90,7 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
         return of(process);
     }
     let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
-    let seen = if sample.hidden_processes == 0 { "" } else { " that could be examined" };
+    let seen = if sample.not_seen() == 0 { "" } else { " that could be examined" };
     match sample.processes.len() {
         0 if read > LEAST_READ => {
             format!("No process{seen} uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
@@ -192,16 +202,16 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
 /// Maximum number of rows of processes that could not be examined.
 const HIDDEN_ROWS: usize = 10;
 
-/// The processes that could not be examined, and the file that the kernel denies.
+/// The processes that could not be examined, and the reasons.
 fn hidden(sample: &SystemSample) -> Option<Table> {
-    let heads = vec![number("process"), text("name"), number("user"), text("denied")];
+    let heads = vec![number("process"), text("name"), number("user"), text("reason")];
     let rows: Vec<_> = (sample.hidden.iter().take(HIDDEN_ROWS))
         .map(|process| {
             let user = or_gap(process.uid.map(|uid| uid.to_string()));
             vec![process.pid.to_string(), process.name.clone(), user, process.denied.clone()]
         })
         .collect();
-    let more = u64::from(sample.hidden_processes).saturating_sub(rows.len() as u64);
+    let more = sample.not_seen().saturating_sub(rows.len() as u64);
     let note = match more {
         0 => String::new(),
         more => format!("{} more not shown; --json lists the first 256.", plural_es(more, "process")),
@@ -259,6 +269,18 @@ mod tests {
         let by_root = SystemSample { by_root: true, hidden_processes: 1, ..SystemSample::default() };
         assert_eq!(answer(&by_root).conditions, "The kernel denies access to the mappings of 1 process.");
         assert!(super::tables(&by_root).is_empty());
+        let silent = SystemSample { unexamined_processes: 1, hidden_processes: 0, ..by_root.clone() };
+        assert_eq!(answer(&silent).headline, "No process that could be examined has libcufile mapped.");
+        assert_eq!(
+            answer(&silent).conditions,
+            "1 process was not examined: no answer in time, or a limit was reached."
+        );
+        let both = SystemSample { unexamined_processes: 2, ..by_root.clone() };
+        assert!(
+            answer(&both)
+                .conditions
+                .ends_with("1 process. 2 processes were not examined: no answer in time, or a limit was reached.")
+        );
         let denied =
             |pid| HiddenProcess { pid, denied: "maps: Permission denied".to_owned(), ..HiddenProcess::default() };
         let by_root = SystemSample { hidden: (1..20).map(denied).collect(), hidden_processes: 19, ..by_root };

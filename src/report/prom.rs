@@ -119,9 +119,14 @@ const COMPLETE: Family = gauge(
 const WATCHED: Family = gauge("gds_top_watch_seconds", &[], "Time in which the program was watched.");
 const STATUS: Family =
     gauge("gds_top_watch_exit_status", &[], "Exit status of the watched program; 128 and its number for a signal.");
+const UNEXAMINED: Family = gauge(
+    "gds_top_watch_unexamined_processes",
+    &[],
+    "Largest number of processes that did not answer in time or for which a limit was reached, with --pid.",
+);
 
 /// All families, in the order of the output.
-pub const FAMILIES: [Family; 31] = [
+pub const FAMILIES: [Family; 32] = [
     INFO,
     TIMESTAMP,
     ROUTE,
@@ -153,6 +158,7 @@ pub const FAMILIES: [Family; 31] = [
     COMPLETE,
     WATCHED,
     STATUS,
+    UNEXAMINED,
 ];
 
 /// The series of each family.
@@ -381,6 +387,8 @@ fn program(state: &State, report: &WatchReport, series: &mut Series) {
         Some(ProgramEnd::Unknown) | None => None,
     };
     series.put::<&str>(&STATUS, &[], status.map(f64::from));
+    let unexamined = report.attached.as_ref().map(|process| process.unexamined_processes as f64);
+    series.put::<&str>(&UNEXAMINED, &[], unexamined);
 }
 
 /// Adds a histogram: cumulative counts by upper bounds in seconds, the sum and the count.

@@ -43,6 +43,7 @@ pub fn top_json(sample: &SystemSample) -> String {
         "gpu_problem": sample.gpu_problem,
         "disks": sample.disks,
         "hidden_processes": sample.hidden_processes,
+        "unexamined_processes": sample.unexamined_processes,
         "hidden": sample.hidden,
     });
     let mut out = Vec::new();
@@ -59,6 +60,11 @@ const HIDDEN: Family = gauge(
     "gds_top_processes_hidden",
     &[],
     "Processes whose mappings cannot be examined; above 0, the other numbers are lower bounds.",
+);
+const UNEXAMINED: Family = gauge(
+    "gds_top_processes_unexamined",
+    &[],
+    "Processes that did not answer in time, or for which a limit was reached; above 0, the other numbers are lower bounds.",
 );
 const INFO: Family = gauge(
     "gds_top_process_info",
@@ -90,7 +96,7 @@ const READINGS: [(Family, Reading); 5] = [
 
 /// The families of `top --prom`.
 pub fn top_families() -> impl Iterator<Item = Family> {
-    [FOUND, HIDDEN, INFO].into_iter().chain(READINGS.map(|(family, _)| family))
+    [FOUND, HIDDEN, UNEXAMINED, INFO].into_iter().chain(READINGS.map(|(family, _)| family))
 }
 
 /// The sample in the text format of Prometheus.
@@ -100,6 +106,7 @@ pub fn top_metrics(sample: &SystemSample) -> String {
     let mut series = Series::default();
     series.put::<&str>(&FOUND, &[], found as f64);
     series.put::<&str>(&HIDDEN, &[], f64::from(sample.hidden_processes));
+    series.put::<&str>(&UNEXAMINED, &[], f64::from(sample.unexamined_processes));
     for process in &sample.processes {
         let (pid, name) = (&*process.pid.to_string(), process.name.as_str());
         let libcufile = process.cufile.as_deref().unwrap_or("");

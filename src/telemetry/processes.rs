@@ -4,7 +4,8 @@
 use crate::core::{
     HiddenProcess, MORE_FILES, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error,
 };
-use crate::trust::process;
+use crate::trust::process::{self, has_these_mounts, is_own};
+use crate::trust::{Allowance, Examiner, Unexamined};
 use crate::watch::Running;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -42,8 +43,10 @@ struct Counts {
 struct Known {
     started: u64,
     looked_at: u64,
-    libraries: Libraries,
+    /// `None` for a process without the libraries.
     counts: Option<Counts>,
+    /// The reason why its mappings cannot be read.
+    denied: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,17 +67,45 @@ pub(super) struct Processes {
     running: BTreeMap<u32, (u64, Option<Running>)>,
     round: u64,
     before: Option<Instant>,
+    examiner: Examiner,
+    /// The process with which the next round begins: the first one for which the limit of a round left no time.
+    first: u32,
+}
+
+/// The processes of the machine at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The processes that use CUDA or cuFile.
+    pub(super) found: Vec<ProcessUse>,
+    /// The processes that the kernel does not show to this user.
+    pub(super) denied: Vec<HiddenProcess>,
+    /// The processes that did not answer, or for which a limit was reached.
+    pub(super) unexamined: Vec<HiddenProcess>,
 }
 
 impl Processes {
     /// `proc` is the mount point of procfs.
     pub(super) fn new(proc: PathBuf) -> Self {
-        Self { proc, own: std::process::id(), known: BTreeMap::new(), running: BTreeMap::new(), round: 0, before: None }
+        Self::with(proc, Examiner::default())
     }
 
-    /// The processes that use CUDA or cuFile, and those that could not be read.
-    pub(super) fn look(&mut self, now: Instant) -> (Vec<ProcessUse>, Vec<HiddenProcess>) {
+    fn with(proc: PathBuf, examiner: Examiner) -> Self {
+        Self {
+            proc,
+            own: std::process::id(),
+            known: BTreeMap::new(),
+            running: BTreeMap::new(),
+            round: 0,
+            before: None,
+            examiner,
+            first: 0,
+        }
+    }
+
+    /// Examines all processes.
+    pub(super) fn look(&mut self, now: Instant) -> Seen {
         self.round += 1;
+        self.examiner.begin_round();
         let seconds = self.before.map(|before| now.duration_since(before).as_secs_f64()).filter(|s| *s > 0.0);
         self.before = Some(now);
         let pids: BTreeSet<u32> = fs::read_dir(&self.proc)
@@ -84,20 +115,27 @@ impl Processes {
             .collect();
         self.known.retain(|pid, _| pids.contains(pid));
         self.running.retain(|pid, _| pids.contains(pid));
-        let mut found = Vec::new();
-        let mut hidden = Vec::new();
-        for pid in pids {
+        let mut seen = Seen::default();
+        let mut left_out = None;
+        for pid in pids.range(self.first..).chain(pids.range(..self.first)) {
             // This process uses NVML only, so it is skipped.
-            if pid == self.own {
+            if *pid == self.own {
                 continue;
             }
-            match self.one(pid, seconds) {
-                Look::Uses(process) => found.push(*process),
-                Look::Hidden(process) => hidden.push(process),
+            match self.one(*pid, seconds) {
+                Look::Uses(process) => seen.found.push(*process),
+                Look::Denied(process) => seen.denied.push(process),
+                Look::Unexamined(process, why) => {
+                    seen.unexamined.push(process);
+                    left_out = left_out.or(Some(*pid).filter(|_| why == Unexamined::Limit));
+                }
                 Look::Nothing => {}
             }
         }
-        (found, hidden)
+        self.first = left_out.unwrap_or(0);
+        seen.found.sort_by_key(|process| process.pid);
+        [&mut seen.denied, &mut seen.unexamined].into_iter().for_each(|list| list.sort_by_key(|process| process.pid));
+        seen
     }
 
     fn one(&mut self, pid: u32, seconds: Option<f64>) -> Look {
@@ -110,59 +148,54 @@ impl Processes {
             return Look::Nothing;
         }
         let round = self.round;
-        let known = self.known.get(&pid).filter(|known| known.started == stat.started).cloned();
-        let stale = |known: &Known| {
-            let uses = known.libraries.cuda || known.libraries.cufile.is_some();
-            uses || round >= known.looked_at + AGAIN
-        };
-        let mut known = match known {
-            Some(known) if !stale(&known) => known,
-            earlier => Known {
-                started: stat.started,
-                looked_at: round,
-                libraries: libraries(&folder),
-                counts: earlier.and_then(|known| known.counts),
-            },
-        };
-        let libraries = known.libraries.clone();
-        if !libraries.cuda && libraries.cufile.is_none() {
-            self.known.insert(pid, known);
-            let uid = fs::metadata(&folder).ok().map(|m| m.uid());
-            let hidden = |denied| Look::Hidden(HiddenProcess { pid, name: stat.name, uid, denied });
-            return libraries.denied.map_or(Look::Nothing, hidden);
+        let known = self.known.get(&pid).filter(|known| known.started == stat.started);
+        let uid = fs::metadata(&folder).ok().map(|m| m.uid());
+        let hidden = |name, denied| HiddenProcess { pid, name, uid, denied };
+        // A process that uses the libraries is examined in each round.
+        if let Some(known) = known.filter(|known| known.counts.is_none() && round < known.looked_at + AGAIN) {
+            return known.denied.clone().map_or(Look::Nothing, |denied| Look::Denied(hidden(stat.name, denied)));
         }
-        let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
-        let counts =
-            Counts { cpu_ticks: stat.cpu_ticks, storage: field(&io, "read_bytes:"), calls: field(&io, "rchar:") };
-        let before = known.counts.replace(counts);
-        self.known.insert(pid, known);
+        let before = known.and_then(|known| known.counts);
+        let running = self.running.remove(&pid).filter(|(started, _)| *started == stat.started);
+        let question = Question { folder, pid, running: running.and_then(|(_, running)| running) };
+        let answer = match self.examiner.ask((pid, stat.started), move |allowed| question.answer(allowed)) {
+            Ok(answer) => answer,
+            Err(why) => return Look::Unexamined(hidden(stat.name, why.reason().to_owned()), why),
+        };
+        let storage = field(&answer.io, "read_bytes:");
+        let counts = Counts { cpu_ticks: stat.cpu_ticks, storage, calls: field(&answer.io, "rchar:") };
+        let libraries = answer.libraries;
+        let uses = libraries.cuda || libraries.cufile.is_some();
+        let (kept, denied) = (uses.then_some(counts), libraries.denied.clone());
+        self.known.insert(pid, Known { started: stat.started, looked_at: round, counts: kept, denied });
+        if !uses {
+            return libraries.denied.map_or(Look::Nothing, |denied| Look::Denied(hidden(stat.name, denied)));
+        }
+        self.running.insert(pid, (stat.started, answer.running));
         let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
-        let status = text(&folder.join("status")).unwrap_or_default();
-        let open = open_files(&folder);
+        let open = answer.open;
         let (mut route, mut evidence) = seen_route(&libraries, open.as_ref());
         if route == SeenRoute::Cufile
-            && let Some(why) = self.compat(pid, stat.started)
+            && let Some(why) = answer.compat
         {
             (route, evidence) = (SeenRoute::Compat, format!("{evidence}, {why}"));
         } else if route == SeenRoute::Cufile {
             evidence.push_str(": P2PDMA or compat");
         }
-        let command = process::command_line(&folder).unwrap_or_default().join(" ");
-        let command: String = command.trim().chars().take(COMMAND).collect();
         Look::Uses(Box::new(ProcessUse {
             pid,
             name: stat.name,
-            command,
-            uid: fs::metadata(&folder).ok().map(|m| m.uid()),
+            command: answer.command,
+            uid,
             cuda: libraries.cuda,
             cufile: libraries.cufile,
             cpu_percent: before.and_then(|before| {
                 let ticks = counts.cpu_ticks.saturating_sub(before.cpu_ticks) as f64;
                 Some(ticks * 100.0 / procfs::ticks_per_second() as f64 / seconds?)
             }),
-            rss_bytes: field(&status, "VmRSS:").map(|kib| kib.saturating_mul(1024)),
-            page_cache_bytes: field(&status, "RssFile:").map(|kib| kib.saturating_mul(1024)),
-            threads: field(&status, "Threads:").and_then(|n| u32::try_from(n).ok()),
+            rss_bytes: field(&answer.status, "VmRSS:").map(|kib| kib.saturating_mul(1024)),
+            page_cache_bytes: field(&answer.status, "RssFile:").map(|kib| kib.saturating_mul(1024)),
+            threads: field(&answer.status, "Threads:").and_then(|n| u32::try_from(n).ok()),
             gpu_memory_bytes: None,
             storage_bytes_per_s: rate(counts.storage, before.and_then(|b| b.storage)),
             call_bytes_per_s: rate(counts.calls, before.and_then(|b| b.calls)),
@@ -173,24 +206,59 @@ impl Processes {
             files: open.map(|open| open.models).unwrap_or_default(),
         }))
     }
+}
 
-    /// Why a process that uses libcufile is inferred to read in compat mode. `None` without evidence.
-    fn compat(&mut self, pid: u32, started: u64) -> Option<&'static str> {
-        let entry = self.running.entry(pid).or_insert((started, None));
-        if entry.0 != started || entry.1.is_none() {
-            *entry = (started, Running::new(pid));
+/// A question about a process, with the earlier data for the answer.
+struct Question {
+    folder: PathBuf,
+    pid: u32,
+    running: Option<Running>,
+}
+
+/// The data about a process. Without the libraries, only these are known.
+#[derive(Default)]
+struct Answer {
+    libraries: Libraries,
+    io: String,
+    status: String,
+    command: String,
+    open: Option<Open>,
+    running: Option<Running>,
+    compat: Option<&'static str>,
+}
+
+impl Question {
+    fn answer(self, allowed: &mut Allowance) -> Answer {
+        let Self { folder, pid, running } = self;
+        let libraries = libraries(&folder, allowed);
+        if !libraries.cuda && libraries.cufile.is_none() {
+            return Answer { libraries: Libraries { mapped: Vec::new(), ..libraries }, ..Answer::default() };
         }
-        match entry.1.as_mut()?.route() {
-            (Route::Compat, RouteProof::ProcessLog) => Some("its log reports compat mode and P2PDMA is not configured"),
-            (Route::Compat, _) => Some("nvidia-fs is not loaded and P2PDMA is not configured"),
-            _ => None,
-        }
+        let open = open_files(&folder, allowed);
+        let is_cufile = seen_route(&libraries, open.as_ref()).0 == SeenRoute::Cufile;
+        let mut running = running.or_else(|| if is_cufile { Running::new(pid, allowed) } else { None });
+        let compat = running.as_mut().filter(|_| is_cufile).and_then(|running| compat(running, allowed));
+        let command = process::command_line(&folder, allowed).unwrap_or_default().join(" ");
+        let command = command.trim().chars().take(COMMAND).collect();
+        let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
+        let status = text(&folder.join("status")).unwrap_or_default();
+        Answer { libraries, io, status, command, open, running, compat }
+    }
+}
+
+/// Why a process that uses libcufile is inferred to read in compat mode. `None` without evidence.
+fn compat(running: &mut Running, allowed: &mut Allowance) -> Option<&'static str> {
+    match running.route(allowed) {
+        (Route::Compat, RouteProof::ProcessLog) => Some("its log reports compat mode and P2PDMA is not configured"),
+        (Route::Compat, _) => Some("nvidia-fs is not loaded and P2PDMA is not configured"),
+        _ => None,
     }
 }
 
 enum Look {
     Uses(Box<ProcessUse>),
-    Hidden(HiddenProcess),
+    Denied(HiddenProcess),
+    Unexamined(HiddenProcess, Unexamined),
     Nothing,
 }
 
@@ -234,9 +302,9 @@ fn is_model(path: &str) -> bool {
     MODEL_ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
-fn libraries(folder: &Path) -> Libraries {
+fn libraries(folder: &Path, allowed: &mut Allowance) -> Libraries {
     let mut found = Libraries::default();
-    let maps = match process::mappings(folder) {
+    let maps = match process::mappings(folder, allowed) {
         Ok(maps) => maps,
         // A process that ended meanwhile hides nothing.
         Err(_) if !folder.exists() => return found,
@@ -246,6 +314,7 @@ fn libraries(folder: &Path) -> Libraries {
     };
     let mut last = "";
     let mut known = HashSet::new();
+    let mut left_out = false;
     for line in maps.lines() {
         // The path is the sixth field and may contain spaces. All mappings of a file are adjacent.
         let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
@@ -259,10 +328,14 @@ fn libraries(folder: &Path) -> Libraries {
         } else if is_libcufile(Path::new(path)) {
             found.cufile = Some(name.to_owned());
         } else if is_model(path) && known.insert(path) && known.len() <= MOST_MAPPED {
+            if !allowed.path(path) {
+                left_out = true;
+                continue;
+            }
             found.mapped.push(path.to_owned());
         }
     }
-    if known.len() > MOST_MAPPED {
+    if left_out || known.len() > MOST_MAPPED {
         found.mapped.push(MORE_FILES.to_owned());
     }
     found
@@ -276,23 +349,28 @@ struct Open {
 }
 
 /// The open files of a process that are models or devices of GDS; `None` without permission.
-fn open_files(folder: &Path) -> Option<Open> {
+fn open_files(folder: &Path, allowed: &mut Allowance) -> Option<Open> {
     let mut open = Open { models: Vec::new(), nvidia_fs: false, log: false };
+    // A user who made the mounts of a process decides whether a file system answers.
+    let has_sizes = is_own(folder) || has_these_mounts(folder);
     for entry in fs::read_dir(folder.join("fd")).ok()?.flatten() {
+        if !allowed.descriptor() {
+            break;
+        }
         let Ok(target) = fs::read_link(entry.path()) else { continue };
         let path = target.to_string_lossy().into_owned();
         open.nvidia_fs |= path.starts_with("/dev/nvidia-fs");
         open.log |= path.ends_with("/cufile.log");
-        if !is_model(&path) || open.models.len() >= MOST_OPEN {
+        if !is_model(&path) || open.models.len() >= MOST_OPEN || !allowed.path(&path) {
             continue;
         }
-        let info = process::beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
+        let info = allowed.beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
         let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|text| u64::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
         open.models.push(OpenFile {
             offset: field(&info, "pos:").unwrap_or(0),
-            bytes: fs::metadata(&target).ok().map(|m| m.len()),
+            bytes: if has_sizes { fs::metadata(&target).ok().map(|m| m.len()) } else { None },
             direct: flags & O_DIRECT != 0,
             path,
         });
@@ -333,6 +411,7 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::trust::Limits;
     use std::time::Duration;
 
     fn put(path: &Path, text: &str) {
@@ -362,9 +441,9 @@ mod tests {
         fs::write(folder.join("stat"), b"4000001 (a\xff) S 1 1 1 0 -1 4194304 0 0 0 0 1 0 0 0 20 0 9 0 777 0 0")
             .unwrap();
         fs::write(folder.join("status"), b"Name:\ta\xff\nVmRSS:\t    2048 kB\nThreads:\t9\n").unwrap();
-        let (found, hidden) = Processes::new(proc.path().to_owned()).look(Instant::now());
-        assert_eq!((found.len(), hidden.len()), (1, 0));
-        assert_eq!(found[0].name, "a\u{fffd}");
+        let seen = Processes::new(proc.path().to_owned()).look(Instant::now());
+        assert_eq!((seen.found.len(), seen.denied.len()), (1, 0));
+        assert_eq!(seen.found[0].name, "a\u{fffd}");
     }
 
     #[test]
@@ -380,11 +459,11 @@ mod tests {
         put(&proc.path().join("4000001/fdinfo/5"), &format!("pos:\t64\nflags:\t0{O_DIRECT:o}\n"));
         let mut processes = Processes::new(proc.path().to_owned());
         let start = Instant::now();
-        let (first, hidden) = processes.look(start);
-        assert_eq!((first.len(), hidden), (1, Vec::new()));
+        let Seen { found: first, denied, unexamined } = processes.look(start);
+        assert_eq!((first.len(), denied.len(), unexamined.len()), (1, 0, 0));
         assert_eq!(first[0].storage_bytes_per_s, None, "one sample gives no rate");
         process(proc.path(), 4_000_001, maps, 300, 5_000);
-        let (second, _) = processes.look(start + Duration::from_secs(2));
+        let second = processes.look(start + Duration::from_secs(2)).found;
         let seen = &second[0];
         assert_eq!((seen.name.as_str(), seen.command.as_str()), ("py (x) thon", "python -m vllm"));
         assert_eq!((seen.storage_bytes_per_s, seen.call_bytes_per_s), (Some(2_000.0), Some(4_000.0)));
@@ -395,7 +474,7 @@ mod tests {
         assert!(seen.evidence.contains("P2PDMA or compat"), "{}", seen.evidence);
         // Without O_DIRECT, the log shows that the driver is open.
         put(&proc.path().join("4000001/fdinfo/5"), "pos:\t64\nflags:\t0\n");
-        let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).0[0].route;
+        let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).found[0].route;
         assert_eq!(route(&mut processes), SeenRoute::Cached);
         std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
         assert_eq!(route(&mut processes), SeenRoute::Cufile);
@@ -408,7 +487,8 @@ mod tests {
         process(proc.path(), 4_000_001, maps, 1, 1);
         process(proc.path(), 4_000_002, "", 1, 1);
         fs::remove_file(proc.path().join("4000002/maps")).unwrap();
-        let (seen, hidden) = Processes::new(proc.path().to_owned()).look(Instant::now());
+        let all = Processes::new(proc.path().to_owned()).look(Instant::now());
+        let (seen, hidden) = (all.found, all.denied);
         let [hidden] = hidden.as_slice() else { unreachable!("one process") };
         assert_eq!((seen.len(), hidden.pid, hidden.denied.starts_with("maps: ")), (1, 4_000_002, true));
         assert_eq!(
@@ -426,7 +506,7 @@ mod tests {
         };
         process(proc.path(), 4_000_001, &maps(MOST_MAPPED), 1, 1);
         process(proc.path(), 4_000_002, &maps(MOST_MAPPED + 1), 1, 1);
-        let mapped = |pid: u32| libraries(&proc.path().join(pid.to_string())).mapped;
+        let mapped = |pid: u32| libraries(&proc.path().join(pid.to_string()), &mut Allowance::unlimited()).mapped;
         assert_eq!(mapped(4_000_001).len(), MOST_MAPPED);
         assert!(!mapped(4_000_001).contains(&MORE_FILES.to_owned()));
         assert_eq!(mapped(4_000_002).len(), MOST_MAPPED + 1);
@@ -438,9 +518,66 @@ mod tests {
         let proc = tempfile::tempdir().unwrap();
         process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libc.so.6\n", 1, 1);
         let mut processes = Processes::new(proc.path().to_owned());
-        assert!(processes.look(Instant::now()).0.is_empty());
+        assert!(processes.look(Instant::now()).found.is_empty());
         process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
-        let rounds = (0..AGAIN).filter(|_| processes.look(Instant::now()).0.is_empty()).count() as u64;
+        let rounds = (0..AGAIN).filter(|_| processes.look(Instant::now()).found.is_empty()).count() as u64;
         assert!(rounds < AGAIN, "noticed within {AGAIN} rounds");
+    }
+
+    #[test]
+    fn a_process_that_does_not_answer_is_listed_with_the_reason_and_the_others_are_seen() {
+        let proc = tempfile::tempdir().unwrap();
+        let maps = "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n";
+        process(proc.path(), 4_000_001, maps, 1, 1);
+        process(proc.path(), 4_000_002, maps, 1, 1);
+        // Opening it waits for a writer.
+        let silent = proc.path().join("4000001/cmdline");
+        fs::remove_file(&silent).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &silent, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let mut processes = Processes::new(proc.path().to_owned());
+        for _ in 0..2 {
+            let seen = processes.look(Instant::now());
+            assert_eq!((seen.found[0].pid, seen.found.len(), seen.denied.len()), (4_000_002, 1, 0));
+            let [one] = seen.unexamined.as_slice() else { unreachable!("one process") };
+            assert_eq!((one.pid, one.denied.as_str()), (4_000_001, Unexamined::NoAnswer.reason()));
+        }
+    }
+
+    #[test]
+    fn processes_above_the_limit_of_a_round_are_examined_in_the_next_one() {
+        let proc = tempfile::tempdir().unwrap();
+        for pid in 4_000_001..=4_000_004 {
+            process(proc.path(), pid, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
+            for fd in 0..10 {
+                std::os::unix::fs::symlink("/x", proc.path().join(format!("{pid}/fd/{fd}"))).unwrap();
+            }
+        }
+        let long = Duration::from_secs(60);
+        let limits = Limits { process: long, round: long, descriptors: 25, ..Limits::default() };
+        let mut processes = Processes::with(proc.path().to_owned(), Examiner::new(limits));
+        let mut pids = || {
+            let seen = processes.look(Instant::now());
+            assert_eq!((seen.denied.len(), seen.unexamined.len()), (0, 2));
+            seen.found.iter().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        assert_eq!((pids(), pids()), (vec![4_000_001, 4_000_002], vec![4_000_003, 4_000_004]));
+    }
+
+    #[test]
+    fn the_paths_of_all_processes_have_one_limit() {
+        let proc = tempfile::tempdir().unwrap();
+        for pid in 4_000_001..=4_000_002 {
+            let model = |n: usize| format!("7f{n:x} r--s 0 08:01 {n} /m/{n}.safetensors\n");
+            let maps: String = (0..10).map(model).collect();
+            process(proc.path(), pid, &format!("7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n{maps}"), 1, 1);
+        }
+        let long = Duration::from_secs(60);
+        let path_bytes = 15 * "/m/0.safetensors".len();
+        let limits = Limits { process: long, round: long, path_bytes, ..Limits::default() };
+        let seen = Processes::with(proc.path().to_owned(), Examiner::new(limits)).look(Instant::now());
+        let counts: Vec<usize> = seen.found.iter().map(|process| process.mapped.len()).collect();
+        assert_eq!(counts, [10, 6], "five, and one entry for the others");
+        assert_eq!(seen.found[1].mapped[5], MORE_FILES);
     }
 }

@@ -1,8 +1,8 @@
 //! Samples the state of the machine every two seconds while the System screen is open: GPUs from NVML, disks and
 //! processes from procfs.
 
-use super::processes::Processes;
-use crate::core::{DiskUse, GpuUse, SystemSample};
+use super::processes::{Processes, Seen};
+use crate::core::{DiskUse, GpuUse, HiddenProcess, SystemSample};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::PcieUtilCounter;
@@ -131,12 +131,22 @@ impl Machine {
     }
 
     fn look(&mut self, now: Instant) -> SystemSample {
-        let (processes, mut hidden) = self.processes.look(now);
-        let hidden_processes = u32::try_from(hidden.len()).unwrap_or(u32::MAX);
-        hidden.truncate(MOST_HIDDEN);
+        let Seen { found: processes, denied, unexamined } = self.processes.look(now);
+        let number = |list: &[HiddenProcess]| u32::try_from(list.len()).unwrap_or(u32::MAX);
+        let (hidden_processes, unexamined_processes) = (number(&denied), number(&unexamined));
+        // The reasons of these are rarer.
+        let hidden = unexamined.into_iter().chain(denied).take(MOST_HIDDEN).collect();
         let by_root = rustix::process::geteuid().is_root();
         let disks = self.look_at_disks(now);
-        SystemSample { disks, processes, hidden_processes, hidden, by_root, ..SystemSample::default() }
+        SystemSample {
+            disks,
+            processes,
+            hidden_processes,
+            unexamined_processes,
+            hidden,
+            by_root,
+            ..SystemSample::default()
+        }
     }
 
     fn look_at_disks(&mut self, now: Instant) -> Vec<DiskUse> {

@@ -171,7 +171,7 @@ pub fn shared_once_bytes(root: u32) -> Option<u64> {
 pub fn mapped_cufile(root: u32) -> (Option<String>, bool) {
     let mut readable = true;
     for (process, _) in tree(root) {
-        let maps = trust::process::mappings(&trust::process::folder(process.pid));
+        let maps = trust::process::mappings(&trust::process::folder(process.pid), &mut trust::Allowance::unlimited());
         let Some(maps) = maps.ok().and_then(|maps| MemoryMaps::from_read(maps.as_bytes()).ok()) else {
             readable = false;
             continue;
@@ -199,7 +199,10 @@ fn is_ours(process: &Process) -> bool {
 }
 
 fn subcommand(process: &Process) -> Option<String> {
-    trust::process::command_line(&trust::process::folder(process.pid)).ok()?.into_iter().nth(1)
+    trust::process::command_line(&trust::process::folder(process.pid), &mut trust::Allowance::unlimited())
+        .ok()?
+        .into_iter()
+        .nth(1)
 }
 
 /// The hidden subcommand of gds-top that starts a supervisor and adopts its orphaned processes.

@@ -53,7 +53,7 @@ impl std::fmt::Display for Maker {
 }
 
 /// The state and the start time of a process. `None` if procfs does not show it.
-fn stat_of(pid: u32) -> Option<(char, u64)> {
+pub(super) fn stat_of(pid: u32) -> Option<(char, u64)> {
     fields_of(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 

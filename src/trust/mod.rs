@@ -1,8 +1,10 @@
 //! Decides which files and folders are trusted: programs and libraries that no other user could have written, and
 //! private folders that this program creates and removes. Opens the folders into which results are written.
 
+mod allowance;
 mod destination;
 mod environment;
+mod examiner;
 mod file_id;
 mod folder;
 mod left_out;
@@ -12,12 +14,14 @@ mod regular;
 mod scratch;
 mod walk;
 
+pub use allowance::{Allowance, Beginning};
 pub use cufile_ffi::{cached_libraries, distrust, unmapped_owner};
 pub use destination::{Destination, Unfinished};
 pub use environment::{
     examine_named_libraries, foreign_commands, foreign_variables, has_foreign_home, has_foreign_packages, is_of_others,
     leave_out_foreign_paths, own_path, system_command, without_foreign_variables,
 };
+pub use examiner::{Examiner, Limits, Unexamined};
 pub use file_id::FileId;
 pub use folder::{FolderError, PrivateFolder, enter, has_access_list, own_ids, shown, writers};
 pub use left_out::{LEFT_OUT, LeftOutVariable, keep_left_out, left_out_variables};

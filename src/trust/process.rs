@@ -1,11 +1,17 @@
 //! Reads the files of procfs about a process. A process can make its command line, its environment and its list of
 //! mappings as long as it wants (`PR_SET_MM_MAP` needs no permission), so only their beginning is read.
+//!
+//! The files of a process of another user are read only in the thread of an [`Examiner`](super::Examiner), because the
+//! process decides when the kernel answers. The owner of its folder, its state and its links are always readable.
 
+use super::allowance::{Allowance, Beginning};
+use super::maker;
+use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of bytes of an environment. `execve` accepts at most 6 MiB.
@@ -21,39 +27,64 @@ pub fn folder(pid: i32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}"))
 }
 
-/// The beginning of a file.
-#[derive(Debug)]
-pub struct Beginning {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// Whether the file has more.
-    pub is_cut: bool,
+/// The id and the start time of a process. The start time is 0 if procfs does not show it.
+pub type Identity = (u32, u64);
+
+/// The identity of the process that has this id now.
+#[must_use]
+pub fn identity(pid: u32) -> Identity {
+    (pid, maker::stat_of(pid).map_or(0, |(_, start)| start))
 }
 
-/// Reads the beginning of a file of procfs.
-///
-/// # Errors
-/// Fails if the file cannot be read: the process has ended, or the permission is missing.
-pub fn beginning(file: &Path, limit: u64) -> io::Result<Beginning> {
-    let mut bytes = Vec::new();
-    File::open(file)?.take(limit + 1).read_to_end(&mut bytes)?;
-    let is_cut = bytes.len() as u64 > limit;
-    bytes.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(Beginning { bytes, is_cut })
+/// Whether a process has the effective user of this program.
+#[must_use]
+pub fn is_own(process: &Path) -> bool {
+    std::fs::metadata(process).is_ok_and(|folder| folder.uid() == geteuid().as_raw())
+}
+
+/// The folders of the processes of this user in `proc`.
+pub fn own_folders(proc: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_process = |folder: &PathBuf| {
+        folder.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit)) && is_own(folder)
+    };
+    std::fs::read_dir(proc).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_process)
+}
+
+/// Whether a process has the mounts and the root folder of this program.
+#[must_use]
+pub fn has_these_mounts(process: &Path) -> bool {
+    let own = Path::new("/proc/self");
+    ["ns/mnt", "root"].iter().all(|name| {
+        let of = |process: &Path| process.join(name).read_link().ok();
+        of(process).is_some_and(|link| Some(link) == of(own))
+    })
+}
+
+/// The path under which this program finds a file of a process, which may be in a container. `None` for a process of
+/// another user with other mounts: the user can mount a file system that never answers. If the process has ended, it is
+/// the path itself.
+#[must_use]
+pub fn path_of(process: &Path, path: &Path) -> Option<PathBuf> {
+    let root = process.join("root");
+    match std::fs::metadata(process) {
+        Ok(_) if is_own(process) && root.read_link().is_ok() => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
+        Ok(_) if !is_own(process) && !has_these_mounts(process) => None,
+        _ => Some(path.to_owned()),
+    }
 }
 
 /// The beginning of the environment that a process had at its start.
 ///
 /// # Errors
 /// Fails if it cannot be read.
-pub fn environment(process: &Path) -> io::Result<Beginning> {
-    beginning(&process.join("environ"), ENVIRONMENT_BYTES)
+pub fn environment(process: &Path, allowed: &mut Allowance) -> io::Result<Beginning> {
+    allowed.beginning(&process.join("environ"), ENVIRONMENT_BYTES)
 }
 
 /// The variables that a process had at its start. `None` if they cannot be read or it has none, as after its end.
 #[must_use]
-pub fn variables(process: &Path) -> Option<HashMap<OsString, OsString>> {
-    let all = environment(process).ok()?;
+pub fn variables(process: &Path, allowed: &mut Allowance) -> Option<HashMap<OsString, OsString>> {
+    let all = environment(process, allowed).ok()?;
     let pairs = all.bytes.split(|byte| *byte == 0).filter_map(|pair| {
         let at = pair.iter().position(|byte| *byte == b'=')?;
         let (name, value) = (pair.get(..at)?, pair.get(at + 1..)?);
@@ -66,8 +97,8 @@ pub fn variables(process: &Path) -> Option<HashMap<OsString, OsString>> {
 ///
 /// # Errors
 /// Fails if it cannot be read.
-pub fn command_line(process: &Path) -> io::Result<Vec<String>> {
-    let mut bytes = beginning(&process.join("cmdline"), COMMAND_BYTES)?.bytes;
+pub fn command_line(process: &Path, allowed: &mut Allowance) -> io::Result<Vec<String>> {
+    let mut bytes = allowed.beginning(&process.join("cmdline"), COMMAND_BYTES)?.bytes;
     // Each word ends with a zero byte.
     bytes.pop_if(|last| *last == 0);
     let words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
@@ -78,32 +109,33 @@ pub fn command_line(process: &Path) -> io::Result<Vec<String>> {
 ///
 /// # Errors
 /// Fails if they cannot be read, or are more than a usual process has.
-pub fn mappings(process: &Path) -> io::Result<String> {
-    let all = beginning(&process.join("maps"), MAPPINGS_BYTES)?;
+pub fn mappings(process: &Path, allowed: &mut Allowance) -> io::Result<String> {
+    let all = allowed.beginning(&process.join("maps"), MAPPINGS_BYTES)?;
     if all.is_cut {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the list is too long"));
     }
-    Ok(String::from_utf8_lossy(&all.bytes).into_owned())
+    Ok(String::from_utf8(all.bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::fs::File;
 
     #[test]
     fn files_of_a_process_are_read_up_to_a_limit() {
         let place = tempfile::tempdir().unwrap();
         let put = |name: &str, size: u64| File::create(place.path().join(name)).unwrap().set_len(size).unwrap();
         put("environ", ENVIRONMENT_BYTES + 5);
-        let seen = environment(place.path()).unwrap();
+        let seen = environment(place.path(), &mut Allowance::unlimited()).unwrap();
         assert_eq!((seen.bytes.len() as u64, seen.is_cut), (ENVIRONMENT_BYTES, true));
         put("environ", ENVIRONMENT_BYTES);
-        assert!(!environment(place.path()).unwrap().is_cut);
+        assert!(!environment(place.path(), &mut Allowance::unlimited()).unwrap().is_cut);
         put("maps", 1 << 40);
-        assert!(mappings(place.path()).is_err());
+        assert!(mappings(place.path(), &mut Allowance::unlimited()).is_err());
         put("cmdline", 1 << 40);
-        assert!(command_line(place.path()).unwrap().iter().all(String::is_empty));
+        assert!(command_line(place.path(), &mut Allowance::unlimited()).unwrap().iter().all(String::is_empty));
     }
 
     #[test]
@@ -111,14 +143,40 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &[u8]| std::fs::write(place.path().join(name), text).unwrap();
         put("cmdline", b"python\0\0-m\0");
-        assert_eq!(command_line(place.path()).unwrap(), ["python", "", "-m"]);
+        assert_eq!(command_line(place.path(), &mut Allowance::unlimited()).unwrap(), ["python", "", "-m"]);
         put("cmdline", b"");
-        assert_eq!(command_line(place.path()).unwrap(), Vec::<String>::new());
+        assert_eq!(command_line(place.path(), &mut Allowance::unlimited()).unwrap(), Vec::<String>::new());
         put("environ", b"A=1=2\0B=\0broken\0");
-        let all = variables(place.path()).unwrap();
+        let all = variables(place.path(), &mut Allowance::unlimited()).unwrap();
         let value = |name: &str| all.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned());
         assert_eq!((value("A"), value("B"), all.len()), (Some("1=2".into()), Some(String::new()), 2));
         put("environ", b"");
-        assert!(variables(place.path()).is_none());
+        assert!(variables(place.path(), &mut Allowance::unlimited()).is_none());
+    }
+
+    #[test]
+    fn no_path_is_resolved_in_the_mounts_of_another_user() {
+        let own = folder(std::process::id().cast_signed());
+        let file = Path::new("/data/x");
+        assert_eq!(path_of(&own, file), Some(own.join("root/data/x")));
+        assert!(has_these_mounts(&own) && is_own(&own));
+        // No process has this number.
+        assert_eq!(path_of(&folder(4_194_305), file), Some(file.to_owned()));
+        let place = tempfile::tempdir().unwrap();
+        let process = place.path().join("7");
+        std::fs::create_dir(&process).unwrap();
+        let names = || own_folders(place.path()).collect::<Vec<_>>();
+        assert_eq!(names(), std::slice::from_ref(&process));
+        if std::os::unix::fs::chown(&process, Some(54_321), None).is_err() {
+            eprintln!("skipped: only root can give a folder to another user");
+            return;
+        }
+        assert_eq!((path_of(&process, file), names().len()), (None, 0));
+        std::fs::create_dir(process.join("ns")).unwrap();
+        for name in ["ns/mnt", "root"] {
+            let link = Path::new("/proc/self").join(name).read_link().unwrap();
+            std::os::unix::fs::symlink(link, process.join(name)).unwrap();
+        }
+        assert_eq!(path_of(&process, file), Some(file.to_owned()), "it has the mounts of this program");
     }
 }

@@ -1,5 +1,6 @@
 //! A private scratch folder that is removed when its value is dropped.
 
+use super::allowance::Allowance;
 use super::destination::Destination;
 use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
@@ -265,12 +266,18 @@ fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
 /// Whether the dynamic linker of a running process loads libraries from the folder, so that programs that it starts need
 /// it.
 fn is_used(folder: &Path) -> bool {
+    is_used_by(process::own_folders(Path::new("/proc")), folder)
+}
+
+/// Processes of other users are not asked: they could delay the answer for ever. A recorded program that changed its user
+/// can lose the library.
+fn is_used_by(processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
     let folder = folder.as_os_str().as_encoded_bytes();
     let names = |variable: &[u8]| {
         variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
     };
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut environments = processes.filter_map(|process| process::environment(&process.path()).ok());
+    let read = |process: PathBuf| process::environment(&process, &mut Allowance::unlimited()).ok();
+    let mut environments = processes.filter_map(read);
     // The part that was not read can name the folder.
     environments.any(|variables| variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names))
 }
@@ -457,6 +464,22 @@ mod tests {
         user.wait().unwrap();
         sweep(dir.path());
         assert!(!left.exists());
+    }
+
+    #[test]
+    fn processes_of_other_users_are_not_asked_whether_they_use_a_folder() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("7");
+        fs::create_dir(&process).unwrap();
+        let environment = fs::File::create(process.join("environ")).unwrap();
+        let is_used = |folder: &str| is_used_by(process::own_folders(proc.path()), Path::new(folder));
+        assert!(!is_used("/run/gds-top-watch-1-2-3"));
+        // The part that is not read can name any folder.
+        environment.set_len(9 << 20).unwrap();
+        assert!(is_used("/run/gds-top-watch-1-2-3"));
+        if std::os::unix::fs::chown(&process, Some(54_321), None).is_ok() {
+            assert!(!is_used("/run/gds-top-watch-1-2-3"));
+        }
     }
 
     #[test]

@@ -14,9 +14,9 @@ use crate::core::{
     AttachedFile, AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall,
     is_libcufile,
 };
-use crate::trust;
-use procfs::process::{FDTarget, MMapPath, Process};
-use rustix::process::geteuid;
+use crate::trust::process::{folder, has_these_mounts, identity, is_own};
+use crate::trust::{self, Allowance, Examiner, Unexamined};
+use procfs::process::{MMPermissions, MMapPath, Process};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,8 +27,13 @@ const DRAIN_EVERY: Duration = Duration::from_millis(5);
 /// Examining a process with many threads and mappings takes long. The pause before the next examination is this many
 /// times the duration.
 const SHARE: u32 = 10;
-/// Maximum number of listed files of a process.
+/// Maximum number of listed files of a process, and maximum number of bytes of their paths.
 const MOST_FILES: usize = 10_000;
+const PATH_BYTES: usize = 8 << 20;
+/// Maximum number of descriptors of a file whose flags are read. The kernel writes all locks of a file after the flags.
+const MOST_FLAGS: u64 = 16;
+/// Maximum number of bytes of the facts about a descriptor.
+const INFO_BYTES: u64 = 4096;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -40,7 +45,10 @@ pub struct Attached {
     attached_at: Instant,
     time: Option<Duration>,
     until: Option<Instant>,
-    look_took: Duration,
+    next_look: Instant,
+    examiner: Examiner,
+    /// The position in the tree of the first process for which the limit of the last look left no time.
+    first: usize,
     read_before: Option<ProcessIo>,
     input: Input,
     nvfs_before: Option<u64>,
@@ -75,21 +83,25 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     if stat.state == 'Z' {
         return Err(WatchError::Attach(pid, "it has ended".to_owned()));
     }
-    let other_user = process.uid().map_err(failed)? != geteuid().as_raw();
+    let other_user = !is_own(&folder(number));
     let started = stat.starttime;
-    let mut input = Input::default();
-    input.add(&input.tree(pid));
+    let (mut input, mut examiner) = (Input::default(), Examiner::default());
+    let command = examiner.ask(identity(pid), move |allowed| trust::process::command_line(&folder(number), allowed));
+    let processes = input.tree(pid);
+    input.add(&processes, &mut examiner);
     let mut attached = Attached {
         started,
         attached_at: Instant::now(),
         time,
         until: None,
-        look_took: Duration::ZERO,
+        next_look: Instant::now(),
+        examiner,
+        first: 0,
         read_before: input.total(),
         input,
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
-            command: trust::process::command_line(&trust::process::folder(number)).unwrap_or_default(),
+            command: command.ok().and_then(Result::ok).unwrap_or_default(),
             attached: Some(AttachedProcess { pid, other_user, ..AttachedProcess::default() }),
             ..WatchReport::default()
         },
@@ -115,9 +127,9 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
 }
 
 impl Attached {
-    /// Examines the process once. Returns whether it can be examined again.
+    /// Takes the calls of a short time, and examines the process if it is due. Returns whether more can follow.
     pub(super) fn look_again(&mut self) -> bool {
-        let next = Instant::now() + LOOK_EVERY.max(self.look_took * SHARE);
+        let next = Instant::now() + LOOK_EVERY;
         let next = self.until.map_or(next, |until| next.min(until));
         while Instant::now() < next {
             let time = DRAIN_EVERY.min(next.saturating_duration_since(Instant::now()));
@@ -132,11 +144,14 @@ impl Attached {
             self.report.ended = Some(ProgramEnd::Unknown);
             return false;
         }
-        let began = Instant::now();
-        self.look();
-        self.look_took = began.elapsed();
-        self.drain();
-        self.until.is_none_or(|until| Instant::now() < until)
+        let is_over = |until: Option<Instant>| until.is_some_and(|until| Instant::now() >= until);
+        if is_over(self.until) || Instant::now() >= self.next_look {
+            let began = Instant::now();
+            self.look();
+            self.next_look = Instant::now() + began.elapsed() * SHARE;
+            self.drain();
+        }
+        !is_over(self.until)
     }
 
     fn drain(&mut self) {
@@ -178,40 +193,62 @@ impl Attached {
     }
 
     fn look(&mut self) {
-        let processes = self.input.tree(self.process.pid.unsigned_abs());
-        self.input.add(&processes);
+        self.examiner.begin_round();
         self.look_at_files();
+        let mut processes = self.input.tree(self.process.pid.unsigned_abs());
+        self.input.add(&processes, &mut self.examiner);
+        self.note_reads();
+        let first = std::mem::take(&mut self.first) % processes.len().max(1);
+        processes.rotate_left(first);
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
-        for process in processes {
-            let pid = process.pid.unsigned_abs();
-            for map in outside::maps(&process).into_iter().flatten() {
-                let MMapPath::Path(path) = map.pathname else { continue };
-                if !is_libcufile(&path) {
-                    continue;
-                }
-                if self.configured.insert(pid)
-                    && let Some(settings) = Settings::of(&process)
-                {
-                    self.tally.settings.add(settings);
-                }
+        for (at, process) in processes.iter().enumerate() {
+            let of = identity(process.pid.unsigned_abs());
+            let wants_settings = !self.configured.contains(&of.0);
+            let seen = self.examiner.ask(of, move |allowed| Copies::of(of.0, wants_settings, allowed));
+            if seen.as_ref().is_err_and(|why| *why == Unexamined::Limit) && self.first == 0 {
+                self.first = first + at;
+            }
+            let Ok(Copies { mapped, settings }) = seen else { continue };
+            if !mapped.is_empty() {
+                self.configured.insert(of.0);
+            }
+            settings.into_iter().for_each(|settings| self.tally.settings.add(settings));
+            for (range, path) in mapped {
                 if libraries.len() < probes::MOST_COPIES && !libraries.iter().any(|(_, _, known)| *known == path) {
-                    libraries.push((pid, map.address, path));
+                    libraries.push((of.0, range, path));
                 }
             }
         }
-        self.probe(&libraries);
         self.look_at_log();
+        if let Some(seen) = self.report.attached.as_mut() {
+            seen.unexamined_processes = seen.unexamined_processes.max(self.examiner.unexamined());
+        }
+        self.probe(&libraries);
+    }
+
+    /// Asks about the watched process.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        examine: impl FnOnce(u32, &mut Allowance) -> T + Send + 'static,
+    ) -> Result<T, Unexamined> {
+        let pid = self.process.pid.unsigned_abs();
+        self.examiner.ask((pid, self.started), move |allowed| examine(pid, allowed))
     }
 
     /// Reads the new lines of the process's log.
     fn look_at_log(&mut self) {
-        let Some(seen) = self.report.attached.as_mut().filter(|seen| seen.libcufile.is_some()) else { return };
-        if self.log.is_none() {
-            self.log = ProcessLog::find(&self.process);
+        if self.report.attached.as_ref().is_none_or(|seen| seen.libcufile.is_none()) {
+            return;
         }
-        if let Some(log) = &mut self.log {
-            log.read();
+        let known = self.log.take();
+        let read = self.ask(move |pid, allowed| {
+            let mut log = known.or_else(|| ProcessLog::find(pid, allowed))?;
+            log.read(allowed);
+            Some(log)
+        });
+        self.log = read.ok().flatten();
+        if let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) {
             let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
             seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
         }
@@ -230,40 +267,30 @@ impl Attached {
         }
     }
 
-    /// Reads the open files and counters of the process.
+    /// Reads the open and mapped files of the process.
     fn look_at_files(&mut self) {
+        let examined = self.ask(Files::of);
         let Some(seen) = self.report.attached.as_mut() else { return };
-        let mut files: BTreeMap<String, AttachedFile> = BTreeMap::new();
-        let maps = outside::maps(&self.process);
-        let descriptors = self.process.fd();
+        let Ok(Files { readable, has_foreign_mounts, libcufile, mut files }) = examined else { return };
         // It stays true if the process ends at this moment.
-        seen.readable |= maps.is_ok() && descriptors.is_ok();
-        for map in maps.into_iter().flatten() {
-            let MMapPath::Path(path) = map.pathname else { continue };
-            if is_libcufile(&path) {
-                seen.libcufile = Some(path.to_string_lossy().into_owned());
-            }
-            if is_data(&path) && !map.perms.contains(procfs::process::MMPermissions::EXECUTE) && !is_library(&path) {
-                entry(&mut files, &path).mapped = true;
-            }
-        }
-        for descriptor in descriptors.into_iter().flatten().flatten() {
-            let FDTarget::Path(path) = descriptor.target else { continue };
-            if !is_data(&path) {
-                continue;
-            }
-            let direct = probes::flags(seen.pid, descriptor.fd).is_some_and(|flags| flags & O_DIRECT != 0);
-            let file = entry(&mut files, &path);
-            file.o_direct = direct && (file.o_direct || file.descriptors == 0);
-            file.descriptors += 1;
-        }
+        seen.readable |= readable;
+        seen.has_foreign_mounts = has_foreign_mounts;
+        seen.libcufile = libcufile.or_else(|| seen.libcufile.take());
         // A file that was seen once stays in the report, even if it was closed since.
+        let mut path_bytes: usize = files.keys().map(String::len).sum();
         for file in std::mem::take(&mut seen.files) {
-            if files.len() < MOST_FILES || file.path == MORE_FILES {
+            path_bytes += file.path.len();
+            if (files.len() < MOST_FILES && path_bytes < PATH_BYTES) || file.path == MORE_FILES {
                 files.entry(file.path.clone()).or_insert(file);
             }
         }
         seen.files = files.into_values().collect();
+    }
+
+    /// Notes the bytes that were read since the attach.
+    fn note_reads(&mut self) {
+        let Some(seen) = self.report.attached.as_mut() else { return };
+        seen.reads_at_least = self.input.is_partial();
         if let Some((now, before)) = self.input.total().zip(self.read_before) {
             seen.read_call_bytes = Some(now.read_call_bytes.saturating_sub(before.read_call_bytes));
             seen.storage_read_bytes = Some(now.storage_read_bytes.saturating_sub(before.storage_read_bytes));
@@ -303,9 +330,101 @@ impl Attached {
     }
 }
 
-fn entry<'a>(files: &'a mut BTreeMap<String, AttachedFile>, path: &Path) -> &'a mut AttachedFile {
+/// The copies of libcufile that a process has mapped, and its settings if they were wanted and it has a copy.
+struct Copies {
+    mapped: Vec<((u64, u64), PathBuf)>,
+    settings: Option<Settings>,
+}
+
+impl Copies {
+    fn of(pid: u32, wants_settings: bool, allowed: &mut Allowance) -> Self {
+        let mut mapped: Vec<((u64, u64), PathBuf)> = Vec::new();
+        for map in outside::maps(pid, allowed).into_iter().flatten() {
+            let MMapPath::Path(path) = map.pathname else { continue };
+            let is_new = || !mapped.iter().any(|(_, known)| *known == path);
+            if is_libcufile(&path) && mapped.len() < probes::MOST_COPIES && is_new() {
+                mapped.push((map.address, path));
+            }
+        }
+        let settings = (wants_settings && !mapped.is_empty()).then(|| Settings::of(pid, allowed)).flatten();
+        Self { mapped, settings }
+    }
+}
+
+/// The open and mapped files of a process.
+struct Files {
+    readable: bool,
+    has_foreign_mounts: bool,
+    libcufile: Option<String>,
+    files: BTreeMap<String, AttachedFile>,
+}
+
+impl Files {
+    fn of(pid: u32, allowed: &mut Allowance) -> Self {
+        let process = folder(pid.cast_signed());
+        let maps = outside::maps(pid, allowed);
+        let descriptors = std::fs::read_dir(process.join("fd"));
+        let readable = maps.is_ok() && descriptors.is_ok();
+        // Its paths name other files here, and the user decides whether their file systems answer.
+        let has_foreign_mounts = readable && !is_own(&process) && !has_these_mounts(&process);
+        let is_listed = |path: &Path| !has_foreign_mounts && is_data(path);
+        let mut libcufile = None;
+        let mut files = BTreeMap::new();
+        let mut last = PathBuf::new();
+        for map in maps.into_iter().flatten() {
+            let MMapPath::Path(path) = map.pathname else { continue };
+            if path == last {
+                continue;
+            }
+            if is_libcufile(&path) {
+                libcufile = Some(path.to_string_lossy().into_owned());
+            }
+            // All mappings of a file are adjacent, and a part of a library can be executed.
+            if map.perms.contains(MMPermissions::EXECUTE) || is_library(&path) {
+                continue;
+            }
+            if !allowed.may_go_on() {
+                break;
+            }
+            if is_listed(&path) {
+                entry(&mut files, &path, allowed).mapped = true;
+            }
+            last = path;
+        }
+        for descriptor in descriptors.into_iter().flatten().flatten() {
+            if !allowed.descriptor() {
+                break;
+            }
+            let Ok(path) = descriptor.path().read_link() else { continue };
+            if !is_listed(&path) {
+                continue;
+            }
+            let file = entry(&mut files, &path, allowed);
+            if file.descriptors < MOST_FLAGS {
+                let info = allowed.beginning(&process.join("fdinfo").join(descriptor.file_name()), INFO_BYTES);
+                let direct = info.is_ok_and(|info| flags(&info.bytes).is_some_and(|flags| flags & O_DIRECT != 0));
+                file.o_direct = direct && (file.o_direct || file.descriptors == 0);
+            }
+            file.descriptors += 1;
+        }
+        Self { readable, has_foreign_mounts, libcufile, files }
+    }
+}
+
+/// The flags in the facts about a descriptor.
+fn flags(info: &[u8]) -> Option<u32> {
+    let text = String::from_utf8_lossy(info);
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
+}
+
+fn entry<'a>(
+    files: &'a mut BTreeMap<String, AttachedFile>,
+    path: &Path,
+    allowed: &mut Allowance,
+) -> &'a mut AttachedFile {
     let mut path = path.to_string_lossy().into_owned();
-    if files.len() >= MOST_FILES && !files.contains_key(&path) {
+    if !files.contains_key(&path) && (files.len() >= MOST_FILES || !allowed.path(&path)) {
         path = MORE_FILES.to_owned();
     }
     files.entry(path.clone()).or_insert_with(|| {

@@ -1,14 +1,14 @@
 //! A file as a process named it, and the same file opened here. Its path can name another file: the process can have other
 //! mounts, or another file has replaced it.
 
-use super::settings::inside;
 use crate::core::TensorsUnknown;
-use crate::trust::open_regular;
+use crate::trust::{Examiner, open_regular, process};
 use rustix::fs::{AtFlags, StatxFlags};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The device, the inode and the time of birth of a file. A new file can have the device and the inode of a removed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,8 +80,21 @@ impl NamedFile {
         shown
     }
 
-    /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path.
+    /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path. A process
+    /// of another user can have a file on a file system that never answers.
     pub(super) fn open(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
+        static EXAMINER: LazyLock<Mutex<Examiner>> = LazyLock::new(Mutex::default);
+        let is_foreign = |at: &Descriptor| !process::is_own(&process::folder(at.process.cast_signed()));
+        let Some(foreign) = at.filter(is_foreign) else { return self.open_in_this_thread(at) };
+        let named = self.clone();
+        let mut examiner = EXAMINER.lock().unwrap_or_else(PoisonError::into_inner);
+        examiner.begin_round();
+        examiner
+            .ask(process::identity(foreign.process), move |_| named.open_in_this_thread(at))
+            .unwrap_or(Err(TensorsUnknown::NotRead))
+    }
+
+    fn open_in_this_thread(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
         let link = at.map(|at| PathBuf::from(format!("/proc/{}/fd/{}", at.process, at.number)));
         let Some(identity) = self.identity else {
             // The descriptor has this path now, so it is most likely the same one. The path alone shows nothing.
@@ -93,7 +106,8 @@ impl NamedFile {
             return Ok(file);
         }
         let path = Path::new(&self.path);
-        let paths = at.map(|at| inside(at.process, path)).into_iter().chain([path.to_owned()]);
+        let inside = at.and_then(|at| process::path_of(&process::folder(at.process.cast_signed()), path));
+        let paths = inside.into_iter().chain([path.to_owned()]);
         let found: Vec<File> = paths.filter_map(|path| open_regular(&path).ok()).collect();
         let why = if found.is_empty() { TensorsUnknown::NotRead } else { TensorsUnknown::OtherFile };
         found.into_iter().find(is_same).ok_or(why)

@@ -3,13 +3,14 @@
 
 use super::tally::Tally;
 use crate::core::{ProcessIo, is_libcufile};
-use crate::trust;
+use crate::trust::process::{self, Identity, identity};
+use crate::trust::{Allowance, Examiner, Limits};
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
-use procfs::{FromRead, ProcResult};
+use procfs::{FromRead, ProcError, ProcResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Minimum time between two readings. After a slow reading the time is longer, so that readings take at most one
@@ -19,6 +20,10 @@ const SHARE: u32 = 100;
 /// Maximum number of processes of a program that are read in one sample. A program can start processes faster than
 /// they are read.
 const MOST_PROCESSES: usize = 4096;
+/// Maximum number of threads of these processes whose children are read.
+const MOST_TASKS: usize = 65_536;
+/// Maximum number of bytes of the facts about a ring that are read. The numbers of its requests come first.
+const INFO_BYTES: u64 = 4096;
 /// Maximum number of rings of io_uring. The program can write any number of them into the shared file.
 const MOST_RINGS: usize = 65_536;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
@@ -36,6 +41,7 @@ pub(super) struct Outside {
     without: HashMap<u32, (u32, String)>,
     unrecorded: BTreeSet<String>,
     cuda: HashSet<u32>,
+    examiner: Examiner,
 }
 
 /// A program that starts may not have the library yet. If its mappings cannot be read, it must be seen this many times.
@@ -54,6 +60,7 @@ impl Outside {
             without: HashMap::new(),
             unrecorded: BTreeSet::new(),
             cuda: HashSet::new(),
+            examiner: Examiner::new(Limits::of_own_program()),
         }
     }
 
@@ -64,17 +71,18 @@ impl Outside {
             return;
         }
         let mapping = tally.plain_processes();
+        self.examiner.begin_round();
         let processes = self.io.tree(self.root);
-        self.io.add(&processes);
+        self.io.add(&processes, &mut self.examiner);
         for process in &processes {
-            let pid = process.pid.unsigned_abs();
-            self.completions(pid);
-            let maps = maps(process);
-            self.libraries(pid, process, &maps);
-            if let Ok(maps) = &maps
-                && mapping.contains(&pid)
-            {
-                pages(process, maps, tally);
+            let of = identity(process.pid.unsigned_abs());
+            self.completions(of);
+            let wants_data = mapping.contains(&of.0);
+            let mapped = self.examiner.ask(of, move |allowed| Mapped::of(of.0, wants_data, allowed)).ok();
+            let mapped = mapped.and_then(Result::ok);
+            self.libraries(process, mapped.as_ref());
+            if let Some(mapped) = mapped.filter(|_| wants_data) {
+                self.pages(of, mapped.data, tally);
             }
         }
         self.next = now + LEAST.max(now.elapsed() * SHARE);
@@ -85,8 +93,9 @@ impl Outside {
     /// Only root can read /proc/PID/io of a process that has ended. When it is waited for, the kernel adds its counters to
     /// those of this process, as proc(5) describes for its children.
     pub(super) fn wait<T>(&mut self, wait: impl FnOnce() -> T) -> T {
+        self.examiner.begin_round();
         let processes = self.io.tree(self.root);
-        self.io.add(&processes);
+        self.io.add(&processes, &mut self.examiner);
         let faults = children_faults();
         let before = own_io();
         let ended = wait();
@@ -103,29 +112,23 @@ impl Outside {
         ended
     }
 
-    /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library.
-    fn libraries(&mut self, pid: u32, process: &Process, maps: &ProcResult<MemoryMaps>) {
+    /// Notes whether a process has libcuda, and whether it may use libcufile without the recording library. `mapped` is
+    /// `None` if its mappings could not be read.
+    fn libraries(&mut self, process: &Process, mapped: Option<&Mapped>) {
         if process.stat().is_ok_and(|stat| matches!(stat.state, 'Z' | 'X')) {
             return;
         }
-        let maps_one = |is: &dyn Fn(&Path) -> bool| {
-            (maps.iter().flatten()).any(|map| matches!(&map.pathname, MMapPath::Path(path) if is(path)))
-        };
-        let has = |start: &str| {
-            maps_one(&|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)))
-        };
-        if has("libcuda.so") {
+        let pid = process.pid.unsigned_abs();
+        if mapped.is_some_and(|mapped| mapped.libcuda) {
             self.cuda.insert(pid);
         }
-        let is_recorded = has(super::library::NAME);
-        let may_use_cufile = maps.is_err() || maps_one(&is_libcufile);
-        if is_recorded || !may_use_cufile {
+        if mapped.is_some_and(|mapped| mapped.recorder || !mapped.libcufile) {
             self.without.remove(&pid);
             return;
         }
         let program = process.exe().map(|path| path.to_string_lossy().into_owned());
         // A process that ends has no executable any more, and its mappings can be incomplete.
-        let is_complete = maps.is_ok() && program.is_ok();
+        let is_complete = mapped.is_some() && program.is_ok();
         let program = program.or_else(|_| process.stat().map(|stat| stat.comm)).unwrap_or_default();
         let seen = self.without.entry(pid).or_default();
         *seen = if seen.1 == program { (seen.0 + 1, program) } else { (1, program) };
@@ -145,16 +148,26 @@ impl Outside {
     }
 
     /// Reads the number of requests that the rings of a process completed.
-    fn completions(&mut self, pid: u32) {
-        for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-            if !std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]") {
-                continue;
-            }
-            let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
-            let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-            if let Some(completed) = completed(&info) {
-                self.complete((pid, fd), number(&info, "ino:").unwrap_or(0), completed);
-            }
+    fn completions(&mut self, process: Identity) {
+        let rings = self.examiner.ask(process, move |allowed| rings(process.0, allowed));
+        for (fd, inode, completed) in rings.into_iter().flatten() {
+            self.complete((process.0, fd), inode, completed);
+        }
+    }
+
+    /// Records which pages of recorded files a process has in its page tables.
+    fn pages(&mut self, process: Identity, data: Vec<Data>, tally: &mut Tally) {
+        let known = |data: Data| {
+            let file = tally.known(data.path.to_str()?)?;
+            (tally.files[file].plain.mappings > 0).then_some((file, data.address, data.offset))
+        };
+        let wanted: Vec<_> = data.into_iter().filter_map(known).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let ranges = self.examiner.ask(process, move |allowed| pages(process.0, &wanted, allowed));
+        for (file, ranges) in ranges.into_iter().flatten() {
+            tally.files[file].touch(&ranges);
         }
     }
 
@@ -189,40 +202,86 @@ pub(super) struct Input {
     orphans: HashSet<Identity>,
     /// The counters of orphans that have ended.
     ended: ProcessIo,
+    /// Whether the counters of a process are missing.
+    is_partial: bool,
 }
 
-/// The id and the start time of a process.
-type Identity = (i32, u64);
+/// The mapping of a file with data.
+struct Data {
+    path: PathBuf,
+    address: (u64, u64),
+    offset: u64,
+}
 
-fn identity(process: &Process) -> Option<Identity> {
-    process.stat().ok().map(|stat| (process.pid, stat.starttime))
+/// The mapped files of a process.
+#[derive(Default)]
+struct Mapped {
+    libcuda: bool,
+    libcufile: bool,
+    /// Whether the recording library is mapped.
+    recorder: bool,
+    data: Vec<Data>,
+}
+
+impl Mapped {
+    /// Fails if the mappings cannot be read.
+    fn of(pid: u32, wants_data: bool, allowed: &mut Allowance) -> ProcResult<Self> {
+        let mut found = Self::default();
+        for map in maps(pid, allowed)? {
+            let MMapPath::Path(path) = map.pathname else { continue };
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.libcuda |= name.starts_with("libcuda.so");
+            found.recorder |= name.starts_with(super::library::NAME);
+            found.libcufile |= is_libcufile(&path);
+            if wants_data && !map.perms.contains(MMPermissions::EXECUTE) {
+                found.data.push(Data { address: map.address, offset: map.offset, path });
+            }
+        }
+        Ok(found)
+    }
 }
 
 impl Input {
     /// A process and its descendants, and orphans that were its descendants.
-    pub(super) fn tree(&self, root: u32) -> Vec<Process> {
-        let roots = std::iter::once(root).chain(self.orphans.iter().map(|(pid, _)| pid.unsigned_abs()));
-        tree(roots.collect())
+    pub(super) fn tree(&mut self, root: u32) -> Vec<Process> {
+        let roots = std::iter::once(root).chain(self.orphans.iter().map(|(pid, _)| *pid));
+        let (processes, is_cut) = tree(roots.collect());
+        self.is_partial |= is_cut;
+        processes
     }
 
     /// Adds the counters of all processes of a tree.
-    pub(super) fn add(&mut self, processes: &[Process]) {
+    pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
         let before = std::mem::take(&mut self.known);
-        // Without the right to examine a process, its counters are missing, not zero.
-        self.known = processes.iter().filter_map(|process| identity(process).zip(counters(process))).collect();
-        for (identity, last) in before {
-            if self.known.contains_key(&identity) {
+        for process in processes {
+            let of = identity(process.pid.unsigned_abs());
+            if of.1 == 0 {
                 continue;
             }
-            let process = Process::new(identity.0).ok().filter(|process| self::identity(process) == Some(identity));
+            match examiner.ask(of, move |_| counters(of.0)) {
+                Ok(Ok(counted)) => _ = self.known.insert(of, counted),
+                // It has ended.
+                Ok(Err(ProcError::NotFound(_))) => {}
+                // Without the right to examine a process, its counters are missing, not zero. Only root can read those of a
+                // process that has ended. The process that waits for it gets them.
+                _ => self.is_partial |= process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of,
+            }
+        }
+        for (of, last) in before {
+            if self.known.contains_key(&of) {
+                continue;
+            }
+            let process =
+                i32::try_from(of.0).ok().and_then(|pid| Process::new(pid).ok()).filter(|_| identity(of.0) == of);
             if let Some(process) = process {
                 // The list of children may be incomplete while it changes.
                 let parent = process.stat().map_or(0, |stat| stat.ppid);
-                if !self.known.keys().any(|(pid, _)| *pid == parent) {
-                    self.orphans.insert(identity);
+                if !self.known.keys().any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
+                    self.orphans.insert(of);
                 }
-                self.known.insert(identity, counters(&process).unwrap_or(last));
-            } else if self.orphans.remove(&identity) {
+                let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
+                self.known.insert(of, now.unwrap_or(last));
+            } else if self.orphans.remove(&of) {
                 self.ended = merged(self.ended, last, u64::saturating_add);
             }
         }
@@ -236,7 +295,7 @@ impl Input {
 
     /// Notes the final counters of a process, with those of its descendants that it waited for.
     fn end(&mut self, root: u32, io: ProcessIo) {
-        let others = self.known.iter().filter(|((pid, _), _)| pid.unsigned_abs() != root).map(|(_, io)| *io);
+        let others = self.known.iter().filter(|((pid, _), _)| *pid != root).map(|(_, io)| *io);
         let now = others.chain([self.ended]).fold(io, |sum, more| merged(sum, more, u64::saturating_add));
         self.largest = Some(self.largest.map_or(now, |before| merged(before, now, u64::max)));
     }
@@ -244,6 +303,11 @@ impl Input {
     /// The sum. `None` if no process could be examined.
     pub(super) const fn total(&self) -> Option<ProcessIo> {
         self.largest
+    }
+
+    /// Whether the sum is a lower bound, because a process could not be examined.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.is_partial
     }
 }
 
@@ -282,31 +346,59 @@ fn difference(after: [u64; 2], before: [u64; 2]) -> [u64; 2] {
 }
 
 /// The counters of a process and of its children that have ended.
-fn counters(process: &Process) -> Option<ProcessIo> {
-    let counted = process.io().ok()?;
+fn counters(pid: u32) -> ProcResult<ProcessIo> {
+    let process = Process::new(pid.cast_signed())?;
+    let counted = process.io()?;
     let mut io =
         ProcessIo { read_call_bytes: counted.rchar, storage_read_bytes: counted.read_bytes, ..ProcessIo::default() };
     if let Ok(stat) = process.stat() {
         io.major_faults = stat.majflt.saturating_add(stat.cmajflt);
         io.minor_faults = stat.minflt.saturating_add(stat.cminflt);
     }
-    Some(io)
+    Ok(io)
 }
 
 /// The mappings of a process. A path that is not UTF-8 gets replacement characters.
-pub(super) fn maps(process: &Process) -> ProcResult<MemoryMaps> {
-    let text = trust::process::mappings(&trust::process::folder(process.pid))?;
+pub(super) fn maps(pid: u32, allowed: &mut Allowance) -> ProcResult<MemoryMaps> {
+    let text = process::mappings(&process::folder(pid.cast_signed()), allowed)?;
     MemoryMaps::from_read(text.as_bytes())
 }
 
-/// Processes and all their descendants.
-fn tree(mut left: Vec<u32>) -> Vec<Process> {
+/// Processes and all their descendants, and whether some can be missing because of a limit.
+fn tree(mut left: Vec<u32>) -> (Vec<Process>, bool) {
     let mut found = Vec::new();
-    while let Some(pid) = left.pop().filter(|_| found.len() < MOST_PROCESSES) {
+    let mut tasks = 0;
+    while let Some(pid) = left.pop() {
+        if found.len() >= MOST_PROCESSES || tasks >= MOST_TASKS {
+            return (found, true);
+        }
         let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
-        let tasks = process.tasks().into_iter().flatten().flatten();
-        left.extend(tasks.flat_map(|task| task.children().unwrap_or_default()));
+        for task in process.tasks().into_iter().flatten().flatten().take(MOST_TASKS - tasks) {
+            tasks += 1;
+            left.extend(task.children().unwrap_or_default());
+        }
         found.push(process);
+    }
+    (found, false)
+}
+
+/// The rings of io_uring of a process: descriptor, inode and completed requests.
+fn rings(pid: u32, allowed: &mut Allowance) -> Vec<(u64, u64, u64)> {
+    let folder = process::folder(pid.cast_signed());
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder.join("fd")).into_iter().flatten().flatten() {
+        if !allowed.descriptor() || found.len() >= MOST_RINGS {
+            break;
+        }
+        if !std::fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == "anon_inode:[io_uring]") {
+            continue;
+        }
+        let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
+        let info = allowed.beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
+        let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
+        if let Some(completed) = completed(&info) {
+            found.push((fd, number(&info, "ino:").unwrap_or(0), completed));
+        }
     }
     found
 }
@@ -321,31 +413,22 @@ fn number(info: &str, name: &str) -> Option<u64> {
     info.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
-/// Records which pages of recorded files a process has in its page tables.
-fn pages(process: &Process, maps: &MemoryMaps, tally: &mut Tally) {
-    let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", process.pid)) else { return };
+/// The offsets of the present pages of mappings, by file.
+fn pages(pid: u32, wanted: &[(usize, (u64, u64), u64)], allowed: &mut Allowance) -> HashMap<usize, Vec<(u64, u64)>> {
     let mut ranges: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
-    for map in maps {
-        let MMapPath::Path(path) = &map.pathname else { continue };
-        if map.perms.contains(MMPermissions::EXECUTE) {
-            continue;
-        }
-        let Some(file) = path.to_str().and_then(|path| tally.known(path)) else { continue };
-        if tally.files[file].plain.mappings > 0 {
-            present(&pagemap, map.address, map.offset, ranges.entry(file).or_default());
-        }
+    let Ok(pagemap) = File::open(process::folder(pid.cast_signed()).join("pagemap")) else { return ranges };
+    for (file, address, offset) in wanted {
+        present(&pagemap, *address, *offset, ranges.entry(*file).or_default(), allowed);
     }
-    for (file, ranges) in ranges {
-        tally.files[file].touch(&ranges);
-    }
+    ranges
 }
 
 /// Adds the offsets of the present pages of a mapping.
-fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec<(u64, u64)>) {
+fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec<(u64, u64)>, allowed: &Allowance) {
     let page_bytes = rustix::param::page_size() as u64;
     let mut room = vec![0; 64 << 10];
     let mut page = from / page_bytes;
-    while page < to / page_bytes {
+    while page < to / page_bytes && allowed.has_time() {
         let wanted = ((to / page_bytes - page) * 8).min(room.len() as u64) as usize;
         let Ok(read) = pagemap.read_at(&mut room[..wanted], page * 8) else { return };
         if read < 8 {
@@ -389,23 +472,42 @@ mod tests {
             touch done; exec sleep 60' & while test ! -e end; do sleep 0.02; done";
         let mut shell = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).spawn().unwrap();
         let root = shell.id();
-        let mut input = Input::default();
+        let long = Duration::from_secs(60);
+        let limits = Limits { process: long, round: long, ..Limits::default() };
+        let (mut input, mut examiner) = (Input::default(), Examiner::new(limits));
+        let mut add = |input: &mut Input| {
+            examiner.begin_round();
+            let processes = input.tree(root);
+            input.add(&processes, &mut examiner);
+        };
         until(|| std::fs::read_to_string(path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
-        input.add(&input.tree(root));
+        add(&mut input);
         std::fs::write(path("end"), "").unwrap();
         until(|| Process::new(root.cast_signed()).unwrap().stat().unwrap().state == 'Z');
-        input.add(&input.tree(root));
+        add(&mut input);
         let before = input.total().unwrap().read_call_bytes;
         assert!((READ..2 * READ).contains(&before), "{before}");
         std::fs::write(path("go"), "").unwrap();
         until(|| path("done").exists());
-        input.add(&input.tree(root));
+        add(&mut input);
         let after = input.total().unwrap().read_call_bytes;
         let pid =
             std::fs::read_to_string(path("pid")).unwrap().trim().parse().ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
         shell.wait().unwrap();
-        assert!(after >= 2 * READ, "{after}");
+        assert!(after >= 2 * READ && !input.is_partial(), "{after}");
+    }
+
+    #[test]
+    fn counters_of_a_process_that_does_not_answer_are_missing() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut input = Input::default();
+        let mut examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
+        let processes = input.tree(child.id());
+        input.add(&processes, &mut examiner);
+        assert!(input.is_partial() && input.total().is_none() && examiner.unexamined() == 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
@@ -435,7 +537,7 @@ mod tests {
         let from = bytes.as_ptr().addr() as u64;
         let mut ranges = Vec::new();
         let pagemap = File::open("/proc/self/pagemap").unwrap();
-        present(&pagemap, (from, from + 64 * PAGE), 0, &mut ranges);
+        present(&pagemap, (from, from + 64 * PAGE), 0, &mut ranges, &Allowance::unlimited());
         let has = |page: u64| ranges.iter().any(|(from, to)| (*from..*to).contains(&(page * PAGE)));
         assert!(has(0) && has(40) && !has(20), "{ranges:?}");
         assert_eq!(super::super::files::joined(&[(0, 10), (5, 20), (20, 30), (40, 50)]), [(0, 30), (40, 50)]);

@@ -8,7 +8,7 @@ use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
-use crate::trust::open_regular;
+use crate::trust::{Allowance, open_regular};
 use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use procfs::process::{MMPermissions, MMapPath};
 use rustix::param::clock_ticks_per_second;
@@ -43,6 +43,8 @@ const MOST_INNER: usize = 8;
 /// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
 /// after all others.
 const SAME_FORK_NS: u64 = 1_000_000_000;
+/// Maximum number of bytes of the facts about a descriptor that are read.
+const INFO_BYTES: u64 = 4096;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
@@ -410,7 +412,7 @@ const BREAKPOINT: &[u8] = if cfg!(target_arch = "x86_64") { &[0xcc] } else { &[0
 
 /// Whether the code of a process has a breakpoint at an offset of a mapped file. `None` if the code cannot be read.
 fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
-    let maps = super::outside::maps(&procfs::process::Process::new(i32::try_from(process).ok()?).ok()?).ok()?;
+    let maps = super::outside::maps(process, &mut Allowance::unlimited()).ok()?;
     let code = maps.iter().find(|map| {
         let length = map.address.1 - map.address.0;
         matches!(&map.pathname, MMapPath::Path(mapped) if mapped == path)
@@ -556,8 +558,11 @@ fn registered(
 }
 
 /// The flags of an open descriptor.
-pub(super) fn flags(pid: u32, fd: i32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).ok()?;
+fn flags(pid: u32, fd: i32) -> Option<u32> {
+    let file = PathBuf::from(format!("/proc/{pid}/fdinfo/{fd}"));
+    // The locks of the file follow.
+    let text = Allowance::unlimited().beginning(&file, INFO_BYTES).ok()?.bytes;
+    let text = String::from_utf8_lossy(&text);
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
     u32::from_str_radix(flags.trim(), 8).ok()
 }

@@ -1,8 +1,7 @@
 //! Reads the cufile.log that a running process writes.
 
-use super::settings;
-use crate::trust::{self, open_regular};
-use procfs::process::{FDTarget, Process};
+use crate::trust::{self, Allowance, open_regular};
+use procfs::process::Process;
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -39,41 +38,50 @@ pub(super) struct ProcessLog {
 
 impl ProcessLog {
     /// The log that the process has open: libcufile keeps it open. `None` if there is none, or if it must not be opened.
-    pub(super) fn find(process: &Process) -> Option<Self> {
+    pub(super) fn find(process: u32, allowed: &mut Allowance) -> Option<Self> {
+        let folder = trust::process::folder(process.cast_signed());
         // Root opens no file that another user may have put there.
-        if geteuid().is_root() && process.uid().map_or(true, |user| user != 0) {
+        if geteuid().is_root() && !trust::process::is_own(&folder) {
             return None;
         }
-        let variables = trust::process::variables(&trust::process::folder(process.pid));
+        let variables = trust::process::variables(&folder, allowed);
         let named = variables.and_then(|all| all.get(std::ffi::OsStr::new(VARIABLE)).map(PathBuf::from));
         let is_log = |path: &Path| {
             path.file_name().is_some_and(|name| name == NAME)
                 || named.as_ref().is_some_and(|named| path.ends_with(named))
         };
-        let descriptors = process.fd().ok()?.flatten();
-        let path = descriptors.filter_map(|open| match open.target {
-            FDTarget::Path(path) if is_log(&path) => Some(path),
-            _ => None,
-        });
-        Self::open(process, &path.min()?)
+        let mut found: Option<PathBuf> = None;
+        for entry in std::fs::read_dir(folder.join("fd")).ok()?.flatten() {
+            if !allowed.descriptor() {
+                return None;
+            }
+            let path = entry.path().read_link().ok().filter(|path| path.is_absolute() && is_log(path));
+            found = found.into_iter().chain(path).min();
+        }
+        Self::open(process, &found?)
     }
 
-    fn open(process: &Process, path: &Path) -> Option<Self> {
-        let file = open_regular(&settings::inside(process.pid.unsigned_abs(), path)).ok()?;
-        let inside = process.status().ok().and_then(|status| status.nspid.and_then(|ids| ids.last().copied()));
-        let mark = format!("[pid={} ", inside.unwrap_or(process.pid));
+    fn open(process: u32, path: &Path) -> Option<Self> {
+        let folder = trust::process::folder(process.cast_signed());
+        let file = open_regular(&trust::process::path_of(&folder, path)?).ok()?;
+        let status = Process::new(process.cast_signed()).and_then(|process| process.status()).ok();
+        let inside = status.and_then(|status| status.nspid.and_then(|ids| ids.last().copied()));
+        let mark = format!("[pid={} ", inside.unwrap_or(process.cast_signed()));
         let path = path.to_string_lossy().into_owned();
         Some(Self { path, file, mark, at: 0, rest: Vec::new(), lines: 0, messages: BTreeSet::new() })
     }
 
-    /// Reads the lines that were added.
-    pub(super) fn read(&mut self) {
+    /// Reads the lines that were added. A later call reads those that are left at the end of the time.
+    pub(super) fn read(&mut self, allowed: &Allowance) {
         let length = self.file.metadata().map_or(0, |file| file.len());
         if length < self.at {
             // libcufile truncated it.
             (self.at, self.rest) = (0, Vec::new());
         }
         for _ in 0..MOST_PARTS {
+            if !allowed.has_time() {
+                return;
+            }
             match self.read_part() {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return,
@@ -124,26 +132,26 @@ mod tests {
     fn only_lines_of_the_process_are_read_once_and_after_a_truncation() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = File::create(dir.path().join(NAME)).unwrap();
-        let process = Process::myself().unwrap();
-        let line = |pid: i32, text: &str| format!(" 27-11-2026 14:39:59:877 [pid={pid} tid=9] NOTICE  {text}\n");
+        let process = std::process::id();
+        let line = |pid: u32, text: &str| format!(" 27-11-2026 14:39:59:877 [pid={pid} tid=9] NOTICE  {text}\n");
         log.write_all(line(1, "running in compatible mode").as_bytes()).unwrap();
-        let mut seen = ProcessLog::open(&process, &dir.path().join(NAME)).unwrap();
+        let mut seen = ProcessLog::open(process, &dir.path().join(NAME)).unwrap();
         assert!(seen.path.ends_with(NAME));
-        seen.read();
+        seen.read(&Allowance::unlimited());
         assert!(!seen.reports_compat() && seen.lines == 0, "another process reported it");
-        let own = line(process.pid, "cufio-drv:1257 running in compatible mode");
+        let own = line(process, "cufio-drv:1257 running in compatible mode");
         log.write_all(&own.as_bytes()[..40]).unwrap();
-        seen.read();
+        seen.read(&Allowance::unlimited());
         assert!(!seen.reports_compat(), "the line has no end yet");
         log.write_all(&own.as_bytes()[40..]).unwrap();
         log.write_all(own.as_bytes()).unwrap();
-        seen.read();
+        seen.read(&Allowance::unlimited());
         assert!(seen.reports_compat());
         assert_eq!((seen.lines, seen.text().lines().count()), (2, 1));
         log.set_len(0).unwrap();
         log.seek(SeekFrom::Start(0)).unwrap();
-        log.write_all(line(process.pid, "x").as_bytes()).unwrap();
-        seen.read();
+        log.write_all(line(process, "x").as_bytes()).unwrap();
+        seen.read(&Allowance::unlimited());
         assert_eq!((seen.lines, seen.text().lines().count()), (3, 2));
     }
 }

@@ -13,7 +13,7 @@ use cufile_audit::layout::{
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The counters of all rings.
 #[derive(Clone, Debug, Default)]
@@ -163,15 +163,17 @@ impl Reader {
     }
 
     /// The number of processes that are running, without `root`: those with a ring, and those whose environment names
-    /// the shared file, which may make their first call later. Those of other pid namespaces are not known.
+    /// the shared file, which may make their first call later. Those of other pid namespaces are not known, and the
+    /// environment of processes of other users is not read, because they could delay the answer for ever.
     pub(super) fn running(&self, words: &SharedWords, file: &Path, root: u32) -> u64 {
         let own = in_use(words).map(first_word).filter(|first| words.load(first + ring::NAMESPACE) == self.namespace);
         let variable = [ENV_FILE.as_bytes(), b"=", file.as_os_str().as_bytes()].concat();
-        let with_file = procfs::process::all_processes().into_iter().flatten().flatten().filter(|process| {
-            let environment = trust::process::environment(&trust::process::folder(process.pid));
+        let names = |process: &PathBuf| {
+            let environment = trust::process::environment(process, &mut trust::Allowance::unlimited());
             environment.is_ok_and(|seen| seen.bytes.split(|byte| *byte == 0).any(|one| one == variable))
-        });
-        let with_file = with_file.map(|process| u64::from(process.pid.unsigned_abs()));
+        };
+        let with_file = trust::process::own_folders(Path::new("/proc")).filter(names);
+        let with_file = with_file.filter_map(|process| process.file_name()?.to_str()?.parse::<u64>().ok());
         let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).chain(with_file).collect();
         let runs = |pid: &u64| {
             let process = i32::try_from(*pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());

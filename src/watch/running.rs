@@ -4,12 +4,12 @@ use super::process_log::ProcessLog;
 use super::routes::MachineRoutes;
 use super::settings::Settings;
 use crate::core::{Route, RouteProof};
-use procfs::process::Process;
+use crate::trust::Allowance;
 
 /// A running process that uses libcufile.
 #[derive(Debug)]
 pub struct Running {
-    process: Process,
+    process: u32,
     may_use_p2pdma: bool,
     log: Option<ProcessLog>,
 }
@@ -17,19 +17,18 @@ pub struct Running {
 impl Running {
     /// Reads the settings of a process. `None` if it has ended or may not be examined.
     #[must_use]
-    pub fn new(pid: u32) -> Option<Self> {
-        let process = Process::new(i32::try_from(pid).ok()?).ok()?;
-        let may_use_p2pdma = Settings::of(&process)?.may_use_p2pdma;
+    pub fn new(process: u32, allowed: &mut Allowance) -> Option<Self> {
+        let may_use_p2pdma = Settings::of(process, allowed)?.may_use_p2pdma;
         Some(Self { process, may_use_p2pdma, log: None })
     }
 
     /// The route and its evidence, from the log that it has written so far. It is inferred and never a proof.
-    pub fn route(&mut self) -> (Route, RouteProof) {
+    pub fn route(&mut self, allowed: &mut Allowance) -> (Route, RouteProof) {
         if self.log.is_none() {
-            self.log = ProcessLog::find(&self.process);
+            self.log = ProcessLog::find(self.process, allowed);
         }
         let log_reports_compat = self.log.as_mut().is_some_and(|log| {
-            log.read();
+            log.read(allowed);
             log.reports_compat()
         });
         MachineRoutes { log_reports_compat, ..MachineRoutes::look(None, self.may_use_p2pdma) }.route(false)
@@ -59,15 +58,15 @@ mod tests {
             writeln!(&log, " 27-11-2026 14:39:59:877 [pid={} tid=9] NOTICE  {line}", process.id()).unwrap();
             // While a program starts, it has no variables for a moment.
             let start = Instant::now();
-            let mut running = Running::new(process.id());
+            let mut running = Running::new(process.id(), &mut Allowance::unlimited());
             while running.is_none() && start.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(5));
-                running = Running::new(process.id());
+                running = Running::new(process.id(), &mut Allowance::unlimited());
             }
-            let found = running.unwrap().route();
+            let found = running.unwrap().route(&mut Allowance::unlimited());
             process.kill().unwrap();
             process.wait().unwrap();
-            assert!(Running::new(process.id()).is_none(), "it has ended");
+            assert!(Running::new(process.id(), &mut Allowance::unlimited()).is_none(), "it has ended");
             found
         };
         let compat = "cufio-drv:1257 running in compatible mode";

@@ -1,17 +1,22 @@
 //! The settings with which libcufile runs in a process: its cufile.json, and whether P2PDMA may be enabled.
 
 use crate::core::WatchedConfiguration;
-use crate::trust;
+use crate::trust::{self, Allowance};
 use cufile_audit::layout::{CONFIGURATION, P2PDMA};
-use procfs::process::Process;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The path that libcufile uses if the environment names none.
 const DEFAULT: &str = "/etc/cufile.json";
 /// Maximum length of a cufile.json that is searched.
 const MOST_BYTES: u64 = 16 << 20;
+/// The length from which on a path names no file (PATH_MAX in include/uapi/linux/limits.h). An environment can have a
+/// longer one.
+const PATH_BYTES: usize = 4096;
+/// Maximum number of different cufile.json that are listed.
+const MOST_CONFIGURATIONS: usize = 256;
 
 /// The settings of a process.
 #[derive(Debug)]
@@ -22,32 +27,57 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The settings of a process whose environment names this cufile.json.
+    /// The settings of a process whose environment names this cufile.json. The file system of the path may not answer, so
+    /// this is called in the thread of an examiner.
     pub(super) fn new(process: u32, named: Option<&OsStr>, has_p2pdma: bool) -> Self {
-        let path = Path::new(named.unwrap_or(OsStr::new(DEFAULT)));
-        let folder = || std::fs::read_link(format!("/proc/{process}/cwd"));
+        let folder = trust::process::folder(process.cast_signed());
+        let path = shortened(named);
         // The folder of a process that has ended is unknown.
-        let path = if path.is_absolute() { path.to_owned() } else { folder().unwrap_or_default().join(path) };
-        let inside = inside(process, &path);
-        let exists = inside.is_file();
+        let path = match path.is_absolute() {
+            true => path.to_owned(),
+            false => folder.join("cwd").read_link().unwrap_or_default().join(path),
+        };
+        let Some(inside) = trust::process::path_of(&folder, &path) else {
+            return Self::unknown(Some(path.as_os_str()).filter(|_| named.is_some()));
+        };
+        let is_path = named.is_none_or(|named| named.len() < PATH_BYTES);
+        let exists = is_path && inside.is_file();
         Self {
             may_use_p2pdma: has_p2pdma || (exists && may_enable_p2pdma(&inside)),
             configuration: WatchedConfiguration {
                 path: path.to_string_lossy().into_owned(),
                 exists,
                 from_environment: named.is_some(),
+                not_examined: false,
             },
         }
     }
 
+    /// The settings of a process whose cufile.json was not examined. It may enable P2PDMA.
+    pub(super) fn unknown(named: Option<&OsStr>) -> Self {
+        let configuration = WatchedConfiguration {
+            path: shortened(named).to_string_lossy().into_owned(),
+            exists: false,
+            from_environment: named.is_some(),
+            not_examined: true,
+        };
+        Self { configuration, may_use_p2pdma: true }
+    }
+
     /// The settings in the environment that a running process had at its start. `None` if it cannot be read.
-    pub(super) fn of(process: &Process) -> Option<Self> {
+    pub(super) fn of(process: u32, allowed: &mut Allowance) -> Option<Self> {
         // A process that has ended has no variables.
-        let environment = trust::process::variables(&trust::process::folder(process.pid))?;
+        let environment = trust::process::variables(&trust::process::folder(process.cast_signed()), allowed)?;
         let named = environment.get(OsStr::new(CONFIGURATION)).filter(|path| !path.is_empty());
         let has_p2pdma = environment.contains_key(OsStr::new(P2PDMA));
-        Some(Self::new(process.pid.unsigned_abs(), named.map(|path| path.as_os_str()), has_p2pdma))
+        Some(Self::new(process, named.map(|path| path.as_os_str()), has_p2pdma))
     }
+}
+
+/// The beginning of the path of a cufile.json.
+fn shortened(named: Option<&OsStr>) -> &Path {
+    let bytes = named.map_or(DEFAULT.as_bytes(), OsStrExt::as_bytes);
+    Path::new(OsStr::from_bytes(bytes.get(..PATH_BYTES).unwrap_or(bytes)))
 }
 
 /// The settings of all processes.
@@ -61,22 +91,20 @@ pub(super) struct AllSettings {
 impl AllSettings {
     pub(super) fn add(&mut self, settings: Settings) {
         self.may_use_p2pdma |= settings.may_use_p2pdma;
-        self.configurations.insert(settings.configuration.path.clone(), settings.configuration);
+        let path = &settings.configuration.path;
+        if !self.is_full() || self.configurations.contains_key(path) {
+            self.configurations.insert(path.clone(), settings.configuration);
+        }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.configurations.len()
+    /// Whether no further cufile.json is listed.
+    pub(super) fn is_full(&self) -> bool {
+        self.configurations.len() >= MOST_CONFIGURATIONS
     }
 
     pub(super) fn configurations(&self) -> Vec<WatchedConfiguration> {
         self.configurations.values().cloned().collect()
     }
-}
-
-/// The path of a file of a process, which may be in a container. If the process has ended, its path is used.
-pub(super) fn inside(process: u32, path: &Path) -> PathBuf {
-    let root = PathBuf::from(format!("/proc/{process}/root"));
-    if root.is_dir() { root.join(path.strip_prefix("/").unwrap_or(path)) } else { path.to_owned() }
 }
 
 /// Whether a cufile.json may enable P2PDMA. The text search may return true by mistake, but not false. Root does not read
@@ -118,5 +146,51 @@ mod tests {
         all.add(named);
         all.add(relative);
         assert!(all.may_use_p2pdma && all.configurations().len() == 2);
+    }
+
+    #[test]
+    fn the_number_and_the_length_of_paths_are_limited() {
+        let own = std::process::id();
+        let mut all = AllSettings::default();
+        for number in 0..2 * MOST_CONFIGURATIONS {
+            all.add(Settings::new(own, Some(OsStr::new(&format!("/no/such/{number}.json"))), false));
+        }
+        assert_eq!((all.configurations().len(), all.may_use_p2pdma), (MOST_CONFIGURATIONS, false));
+        all.add(Settings::unknown(Some(OsStr::new("/no/such/other.json"))));
+        assert_eq!((all.configurations().len(), all.may_use_p2pdma), (MOST_CONFIGURATIONS, true));
+        let long = "/x".repeat(PATH_BYTES);
+        let seen = Settings::new(own, Some(OsStr::new(&long)), false);
+        assert_eq!((seen.configuration.path.len(), seen.configuration.exists), (PATH_BYTES, false));
+        assert!(!seen.may_use_p2pdma && seen.configuration.from_environment);
+    }
+
+    #[test]
+    fn of_a_huge_environment_only_a_path_of_a_possible_length_is_kept() {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("60").env(CONFIGURATION, "/x".repeat(50_000));
+        (0..10).for_each(|number| _ = command.env(format!("HUGE_{number}"), "x".repeat(100_000)));
+        let mut child = command.spawn().unwrap();
+        let start = std::time::Instant::now();
+        // While a program starts, it has no variables for a moment.
+        let seen = loop {
+            let seen = Settings::of(child.id(), &mut Allowance::unlimited());
+            match seen.filter(|seen| seen.configuration.path.starts_with("/x/x")) {
+                Some(seen) => break seen,
+                None => assert!(start.elapsed().as_secs() < 60),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((seen.configuration.path.len(), seen.configuration.exists), (PATH_BYTES, false));
+    }
+
+    #[test]
+    fn a_cufile_json_that_was_not_examined_may_enable_p2pdma() {
+        let unknown = Settings::unknown(None);
+        assert!(
+            unknown.may_use_p2pdma && unknown.configuration.not_examined && !unknown.configuration.from_environment
+        );
+        assert_eq!(unknown.configuration.path, DEFAULT);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::files::Transfer;
 use super::rings::now_ns;
+use crate::trust;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -80,8 +81,13 @@ impl Streams {
             if pending.is_empty() {
                 continue;
             }
+            // A program that changed its user can name any process, and one of another user may never answer.
+            let folder = trust::process::folder(process.cast_signed());
+            if !trust::process::is_own(&folder) {
+                continue;
+            }
             // This fails if the process has ended. Its transfers then stay unfinished.
-            let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { continue };
+            let Ok(memory) = File::open(folder.join("mem")) else { continue };
             pending.retain(|transfer| {
                 if !transfer.is_visible {
                     return true;

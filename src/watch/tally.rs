@@ -14,9 +14,10 @@ use super::named_file::NamedFile;
 use super::paces::Paces;
 use super::readings::{Account, Bounds, Counters};
 use super::recent::{Details, Recent};
-use super::settings::{AllSettings, Settings, inside};
+use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
+use crate::trust::{self, Allowance, Examiner, Unexamined};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
 };
@@ -122,6 +123,8 @@ pub(super) struct Tally {
     pub(super) in_other_session: BTreeSet<String>,
     /// Processes that made transfers, by their copy of libcufile.
     transferring: HashSet<Counted>,
+    /// Examines the files that processes name.
+    examiner: Examiner,
 }
 
 /// The function of a record.
@@ -132,10 +135,12 @@ fn function_of(record: &Record) -> Option<Function> {
 /// The version of a libcufile according to its name, as cuFileGetVersion reports it. A path of a process with other
 /// mounts names another file here.
 fn version_in_name(process: u32, path: &str) -> Option<u64> {
-    let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let folder = trust::process::folder(process.cast_signed());
+    let mounts = |process: &Path| process.join("ns/mnt").read_link().ok();
     // The mounts of a process that has ended are unknown.
-    let is_elsewhere = mounts(&process.to_string()).is_some_and(|of| Some(of) != mounts("self"));
-    let known = Some(path).filter(|_| !is_elsewhere).map(|path| inside(process, Path::new(path)));
+    let is_elsewhere = mounts(&folder).is_some_and(|of| Some(of) != mounts(Path::new("/proc/self")));
+    let known = Some(path).filter(|_| !is_elsewhere);
+    let known = known.and_then(|path| trust::process::path_of(&folder, Path::new(path)));
     known.and_then(|path| cufile_ffi::version_of_file(&path)).and_then(|version| u64::try_from(version.0).ok())
 }
 
@@ -166,10 +171,7 @@ impl Tally {
             None if record.kind() == kind::SETTINGS => {
                 let named = (record.object & settings::NAMED != 0).then(|| group.text());
                 let has_p2pdma = record.object & settings::P2PDMA != 0;
-                self.of(group.process).is_configured = true;
-                if self.settings.len() < MOST_LIBRARIES {
-                    self.settings.add(Settings::new(group.process, named.as_deref().map(OsStr::new), has_p2pdma));
-                }
+                self.configure(group.process, named, has_p2pdma);
             }
             None if record.kind() == kind::NOT_RECORDED
                 && record.object == IN_OTHER_SESSION
@@ -181,12 +183,38 @@ impl Tally {
         }
     }
 
+    /// Examines files that a process names. Its program can name any process and any path.
+    fn examine<T: Send + 'static>(
+        &mut self,
+        process: u32,
+        examine: impl FnOnce(&mut Allowance) -> T + Send + 'static,
+    ) -> Result<T, Unexamined> {
+        self.examiner.begin_round();
+        self.examiner.ask(trust::process::identity(process), examine)
+    }
+
+    /// Adds the settings of a process.
+    fn configure(&mut self, process: u32, named: Option<String>, has_p2pdma: bool) {
+        self.of(process).is_configured = true;
+        let path = named.clone();
+        let seen = match self.settings.is_full() {
+            true => None,
+            false => {
+                let examine =
+                    move |_: &mut Allowance| Settings::new(process, path.as_deref().map(OsStr::new), has_p2pdma);
+                self.examine(process, examine).ok()
+            }
+        };
+        self.settings.add(seen.unwrap_or_else(|| Settings::unknown(named.as_deref().map(OsStr::new))));
+    }
+
     fn library(&mut self, group: &Group) {
         self.forget_library(group.process, group.record.library());
         self.begin_counters((group.process, group.record.library()), group.record.end_ns);
         let path = if self.libraries.len() < MOST_LIBRARIES { group.text() } else { "(more libraries)".to_owned() };
         let at = self.libraries.iter().position(|(known, _)| known.path == path).unwrap_or_else(|| {
-            let version = version_in_name(group.process, &path);
+            let (process, named) = (group.process, path.clone());
+            let version = self.examine(process, move |_| version_in_name(process, &named)).ok().flatten();
             self.libraries.push((WatchedLibrary { path, version, processes: 0 }, HashSet::new()));
             self.libraries.len() - 1
         });

@@ -252,6 +252,8 @@ fn a_process_of_another_user_is_named_as_such() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let process = &report["program"]["attached"];
     assert_eq!((&process["other_user"], &process["readable"]), (&true.into(), &false.into()), "{process}");
+    // The counters of the process are missing, and nothing was left out because of a limit.
+    assert_eq!((&process["reads_at_least"], &process["unexamined_processes"]), (&true.into(), &0.into()), "{process}");
     assert_eq!(
         (&process["read_call_bytes"], &process["libcufile"]),
         (&serde_json::Value::Null, &serde_json::Value::Null)

@@ -209,6 +209,7 @@ fn top_shows_a_process_that_has_libcufile_mapped() {
     assert!(metrics.contains("# TYPE gds_top_process_page_cache_bytes gauge"), "{metrics}");
     let hidden = format!("gds_top_processes_hidden {}", sample["hidden_processes"]);
     assert!(metrics.lines().any(|line| line == hidden), "{metrics}");
+    assert!(sample["unexamined_processes"].is_u64() && metrics.contains("gds_top_processes_unexamined "), "{metrics}");
     assert!(text.contains(&pid.to_string()), "{text}");
 }
 

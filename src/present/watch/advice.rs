@@ -120,7 +120,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                     .to_owned()
             },
             format!(
-                "{} by read calls, {} touched in mappings, {} by cuFile",
+                "{} by system calls, {} touched in mappings, {} by cuFile",
                 bytes(*plain_bytes),
                 bytes(*mapped_bytes),
                 bytes(*cufile_bytes)

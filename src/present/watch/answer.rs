@@ -1,13 +1,13 @@
 //! The answer about a watched program, and its facts.
 
+use super::attached;
 use super::facts::{buffers, driver, gpu_copies, threads};
 use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{
-    AttachedProcess, NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport,
-    WatchedFile,
+    NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport, WatchedFile,
 };
 use crate::present::view::Answer;
 
@@ -44,7 +44,7 @@ pub fn answer(report: &WatchReport, end: SessionEnd) -> Answer {
 /// `is_cut`: the end of the session was not recorded.
 fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     if let Some(process) = report.attached.as_ref().filter(|process| !process.recorded) {
-        return attached(process);
+        return attached::answer(process);
     }
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
@@ -223,35 +223,6 @@ fn plain_bytes(report: &WatchReport) -> u64 {
     units::sum(report.files.iter().map(|file| file.plain.bytes.saturating_add(file.plain.touched_bytes)))
 }
 
-/// The facts of a running process from procfs. They do not prove a route.
-fn attached(process: &AttachedProcess) -> Answer {
-    let start = "Start it with 'gds-top watch -- COMMAND' to see its calls.";
-    match (&process.libcufile, process.readable) {
-        (Some(_), _) => {
-            let why = process
-                .not_recorded
-                .as_deref()
-                .map_or_else(String::new, |why| format!("Calls are not recorded: {why}. "));
-            let headline = match process.route {
-                Route::None => "The process has libcufile loaded; its route is not proven.".to_owned(),
-                route => format!("The process has libcufile loaded; its route seems to be {route}, inferred."),
-            };
-            Answer::new(Status::Info, headline, why + start)
-        }
-        (None, true) => Answer::new(Status::Info, "The process had no libcufile loaded when it was examined.", ""),
-        (None, false) => Answer::new(
-            Status::Warn,
-            "The process could not be examined.",
-            match process.other_user {
-                true => {
-                    "It belongs to another user, and the kernel denies access. Run gds-top as that user or as root."
-                }
-                false => "The kernel denies access to its mappings and descriptors.",
-            },
-        ),
-    }
-}
-
 /// The end of the program, if it failed.
 #[must_use]
 pub fn end(report: &WatchReport) -> Option<Answer> {
@@ -269,17 +240,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
     facts.extend(missing::fact(report, end));
     if let Some(process) = &report.attached {
-        let gap = || crate::present::view::GAP.to_owned();
-        facts.push(("process", process.pid.to_string()));
-        if report.libraries.is_empty() {
-            facts.push(("libcufile", process.libcufile.clone().unwrap_or_else(gap)));
-        }
-        let of_all = |read: Option<u64>| read.map_or_else(gap, |read| format!("{}, with child processes", bytes(read)));
-        facts.push(("system calls", of_all(process.read_call_bytes)));
-        facts.push(("storage", of_all(process.storage_read_bytes)));
-        let counted = process.nvfs_reads.map(|n| format!("{} of all processes", plural(n, "read")));
-        facts.push(("nvidia-fs", counted.unwrap_or_else(|| "not loaded, or it counts no reads".to_owned())));
-        facts.extend(log(process));
+        facts.extend(attached::facts(process, report.libraries.is_empty()));
         if !process.recorded {
             if process.libcufile.is_some() {
                 facts.extend(settings(report));
@@ -350,18 +311,13 @@ const NOT_PROVEN: &str =
 fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)> {
     report.configurations.iter().map(|configuration| {
         let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
-        let is = if configuration.exists { "" } else { ", does not exist: defaults" };
+        let is = match (configuration.exists, configuration.not_examined) {
+            (true, _) => "",
+            (false, true) => ", not examined",
+            (false, false) => ", does not exist: defaults",
+        };
         ("settings", format!("{}{origin}{is}", configuration.path))
     })
-}
-
-/// The log of a running process, and the causes in it.
-fn log(process: &AttachedProcess) -> Vec<(&'static str, String)> {
-    let Some(log) = &process.log else { return Vec::new() };
-    let compat = if log.compat { ", reports compat mode" } else { "" };
-    let lines = plural(log.lines, "line");
-    let causes = log.causes.iter().map(|cause| ("in the log", cause.clone()));
-    std::iter::once(("cufile.log", format!("{}: {lines} of this process{compat}", log.path))).chain(causes).collect()
 }
 
 /// The transfers that libcufile counted by route, or the reason why there are none.
@@ -453,7 +409,11 @@ pub(in crate::present) mod tests {
             assert!(answer.headline.split_whitespace().count() <= 12, "{answer:?}");
         }
         let mut late = report(vec![file(Route::P2pdma, RouteProof::Statistics)]);
-        late.attached = Some(AttachedProcess { recorded: true, loaded_late: true, ..AttachedProcess::default() });
+        late.attached = Some(crate::core::AttachedProcess {
+            recorded: true,
+            loaded_late: true,
+            ..crate::core::AttachedProcess::default()
+        });
         assert!(answer(&late).conditions.starts_with("At least 1 read "), "{:?}", answer(&late));
         let durations = facts(&late, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "durations");
         assert_eq!(durations, Some(("durations", PROBED.to_owned())));

@@ -2,6 +2,7 @@
 
 mod advice;
 pub(super) mod answer;
+mod attached;
 mod facts;
 mod file;
 mod missing;

@@ -388,13 +388,14 @@ mod tests {
 
     #[test]
     fn the_table_of_calls_has_a_sentence_for_each_reason_of_missing_calls() {
+        type Change = fn(&mut WatchReport);
         let complete = WatchReport { ended: Some(ProgramEnd::Status(0)), ..WatchReport::default() };
-        let note = |change: fn(&mut WatchReport)| {
+        let note = |change: Change| {
             let mut report = complete.clone();
             change(&mut report);
             calls_note(&report)
         };
-        let reasons: [(fn(&mut WatchReport), &str); 6] = [
+        let reasons: [(Change, &str); 6] = [
             (|report| report.uncounted = 2, "2 more calls are not counted"),
             (|report| report.paused = true, "paused the recording"),
             (|report| report.libraries_left_out = 5, "Calls of 5 more copies of libcufile are not counted."),

@@ -119,6 +119,7 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         disks: vec![disk("nvme0n1", 6.3 * wave), disk("nvme1n1", 0.0)],
         processes: if gpu { vec![resting, hidden, vllm] } else { Vec::new() },
         hidden_processes: 14,
+        unexamined_processes: 0,
         hidden: Vec::new(),
         by_root: false,
     }

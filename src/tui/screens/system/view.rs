@@ -244,6 +244,7 @@ fn disks(pen: &mut Pen<'_>, sample: &SystemSample, theme: &Theme) {
 
 fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_>, theme: &Theme) {
     let mut title: Vec<Run> = vec![("Processes with CUDA or cuFile".to_owned(), theme.strong)];
+    let mut counts = Vec::new();
     if sample.hidden_processes > 0 {
         let n = sample.hidden_processes;
         let count = match sample.hidden.as_slice() {
@@ -251,9 +252,16 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
             _ if n == 1 => "one more".to_owned(),
             _ => format!("{n} more"),
         };
-        let words = format!("  {count} hidden from this user");
-        // A text that does not fit into the border is left out.
-        if width(&words) + 34 <= usize::from(pen.width()) {
+        counts.push(format!("  {count} hidden from this user"));
+    }
+    if sample.unexamined_processes > 0 {
+        counts.push(format!("  {} not examined", sample.unexamined_processes));
+    }
+    // A text that does not fit into the border is left out.
+    let mut taken = 34;
+    for words in counts {
+        if width(&words) + taken <= usize::from(pen.width()) {
+            taken += width(&words);
             title.push((words, theme.dim));
         }
     }
