@@ -1,6 +1,6 @@
 //! A private scratch folder that is removed when its value is dropped.
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Beginning};
 use super::destination::Destination;
 use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
@@ -12,9 +12,12 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Maximum number of entries of a shared folder that are examined for the folder of this user.
 const MOST_EXAMINED: usize = 1 << 16;
+/// Maximum number of further looks at a process without variables.
+const MOST_REPEATS: usize = 3;
 /// The remedy for a folder in which no private folder is created.
 const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
 
@@ -276,7 +279,22 @@ fn is_used_by(processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
     let names = |variable: &[u8]| {
         variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
     };
-    let read = |process: PathBuf| process::environment(&process, &mut Allowance::unlimited()).ok();
+    // A process has no variables for a moment while it starts a program.
+    let read = |process: PathBuf| {
+        let look = || process::environment(&process, &mut Allowance::unlimited()).ok();
+        let is_between = |seen: &Option<Beginning>| {
+            seen.as_ref().is_some_and(|seen| seen.bytes.is_empty()) && process.join("exe").read_link().is_ok()
+        };
+        let mut seen = look();
+        for _ in 0..MOST_REPEATS {
+            if !is_between(&seen) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            seen = look();
+        }
+        seen
+    };
     let mut environments = processes.filter_map(read);
     // The part that was not read can name the folder.
     environments.any(|variables| variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names))
