@@ -80,6 +80,7 @@ impl Root {
     fn write_folder(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Vec<String>, CaptureError> {
         // These values are read before the recording is locked, because reading them through this view also records.
         let (mut nvml, libcufile, environment) = (self.nvml().clone(), self.libcufile(), self.environment());
+        let has_sudo = self.has_sudo();
         for gpu in nvml.gpus.iter_mut().filter(|gpu| gpu.attributes.is_none()) {
             gpu.attributes =
                 libcufile.cuda.iter().find(|seen| seen.uuid == gpu.uuid).map(|seen| seen.attributes.clone());
@@ -169,7 +170,7 @@ impl Root {
             "tool": tool,
             "taken_at": unix_s,
             "euid": self.euid(),
-            "sudo": self.has_sudo(),
+            "sudo": has_sudo,
             "paths": recording.paths.keys().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
             "redacted": redacted,
         });
