@@ -18,6 +18,10 @@ use std::path::{Path, PathBuf};
 const ENVIRONMENT_BYTES: u64 = 8 << 20;
 /// Maximum number of bytes of a list of mappings. A usual process has less than 1 MiB.
 const MAPPINGS_BYTES: u64 = 64 << 20;
+/// Maximum number of bytes of the state of a process. The users are in its first lines.
+const STATUS_BYTES: u64 = 4 << 10;
+/// Number of variables between two looks at the clock.
+const PART_VARIABLES: usize = 4096;
 /// Maximum number of bytes of a command line.
 const COMMAND_BYTES: u64 = 64 << 10;
 
@@ -36,10 +40,21 @@ pub fn identity(pid: u32) -> Identity {
     (pid, maker::stat_of(pid).map_or(0, |(_, start)| start))
 }
 
-/// Whether a process has the effective user of this program.
+/// Whether a process has only the effective user of this program. A set-user-ID program of root that another user started
+/// has two.
 #[must_use]
 pub fn is_own(process: &Path) -> bool {
-    std::fs::metadata(process).is_ok_and(|folder| folder.uid() == geteuid().as_raw())
+    let user = geteuid().as_raw();
+    std::fs::metadata(process).is_ok_and(|folder| folder.uid() == user)
+        && users(process).is_none_or(|users| users.iter().all(|id| *id == user))
+}
+
+/// The real, effective, saved and file system user of a process.
+fn users(process: &Path) -> Option<Vec<u32>> {
+    let status = Allowance::unlimited().beginning(&process.join("status"), STATUS_BYTES).ok()?;
+    let status = String::from_utf8_lossy(&status.bytes);
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_whitespace().map(|id| id.parse().ok()).collect()
 }
 
 /// The folders of the processes of this user in `proc`.
@@ -81,16 +96,25 @@ pub fn environment(process: &Path, allowed: &mut Allowance) -> io::Result<Beginn
     allowed.beginning(&process.join("environ"), ENVIRONMENT_BYTES)
 }
 
-/// The variables that a process had at its start. `None` if they cannot be read or it has none, as after its end.
+/// The variables with these names that a process had at its start. `None` if they cannot be read or it has no variable at
+/// all, as after its end.
 #[must_use]
-pub fn variables(process: &Path, allowed: &mut Allowance) -> Option<HashMap<OsString, OsString>> {
+pub fn variables(process: &Path, names: &[&str], allowed: &mut Allowance) -> Option<HashMap<OsString, OsString>> {
     let all = environment(process, allowed).ok()?;
-    let pairs = all.bytes.split(|byte| *byte == 0).filter_map(|pair| {
-        let at = pair.iter().position(|byte| *byte == b'=')?;
-        let (name, value) = (pair.get(..at)?, pair.get(at + 1..)?);
-        Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
-    });
-    Some(pairs.collect::<HashMap<_, _>>()).filter(|all| !all.is_empty())
+    let mut found = HashMap::new();
+    let mut has_any = false;
+    for (number, pair) in all.bytes.split(|byte| *byte == 0).enumerate() {
+        if number % PART_VARIABLES == 0 && !allowed.may_go_on() {
+            return None;
+        }
+        let Some(at) = pair.iter().position(|byte| *byte == b'=') else { continue };
+        has_any = true;
+        let (name, value) = (&pair[..at], &pair[at + 1..]);
+        if names.iter().any(|wanted| wanted.as_bytes() == name) {
+            found.insert(OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned());
+        }
+    }
+    has_any.then_some(found)
 }
 
 /// The words of the command line of a process. A long one is truncated.
@@ -147,11 +171,27 @@ mod tests {
         put("cmdline", b"");
         assert_eq!(command_line(place.path(), &mut Allowance::unlimited()).unwrap(), Vec::<String>::new());
         put("environ", b"A=1=2\0B=\0broken\0");
-        let all = variables(place.path(), &mut Allowance::unlimited()).unwrap();
+        let names = ["A", "B", "C"];
+        let all = variables(place.path(), &names, &mut Allowance::unlimited()).unwrap();
         let value = |name: &str| all.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned());
         assert_eq!((value("A"), value("B"), all.len()), (Some("1=2".into()), Some(String::new()), 2));
+        assert_eq!(variables(place.path(), &["C"], &mut Allowance::unlimited()).map(|found| found.len()), Some(0));
         put("environ", b"");
-        assert!(variables(place.path(), &mut Allowance::unlimited()).is_none());
+        assert!(variables(place.path(), &names, &mut Allowance::unlimited()).is_none());
+    }
+
+    #[test]
+    fn a_process_with_another_real_user_is_not_an_own_one() {
+        let place = tempfile::tempdir().unwrap();
+        let own = geteuid().as_raw();
+        let has = |users: [u32; 4]| {
+            let [real, effective, saved, files] = users;
+            let text = format!("Name:\tsu\nUid:\t{real}\t{effective}\t{saved}\t{files}\nGid:\t0\t0\t0\t0\n");
+            std::fs::write(place.path().join("status"), text).unwrap();
+            is_own(place.path())
+        };
+        assert!(has([own; 4]));
+        assert!(!has([own + 1, own, own, own]) && !has([own, own, own + 1, own]));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl ProcessLog {
         if geteuid().is_root() && !trust::process::is_own(&folder) {
             return None;
         }
-        let variables = trust::process::variables(&folder, allowed);
+        let variables = trust::process::variables(&folder, &[VARIABLE], allowed);
         let named = variables.and_then(|all| all.get(std::ffi::OsStr::new(VARIABLE)).map(PathBuf::from));
         let is_log = |path: &Path| {
             path.file_name().is_some_and(|name| name == NAME)

@@ -67,7 +67,11 @@ impl Settings {
     /// The settings in the environment that a running process had at its start. `None` if it cannot be read.
     pub(super) fn of(process: u32, allowed: &mut Allowance) -> Option<Self> {
         // A process that has ended has no variables.
-        let environment = trust::process::variables(&trust::process::folder(process.cast_signed()), allowed)?;
+        let environment = trust::process::variables(
+            &trust::process::folder(process.cast_signed()),
+            &[CONFIGURATION, P2PDMA],
+            allowed,
+        )?;
         let named = environment.get(OsStr::new(CONFIGURATION)).filter(|path| !path.is_empty());
         let has_p2pdma = environment.contains_key(OsStr::new(P2PDMA));
         Some(Self::new(process, named.map(|path| path.as_os_str()), has_p2pdma))
