@@ -278,15 +278,16 @@ fn tensors(
     at: Option<Descriptor>,
     read_before: &mut u64,
 ) -> Result<Vec<TensorInfo>, TensorsUnknown> {
-    let file = named.open(at)?;
-    // This is the open file, also if another one takes its path.
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let length = header_bytes(Path::new(&path)).ok_or(TensorsUnknown::NotRead)?;
-    if read_before.saturating_add(length) > MOST_HEADER_BYTES {
-        return Err(TensorsUnknown::NotRead);
-    }
+    let left = MOST_HEADER_BYTES.saturating_sub(*read_before);
+    let (length, tensors) = named.with(at, move |file| {
+        // This is the open file, also if another one takes its path.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let length = header_bytes(Path::new(&path)).filter(|length| *length <= left).ok_or(TensorsUnknown::NotRead)?;
+        let header = read_header(Path::new(&path)).map_err(|_| TensorsUnknown::NotRead);
+        Ok((length, header.map(|header| header.tensors)))
+    })?;
     *read_before = read_before.saturating_add(length);
-    read_header(Path::new(&path)).map(|header| header.tensors).map_err(|_| TensorsUnknown::NotRead)
+    tensors
 }
 
 /// The share of a file in the page cache. `None` if it is unknown: for a file of another user, the kernel reports all

@@ -80,21 +80,25 @@ impl NamedFile {
         shown
     }
 
-    /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path. A process
-    /// of another user can have a file on a file system that never answers.
-    pub(super) fn open(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
+    /// Opens and uses this file. A process of another user can have a file on a file system that never answers.
+    pub(super) fn with<T: Send + 'static>(
+        &self,
+        at: Option<Descriptor>,
+        read: impl FnOnce(&File) -> Result<T, TensorsUnknown> + Send + 'static,
+    ) -> Result<T, TensorsUnknown> {
         static EXAMINER: LazyLock<Mutex<Examiner>> = LazyLock::new(Mutex::default);
         let is_foreign = |at: &Descriptor| !process::is_own(&process::folder(at.process.cast_signed()));
-        let Some(foreign) = at.filter(is_foreign) else { return self.open_in_this_thread(at) };
+        let Some(foreign) = at.filter(is_foreign) else { return read(&self.open(at)?) };
         let named = self.clone();
         let mut examiner = EXAMINER.lock().unwrap_or_else(PoisonError::into_inner);
         examiner.begin_round();
         examiner
-            .ask(process::identity(foreign.process), move |_| named.open_in_this_thread(at))
+            .ask(process::identity(foreign.process), move |_| read(&named.open(at)?))
             .unwrap_or(Err(TensorsUnknown::NotRead))
     }
 
-    fn open_in_this_thread(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
+    /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path.
+    pub(super) fn open(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
         let link = at.map(|at| PathBuf::from(format!("/proc/{}/fd/{}", at.process, at.number)));
         let Some(identity) = self.identity else {
             // The descriptor has this path now, so it is most likely the same one. The path alone shows nothing.
@@ -166,6 +170,29 @@ pub(super) mod tests {
         assert_eq!(text(&without(&path), at), Ok("text".to_owned()));
         assert_eq!(text(&without(&path), None), Err(TensorsUnknown::NotRead));
         assert_eq!(text(&without(&dir.path().join("other")), at), Err(TensorsUnknown::NotRead));
+    }
+
+    #[test]
+    fn reading_a_file_of_another_users_process_ends_in_time() {
+        use std::os::unix::process::CommandExt;
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root starts processes of other users");
+            return;
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut command = std::process::Command::new("sleep");
+        command.arg("60").stdin(file.reopen().unwrap()).uid(54_321);
+        let mut other = command.spawn().unwrap();
+        let at = Some(Descriptor { process: other.id(), number: 0 });
+        let start = std::time::Instant::now();
+        let read = named(file.path()).with(at, |_| {
+            std::thread::sleep(std::time::Duration::from_secs(20));
+            Ok(())
+        });
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(read, Err(TensorsUnknown::NotRead));
+        assert!(start.elapsed().as_secs() < 10);
     }
 
     #[test]
