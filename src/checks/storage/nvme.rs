@@ -58,7 +58,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             .found(source, names.join(" "))
             .found(place, text)
             .never(DIRECT)
-            .advice(maker.advice()),
+            .advice(maker.advice(ctx)),
         ];
     }
     if let Some(driver) = machine::vendor_driver(facts).map(|driver| driver.name) {
