@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile::variables::unset;
-use crate::checks::cufile_json::{Ignored, distance};
+use crate::checks::cufile_json::{Ignored, distance, is_in_home};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -146,9 +146,13 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 });
             }
             FileState::Unreadable(why) => {
-                return Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
+                let judged = Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
                     .unread(&file.path, why)
-                    .fact(FindingFact::UnreadableFile(file.path.clone()))
+                    .fact(FindingFact::UnreadableFile(file.path.clone()));
+                if file.from_environment && is_in_home(&file.path) {
+                    return judged.missing(Cost::Setting, EVERY).by_hand().advice(outside_of_home(ctx, &file.path));
+                }
+                return judged
                     .missing(Cost::Root, EVERY)
                     .advice(Advice::run(format!("sudo chmod a+r {}", quoted(&file.path))));
             }
@@ -165,6 +169,14 @@ fn parse(ctx: &Context<'_>) -> Judged {
         judged = judged.found(path, text);
     }
     judged
+}
+
+/// How to do without a file in a home directory that this user may not enter.
+fn outside_of_home(ctx: &Context<'_>, path: &str) -> Advice {
+    unset(ctx.root, "CUFILE_ENV_PATH_JSON")
+        .text(" If its keys are needed, run ")
+        .command(format!("sudo install -m 644 {} /etc/cufile-keys.json", quoted(path)))
+        .text(" and set the variable to that copy.")
 }
 
 /// How to remove a directory in the place of a configuration file. One with files is renamed.
