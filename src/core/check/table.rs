@@ -132,12 +132,12 @@ checks! {
         why "A worn or failing disk is slow, and its reads can fail."
         look "sudo nvme smart-log /dev/nvme0" todo "Save the data and replace the disk."
         causes ["The disk is near the end of its rated life.", "Its memory cells fail."];
-    VmType = "vm-type", Storage, Path, Disk, DIRECT, []
+    VmType = "vm-type", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the kind of virtual machine and its disks"
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
         look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "If you control the host, pass an NVMe disk through (VFIO). In clouds a local NVMe disk is faster, but may stay in compat mode."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
-    NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, []
+    NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the transport of the NVMe disk"
         why "A disk can write into GPU memory only if it is NVMe on the PCIe bus or over RDMA."
         look "cat /sys/class/nvme/nvme*/transport" todo "Use a local NVMe disk. NVMe over RDMA supports only the route nvfs."
