@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile::variables::unset;
-use crate::checks::cufile_json::{Ignored, distance, is_in_home};
+use crate::checks::cufile_json::{Ignored, distance, is_in_home, repair};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -305,11 +305,12 @@ fn enable_in(ctx: &Context<'_>, second: &str, wants_second: bool) -> String {
     }
 }
 
-/// A file that libcufile rejects and that sets so many keys `use_pci_p2pdma` to true.
+/// A file that libcufile rejects and that, once repaired, sets so many keys `use_pci_p2pdma` to true.
 fn rejected_file_enables<'a>(ctx: &'a Context<'_>, keys: usize) -> Option<&'a ConfigFile> {
     let mut broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
     broken.find(|file| {
-        let text = ctx.root.read_text(&file.path).unwrap_or_default();
+        // The repair also corrects `"true"`, so the keys are no second step.
+        let text = repair(ctx.root, &ctx.root.read_text(&file.path).unwrap_or_default()).text;
         let values = text.split("\"use_pci_p2pdma\"").skip(1);
         let is_on =
             |rest: &&str| rest.trim_start().strip_prefix(':').is_some_and(|rest| rest.trim_start().starts_with("true"));
@@ -380,7 +381,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             let mut judged = Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) };
             judged.finding.summary = format!("{} enables P2PDMA as soon as libcufile accepts it", file.path);
-            judged.found(&file.path, "\"use_pci_p2pdma\": true")
+            judged.found(&file.path, "use_pci_p2pdma is true after its errors are corrected")
         } else {
             judged
         }
