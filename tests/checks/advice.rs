@@ -59,6 +59,14 @@ fn a_directory_in_the_place_of_the_configuration_is_not_edited() {
 }
 
 #[test]
+fn a_library_that_needs_nvidia_fs_opens_when_the_module_is_loaded() {
+    let forbidden = machine::config("{\"properties\": {\"allow_compat_mode\": false}}");
+    let folder = build("sles-unsupported-module", &[forbidden, machine::open_fails(5001, "")]);
+    let report = machine::check(folder.path());
+    assert_eq!(report.finding("lib-open-probe").unwrap().cause, Some(CheckId::NvfsLoaded));
+}
+
+#[test]
 fn a_directory_of_the_log_that_the_library_misses_is_made() {
     let edits = [machine::config("{\"logging\": {\"dir\": \"/scratch/a/logs\"}}")];
     let report = machine::check(build("log-folder-missing", &edits).path());
