@@ -347,13 +347,17 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let in_file = config.latest("properties.use_pci_p2pdma").is_some_and(|(value, _)| value == true);
         let judged = Judged::lack(ID, format!("{master_from} disables P2PDMA and overrides cufile.json"))
             .missing(Cost::Setting, P2P_ROUTES);
-        // The fix of the keys changes nothing while the variable is set.
         let unset = unset(ctx.root, variable);
-        judged.by_hand().advice(if in_file && (nvme || !wants_second) {
-            unset
+        if in_file && (nvme || !wants_second) {
+            judged.advice(unset)
+        } else if machine::container(ctx.root).is_some() {
+            // The start of the container gets the keys.
+            judged.fix(FixId::CufileP2pdmaKeys).advice(unset.text(" Then enable P2PDMA in cufile.json."))
         } else {
-            unset.text(" After that, enable P2PDMA in cufile.json with ").command(FixId::CufileP2pdmaKeys)
-        })
+            // The fix of the keys changes nothing while the variable is set.
+            let then = unset.text(" After that, enable P2PDMA in cufile.json with ");
+            judged.by_hand().advice(then.command(FixId::CufileP2pdmaKeys))
+        }
     } else {
         let absent = match (master, nvme || !wants_second) {
             (false, false) => format!("properties.use_pci_p2pdma and {second} are"),

@@ -207,7 +207,7 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
                 None => not_shown().advice(
                     Advice::from("Test whether it has a journal: ")
                         .command(format!("sudo tune2fs -l {} | grep has_journal", device(facts)))
-                        .text(format!(". Only if that prints a line: {}", set_ordered(is_root))),
+                        .text(format!(". Stop if that prints nothing. {}", set_ordered(is_root))),
                 ),
             };
             match journal {
