@@ -267,7 +267,8 @@ fn is_of_iommu(line: &str) -> bool {
 fn is_of_disk(line: &str) -> bool {
     let text = ["blk_update_request: ", "print_req_error: "].iter().find_map(|start| line.strip_prefix(start));
     starts(text.unwrap_or(line), &["I/O error, dev ", "critical medium error, dev "])
-        || starts(line, &["EXT4-fs error (device ", "EXT4-fs (", "XFS ("])
+        || starts(line, &["EXT4-fs error (device ", "XFS ("])
+        || line.starts_with("EXT4-fs (") && line.contains("): mounted filesystem ")
 }
 
 /// Messages of arch/x86/mm/pat. The first one begins with a program: `x86/PAT: gdsio:3544 conflicting memory types

@@ -262,7 +262,7 @@ checks! {
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
         look "grep RegistryDwords /proc/driver/nvidia/params" todo "Set the registry keys and rebuild the initramfs: gds-top fix p2pdma-registry-keys."
-        causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
+        causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older.", "Commas or spaces separate them instead of semicolons."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
         why "P2PDMA needs the disk itself, and the multipath device is not a PCI device."
