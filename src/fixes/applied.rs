@@ -104,6 +104,9 @@ pub(super) fn p2pdma_keys_plan(root: &Root, report: &Report) -> FixPlan {
     }
 }
 
+/// The variable that overrides `properties.use_pci_p2pdma` of all files. Only `true` counts as true.
+const VARIABLE: &str = "CUFILE_USE_PCIP2PDMA";
+
 /// The plan that sets the P2PDMA keys, in the user's file if one is named, otherwise in the system's file. The rest
 /// of the file is unchanged.
 fn cufile_keys(root: &Root, report: &Report) -> FixPlan {
@@ -111,7 +114,9 @@ fn cufile_keys(root: &Root, report: &Report) -> FixPlan {
     let named = named_file(root);
     let needs = if named.as_deref().is_some_and(is_of_user) { Needs::User } else { Needs::Root };
     let path = named.clone().unwrap_or_else(|| SYSTEM_FILE.to_owned());
-    let mut obstacle = None;
+    let mut obstacle = root.variable(VARIABLE).filter(|value| !value.eq_ignore_ascii_case("true")).map(|value| {
+        format!("{VARIABLE}={value} overrides the keys: unset the variable first (gds-top explain cfg-p2p-both)")
+    });
     let before = match root.read_text(&path) {
         Ok(text) => Some(text),
         Err(Unread::Missing) => None,

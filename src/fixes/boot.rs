@@ -5,7 +5,8 @@ use super::fstab::{Fstab, ORDERED, with_options};
 use super::parts::{empty, family, initramfs as rebuild, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{NvmlGpu, Root, excluded, has_display_mode, pci_gpus};
+use crate::machine::{NvmlGpu, Root, excluded, ext4_journal, has_display_mode, pci_gpus};
+use crate::text::quoted;
 use std::path::PathBuf;
 
 /// The plan for the IOMMU in pass-through mode.
@@ -124,8 +125,22 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         verify: "/proc/mounts shows data=ordered".to_owned(),
         ..empty(FixId::Ext4Ordered, Needs::Root, FixRisk::Low, FixPolicy::Ask)
     };
+    let device = facts.as_ref().and_then(|facts| facts.source.clone()).unwrap_or_else(|| "DEVICE".to_owned());
+    // A mode among the options needs a journal.
+    let unseen = facts.as_ref().filter(|facts| facts.option_value("data").is_none());
+    let has_journal = unseen.map_or(Some(true), |facts| ext4_journal(root, facts).map(|(has, ..)| has));
+    if has_journal == Some(false) {
+        return FixPlan {
+            policy: FixPolicy::Show,
+            undo: "remove the mount option".to_owned(),
+            obstacle: Some(format!("{device} has no journal, so the kernel does not mount it with data=ordered")),
+            ..plan
+        };
+    }
+    let test = has_journal.is_none().then(|| journal_test(&device));
     if point.as_deref() == Some("/") {
         let mut plan = with_word(root, "rootflags=data=ordered", plan);
+        plan.changes = test.into_iter().chain(plan.changes).collect();
         // The mode in /etc/fstab is applied to the mounted root file system, which fails if it is another one.
         let before = root.read_text("/etc/fstab").ok();
         let is_other = facts.and_then(|facts| facts.option_value("data").map(|mode| mode != "ordered")) == Some(true);
@@ -145,7 +160,6 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             ..plan
         };
     }
-    let device = facts.as_ref().and_then(|facts| facts.source.clone()).unwrap_or_else(|| "DEVICE".to_owned());
     let (Some(point), Some(mount)) = (point, facts.and_then(|facts| facts.mount_command(&[("data", "ordered")])))
     else {
         return FixPlan {
@@ -164,7 +178,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         plan.why
     );
     let before = root.read_text("/etc/fstab").ok();
-    match before.as_deref().map_or(Fstab::NoLine, |text| with_options(text, &point, ORDERED)) {
+    let mut plan = match before.as_deref().map_or(Fstab::NoLine, |text| with_options(text, &point, ORDERED)) {
         Fstab::Changed(after) => FixPlan {
             changes: vec![
                 Change::WriteFile { path: PathBuf::from("/etc/fstab"), before, after, mode: 0o644 },
@@ -191,5 +205,13 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             undo: "unmount, and mount without the option".to_owned(),
             ..plan
         },
-    }
+    };
+    plan.changes = test.into_iter().chain(plan.changes).collect();
+    plan
+}
+
+/// A command that stops the plan if the file system has no journal: a change would keep the system from starting.
+fn journal_test(device: &str) -> Change {
+    let test = format!("tune2fs -l {} | grep -q has_journal", quoted(device));
+    Change::Run { argv: ["sudo", "sh", "-c", &test].map(str::to_owned).to_vec() }
 }

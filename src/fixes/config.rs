@@ -2,7 +2,7 @@
 
 use super::parts::{empty, run};
 use crate::checks::Report;
-use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, repair};
+use crate::checks::cufile_json::{SYSTEM_FILE, is_in_home, is_of_user, repair};
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use std::path::PathBuf;
@@ -17,7 +17,11 @@ pub(super) fn plan(root: &Root, report: &Report) -> FixPlan {
         FindingFact::UnreadableFile(path) => Some(path),
         _ => None,
     }) {
-        return readable(path);
+        return if named.as_deref() == Some(path.as_str()) && is_in_home(path) {
+            without(path)
+        } else {
+            readable(path)
+        };
     }
     for path in [Some(SYSTEM_FILE.to_owned()), named].into_iter().flatten() {
         let Ok(before) = root.read_text(&path) else { continue };
@@ -74,6 +78,20 @@ fn readable(path: &str) -> FixPlan {
         verify: "the same user runs gds-top check: cfg-parse passes".to_owned(),
         undo: format!("'sudo chmod go-r {path}' hides the file from other users again"),
         ..empty(FixId::CufileConfig, Needs::Root, FixRisk::Low, FixPolicy::Show)
+    }
+}
+
+/// The plan for a named file in a home directory that this user may not enter.
+fn without(path: &str) -> FixPlan {
+    FixPlan {
+        title: "Use a configuration that this user can read".to_owned(),
+        why: format!(
+            "Other users may not enter the home directory, so the mode of {path} alone changes nothing. The check cfg-parse shows the line that sets the variable. Keep keys that you need in a file outside of home directories."
+        ),
+        changes: vec![run("unset CUFILE_ENV_PATH_JSON")],
+        verify: "gds-top check: cfg-parse passes in a new shell".to_owned(),
+        undo: "set CUFILE_ENV_PATH_JSON again".to_owned(),
+        ..empty(FixId::CufileConfig, Needs::User, FixRisk::Low, FixPolicy::Show)
     }
 }
 

@@ -6,7 +6,7 @@ use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use crate::machine::modprobe::{COMMAND_LINE, in_force};
-use crate::machine::registry::{list, p2pdma_keys};
+use crate::machine::registry::{list, other_separator, p2pdma_keys, parts};
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -61,8 +61,9 @@ pub(super) fn plan(root: &Root) -> FixPlan {
 
 /// The keys of a list, with their values.
 fn pairs(list: &str) -> Vec<(String, String)> {
-    let parts = list.split(';').map(|part| part.trim_matches([' ', '"', '\'', '\\'])).filter(|part| !part.is_empty());
+    let parts = parts(list).map(|part| part.trim_matches([' ', '"', '\'', '\\']));
     parts
+        .filter(|part| !part.is_empty())
         .map(|part| part.split_once('=').unwrap_or((part, "")))
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
@@ -104,14 +105,9 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
 /// The text with these keys in the list of this setting. Other keys keep their values and order. `None` if all keys
 /// are already set.
 fn with_keys(text: &str, setting: &Setting, keys: &[(&str, &str)]) -> Option<String> {
-    let mut set: Vec<(&str, &str)> = setting
-        .value
-        .split(';')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(|part| part.split_once('=').unwrap_or((part, "")))
-        .collect();
-    if keys.iter().all(|key| set.contains(key)) {
+    let mut set: Vec<(&str, &str)> =
+        parts(&setting.value).map(|part| part.split_once('=').unwrap_or((part, ""))).collect();
+    if keys.iter().all(|key| set.contains(key)) && other_separator(&setting.value).is_none() {
         return None;
     }
     for (key, value) in keys {
@@ -155,6 +151,11 @@ mod tests {
             (
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;ForceP2P=0\"\n",
                 "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;ForceP2P=0\"\n",
+            ),
+            // The driver does not know keys with another separator.
+            (
+                "options nvidia NVreg_RegistryDwords=\"A=2,RMForceStaticBar1=1 ForceP2P=0\"\n",
+                "options nvidia NVreg_RegistryDwords=\"A=2;RMForceStaticBar1=1;ForceP2P=0;\"\n",
             ),
             ("# options nvidia NVreg_RegistryDwords=\"A=1\"\n", "# options nvidia NVreg_RegistryDwords=\"A=1\"\n"),
             ("options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n", "options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n"),

@@ -268,6 +268,7 @@ fn is_of_disk(line: &str) -> bool {
     let text = ["blk_update_request: ", "print_req_error: "].iter().find_map(|start| line.strip_prefix(start));
     starts(text.unwrap_or(line), &["I/O error, dev ", "critical medium error, dev "])
         || starts(line, &["EXT4-fs error (device ", "XFS ("])
+        || line.starts_with("EXT4-fs (") && line.contains("): mounted filesystem ")
 }
 
 /// Messages of arch/x86/mm/pat. The first one begins with a program: `x86/PAT: gdsio:3544 conflicting memory types
@@ -372,6 +373,7 @@ mod tests {
         (Source::Disk, "I/O error, dev nvme0n1, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0"),
         (Source::Disk, "blk_update_request: critical medium error, dev nvme0n1, sector 8 op 0x0:(READ)"),
         (Source::Disk, "EXT4-fs error (device nvme0n1p1): ext4_find_entry:1455: inode #2: comm a[1]: reading"),
+        (Source::Disk, "EXT4-fs (nvme0n1p1): mounted filesystem without journal. Quota mode: none."),
         (Source::Disk, "XFS (nvme0n1p1): Metadata corruption detected at xfs_agf_read_verify"),
         (
             Source::MemoryType,

@@ -16,6 +16,7 @@ mod dkms;
 mod driver;
 mod driver_origin;
 mod excluded;
+mod ext4;
 mod fabric;
 mod folder;
 mod fstab;
@@ -84,6 +85,7 @@ pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build}
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
 pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
 pub use excluded::{Excluded, excluded};
+pub use ext4::ext4_journal;
 pub use fabric::runs_fabric;
 pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
 pub use gone::{device_of_uuid, gone_device};

@@ -27,6 +27,30 @@ pub fn absent_after_reboot(root: &Root) -> Vec<String> {
     p2pdma_keys(root).into_iter().filter(is_absent).map(|(key, value)| format!("{key}={value}")).collect()
 }
 
+/// The separator of a list that has another one than the semicolon, which the driver needs.
+#[must_use]
+pub fn other_separator(list: &str) -> Option<&'static str> {
+    let joined = list.split(';').map(str::trim).find(|part| parts(part).count() > 1)?;
+    Some(if joined.contains(',') { "a comma" } else { "a space" })
+}
+
+/// The keys of a list with their values, also of one with commas or blanks as separators.
+pub fn parts(list: &str) -> impl Iterator<Item = &str> {
+    list.split(';').flat_map(|part| {
+        let is_list = part.matches('=').count() > 1;
+        part.split(move |c: char| is_list && (c == ',' || c.is_whitespace()))
+            .map(str::trim)
+            .filter(|key| !key.is_empty())
+    })
+}
+
+/// The list of keys with which the driver was loaded, as it was written.
+#[must_use]
+pub fn loaded_list(params: &str) -> &str {
+    let list = params.lines().find_map(|line| line.strip_prefix("RegistryDwords:")).unwrap_or_default();
+    list.trim().trim_matches('"')
+}
+
 /// A list of keys as the driver reads it: `a=1;b=0;`.
 #[must_use]
 pub fn list(keys: &[(&str, &str)]) -> String {
@@ -115,6 +139,23 @@ pub fn lines(params: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_separator_of_a_list_is_recognised() {
+        for (list, separator) in [
+            ("A=1;B=0x2;", None),
+            ("A=1; B=2", None),
+            ("A=1,B=2", Some("a comma")),
+            ("A=1, B=2", Some("a comma")),
+            ("C=3;A=1 B=2;", Some("a space")),
+            ("A=1,2", None),
+            ("", None),
+        ] {
+            assert_eq!(other_separator(list), separator, "{list}");
+        }
+        assert_eq!(parts("C=3;A=1, B=2;").collect::<Vec<_>>(), ["C=3", "A=1", "B=2"]);
+        assert_eq!(loaded_list("ForceP2P: 1\nRegistryDwords: \"A=1,B=2\"\n"), "A=1,B=2");
+    }
 
     #[test]
     fn keys_are_read_in_every_form_that_the_driver_takes() {

@@ -59,6 +59,14 @@ fn a_directory_in_the_place_of_the_configuration_is_not_edited() {
 }
 
 #[test]
+fn a_library_that_needs_nvidia_fs_opens_when_the_module_is_loaded() {
+    let forbidden = machine::config("{\"properties\": {\"allow_compat_mode\": false}}");
+    let folder = build("sles-unsupported-module", &[forbidden, machine::open_fails(5001, "")]);
+    let report = machine::check(folder.path());
+    assert_eq!(report.finding("lib-open-probe").unwrap().cause, Some(CheckId::NvfsLoaded));
+}
+
+#[test]
 fn a_directory_of_the_log_that_the_library_misses_is_made() {
     let edits = [machine::config("{\"logging\": {\"dir\": \"/scratch/a/logs\"}}")];
     let report = machine::check(build("log-folder-missing", &edits).path());
@@ -312,6 +320,18 @@ fn a_variable_that_overrides_the_files_is_unset_and_a_file_is_corrected() {
     let (status, fix, text) = advice(&variable("CUFILE_USE_PCIP2PDMA", "false"), "cfg-p2p-both");
     assert_eq!((status, fix), (Status::Fail, None), "{text}");
     assert!(text.contains("unset CUFILE_USE_PCIP2PDMA"), "{text}");
+    let both = [
+        set("environment.json", "/CUFILE_USE_PCIP2PDMA", json!("1")),
+        machine::config("{ \"block\": { \"nvme\": { \"use_pci_p2pdma\": true } } }"),
+        machine::put("files/etc/environment", "CUFILE_USE_PCIP2PDMA=1\n"),
+    ];
+    let both = build("p2pdma-healthy", &both);
+    let (status, fix, text) = advice(&both, "cfg-p2p-both");
+    assert_eq!((status, fix), (Status::Fail, None), "the keys have no effect while the variable is set: {text}");
+    let (removed, keys) = (text.find("sudo sed -i"), text.find("gds-top fix cufile-p2pdma-keys"));
+    assert!(removed.is_some() && removed < keys, "{text}");
+    let counted = machine::check(both.path()).finding("cfg-effective").unwrap().summary.clone();
+    assert!(counted.contains("counts as false"), "{counted}");
     let (_, _, text) = advice(&variable("CUFILE_FORCE_COMPAT_MODE", "true"), "cfg-compat");
     assert!(text.contains("unset CUFILE_FORCE_COMPAT_MODE"), "{text}");
     let forced = "{\"properties\":{\"force_compat_mode\":true}}";

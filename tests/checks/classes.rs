@@ -124,6 +124,10 @@ fn virtual_disks_have_advice_that_their_cloud_allows() {
             "{name}"
         );
     }
+    for name in ["amazon-a10g-ebs", "azure-remote-disk"] {
+        let text = advice(name, "vm-type");
+        assert!(text.contains("stays in compat mode"), "{name}: no direct route is documented there: {text}");
+    }
     assert!(advice("vgpu-virtio", "vm-type").contains("VFIO"));
     assert_eq!(check("tumbleweed-btrfs").verdicts[0].blockers, ["fs-type"]);
 }

@@ -217,3 +217,25 @@ fn a_version_that_a_step_removes_is_neither_built_nor_a_step_that_is_done() {
     assert_eq!((loaded.cause, loaded.fix), (Some(CheckId::GpuOpenCapable), None));
     assert_eq!((&loaded.command, &loaded.advice), (&None, &None));
 }
+
+#[test]
+fn data_ordered_is_written_only_for_an_ext4_that_has_a_journal() {
+    let plan = |name: &str, edits: &[crate::machine::Edit]| {
+        let folder = crate::machine::build(name, edits);
+        let (root, report) = look(folder.path());
+        gds_top::fixes::plan_by_id(&root, &report, FixId::Ext4Ordered).unwrap()
+    };
+    let plain = || crate::machine::options("rw,relatime");
+    let of_kernel = |text: &str| crate::machine::put("files/proc/fs/ext4/nvme0n1p1/options", text);
+    let is_test =
+        |change: &Change| matches!(change, Change::Run { argv } if argv.join(" ").contains("grep -q has_journal"));
+    let unknown = plan("nvfs-healthy", &[plain()]);
+    assert!(unknown.changes.first().is_some_and(is_test), "{:?}", unknown.changes);
+    let ordered = plan("nvfs-healthy", &[plain(), of_kernel("rw\ndata=ordered\n")]);
+    assert!(ordered.obstacle.is_none() && !ordered.changes.iter().any(is_test), "{:?}", ordered.changes);
+    let without = plan("ext4-without-journal", &[]);
+    assert!(without.obstacle.is_some() && without.changes.is_empty(), "{:?}", without.changes);
+    let log = "Linux version 6.14.0\nEXT4-fs (nvme0n1p1): mounted filesystem without journal. Quota mode: none.\n";
+    let logged = plan("nvfs-healthy", &[plain(), crate::machine::kernel_log(log)]);
+    assert!(logged.obstacle.is_some(), "{:?}", logged.changes);
+}

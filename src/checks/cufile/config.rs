@@ -7,7 +7,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile::variables::unset;
-use crate::checks::cufile_json::{Ignored, distance};
+use crate::checks::cufile_json::{Ignored, distance, is_in_home, repair};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
@@ -146,9 +146,13 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 });
             }
             FileState::Unreadable(why) => {
-                return Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
+                let judged = Judged::lack(ID, format!("this user cannot read {}: every open fails (5030)", file.path))
                     .unread(&file.path, why)
-                    .fact(FindingFact::UnreadableFile(file.path.clone()))
+                    .fact(FindingFact::UnreadableFile(file.path.clone()));
+                if file.from_environment && is_in_home(&file.path) {
+                    return judged.missing(Cost::Setting, EVERY).by_hand().advice(outside_of_home(ctx, &file.path));
+                }
+                return judged
                     .missing(Cost::Root, EVERY)
                     .advice(Advice::run(format!("sudo chmod a+r {}", quoted(&file.path))));
             }
@@ -165,6 +169,14 @@ fn parse(ctx: &Context<'_>) -> Judged {
         judged = judged.found(path, text);
     }
     judged
+}
+
+/// How to do without a file in a home directory that this user may not enter.
+fn outside_of_home(ctx: &Context<'_>, path: &str) -> Advice {
+    unset(ctx.root, "CUFILE_ENV_PATH_JSON")
+        .text(" If its keys are needed, run ")
+        .command(format!("sudo install -m 644 {} /etc/cufile-keys.json", quoted(path)))
+        .text(" and set the variable to that copy.")
 }
 
 /// How to remove a directory in the place of a configuration file. One with files is renamed.
@@ -293,11 +305,12 @@ fn enable_in(ctx: &Context<'_>, second: &str, wants_second: bool) -> String {
     }
 }
 
-/// A file that libcufile rejects and that sets so many keys `use_pci_p2pdma` to true.
+/// A file that libcufile rejects and that, once repaired, sets so many keys `use_pci_p2pdma` to true.
 fn rejected_file_enables<'a>(ctx: &'a Context<'_>, keys: usize) -> Option<&'a ConfigFile> {
     let mut broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
     broken.find(|file| {
-        let text = ctx.root.read_text(&file.path).unwrap_or_default();
+        // The repair also corrects `"true"`, so the keys are no second step.
+        let text = repair(ctx.root, &ctx.root.read_text(&file.path).unwrap_or_default()).text;
         let values = text.split("\"use_pci_p2pdma\"").skip(1);
         let is_on =
             |rest: &&str| rest.trim_start().strip_prefix(':').is_some_and(|rest| rest.trim_start().starts_with("true"));
@@ -337,8 +350,13 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let unset = unset(ctx.root, variable);
         if in_file && (nvme || !wants_second) {
             judged.advice(unset)
-        } else {
+        } else if machine::container(ctx.root).is_some() {
+            // The start of the container gets the keys.
             judged.fix(FixId::CufileP2pdmaKeys).advice(unset.text(" Then enable P2PDMA in cufile.json."))
+        } else {
+            // The fix of the keys changes nothing while the variable is set.
+            let then = unset.text(" After that, enable P2PDMA in cufile.json with ");
+            judged.by_hand().advice(then.command(FixId::CufileP2pdmaKeys))
         }
     } else {
         let absent = match (master, nvme || !wants_second) {
@@ -367,7 +385,7 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             let mut judged = Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) };
             judged.finding.summary = format!("{} enables P2PDMA as soon as libcufile accepts it", file.path);
-            judged.found(&file.path, "\"use_pci_p2pdma\": true")
+            judged.found(&file.path, "use_pci_p2pdma is true after its errors are corrected")
         } else {
             judged
         }

@@ -8,6 +8,7 @@ use crate::checks::cufile_json::lint_environment;
 use crate::checks::judged::Judged;
 use crate::core::CheckId;
 use crate::core::units;
+use crate::machine;
 
 /// Checks that read only files and the environment.
 pub(crate) fn quick(ctx: &Context<'_>) -> Vec<Judged> {
@@ -38,6 +39,11 @@ fn variables(ctx: &Context<'_>) -> Option<Judged> {
     let problems: Vec<_> = linted.problems.into_iter().filter(|problem| !is_shown_elsewhere(&problem.key)).collect();
     let first = problems.first()?;
     let mut judged = Judged::warn(CheckId::CfgEffective, first.what.clone()).advice(first.todo.clone());
+    // The check of the keys shows how to unset this variable, and nvidia-fs does not need them.
+    let is_of_keys = problems.iter().all(|problem| problem.key.as_deref() == Some("CUFILE_USE_PCIP2PDMA"));
+    if is_of_keys && machine::nvidia_fs_loaded(ctx.root) != Some(true) {
+        judged = judged.cause(CheckId::CfgP2pBoth);
+    }
     for problem in &problems {
         judged = judged.found("environment", &problem.what);
     }

@@ -239,6 +239,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::LibDeps)
             } else if code == 5033 || (code == 5011 && !ctx.has_gpu()) {
                 judged.cause(CheckId::GpuPresent)
+            } else if code == 5001 && is_not_loaded(ctx) {
+                judged.cause(CheckId::NvfsLoaded)
             } else if code == 5001 && !ctx.config().switch("properties.allow_compat_mode", true).0 {
                 judged.cause(CheckId::CfgCompat)
             } else if code == 5001 && machine::nvidia_fs_loaded(ctx.root) == Some(false) {
@@ -283,6 +285,11 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         },
     };
     said(judged)
+}
+
+/// Whether nvidia-fs is installed but not loaded. The library opens as soon as it is, also if compat mode is forbidden.
+fn is_not_loaded(ctx: &Context<'_>) -> bool {
+    machine::nvidia_fs_loaded(ctx.root) == Some(false) && machine::nvidia_fs_installed(ctx.root).is_some()
 }
 
 /// The meaning of an error of the dynamic loader, and the advice.

@@ -125,7 +125,7 @@ pub(crate) fn lint_environment(root: &Root, version: Option<(u32, u32)>) -> Opti
             Takes::Switch if !matches!(lower.as_str(), "true" | "false") => say(
                 name,
                 Severity::Warning,
-                format!("{name}={value} has no effect: libcufile accepts only true"),
+                format!("{name}={value} counts as false: libcufile accepts only true"),
                 "libcufile treats 1, yes and on as false.",
                 "Write true, or unset it.".to_owned(),
             ),

@@ -59,6 +59,12 @@ pub fn is_of_user(path: &str) -> bool {
     !["/etc/", "/usr/", "/opt/", "/var/", "/run/"].iter().any(|folder| path.starts_with(folder))
 }
 
+/// Whether a file is below a home directory. Other users may not enter it, so the mode of the file alone changes nothing.
+#[must_use]
+pub fn is_in_home(path: &str) -> bool {
+    ["/root/", "/home/"].iter().any(|folder| path.starts_with(folder))
+}
+
 /// Lints /etc/cufile.json, the file in `CUFILE_ENV_PATH_JSON`, and the environment variables of libcufile. A missing
 /// file is skipped unless the variable names it. The environment is included only if it has a problem.
 #[must_use]
@@ -104,7 +110,11 @@ pub fn lint_machine(root: &Root, hardware: &Hardware) -> Vec<Linted> {
                 "L19",
                 format!("the file {why}"),
                 "An unreadable file is fatal: cuFileDriverOpen fails with 5030 for this user.",
-                format!("sudo chmod 644 {path}"),
+                if is_named && is_in_home(&path) {
+                    "Unset CUFILE_ENV_PATH_JSON, or name a file outside of home directories.".to_owned()
+                } else {
+                    format!("sudo chmod 644 {path}")
+                },
             )),
         }
     }

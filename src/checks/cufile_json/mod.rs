@@ -28,7 +28,7 @@ pub use edit::{EditError, rename_misspelt, set_keys};
 pub use effective::{Effective, Origin, defaults, effective, settings};
 pub use environment::PLACE as PLACE_OF_VARIABLES;
 pub use facts::{KeyFacts, key_facts, key_names, meant_by, variable_names};
-pub use machine::{file_to_mount, is_of_user, lint_machine, lint_text, named_file};
+pub use machine::{file_to_mount, is_in_home, is_of_user, lint_machine, lint_text, named_file};
 pub use nearest::key_instead_of;
 pub use repair::{Repaired, repair};
 pub use tune::{Tuned, TunedFor, tune};

@@ -44,9 +44,10 @@ pub(crate) fn gone(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     }
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let is_about = |message: &&Message| {
-        [format!("({name})"), format!("(device {name})"), format!(" dev {name},")]
-            .iter()
-            .any(|part| message.has(&[part.as_str()]))
+        !message.has(&["mounted filesystem"])
+            && [format!("({name})"), format!("(device {name})"), format!(" dev {name},")]
+                .iter()
+                .any(|part| message.has(&[part.as_str()]))
     };
     Some(match log.of(Source::Disk).rev().find(is_about) {
         Some(message) => judged.found(machine::KERNEL_LOG, &message.line),

@@ -68,7 +68,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     }
     let mut out = vec![resolve(facts), file_system(ctx, facts)];
     out.push(udev_database(ctx, facts));
-    out.extend(ext4_ordered(facts));
+    out.extend(ext4_ordered(ctx, facts));
     // If there is no direct route, O_DIRECT is not needed either.
     let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
     let direct = direct_open(ctx, facts);
@@ -180,7 +180,7 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     })
 }
 
-fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
+fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
     if facts.filesystem.as_deref() != Some("ext4") {
         return None;
@@ -198,17 +198,75 @@ fn ext4_ordered(facts: &PathFacts) -> Option<Judged> {
             } else {
                 "Set data=ordered in /etc/fstab, then unmount and mount it."
             }),
-        None => Judged::lack(ID, "data=ordered is in effect, but the mount options do not show it")
-            .missing(Cost::Root, &[Route::Nvfs])
-            .only_warn()
-            .fix(FixId::Ext4Ordered)
-            .advice(if is_root {
-                "Add rootflags=data=ordered to the kernel command line, then reboot."
-            } else {
-                "Add data=ordered to its line in /etc/fstab, then unmount and mount it."
-            }),
+        None => {
+            let journal = machine::ext4_journal(ctx.root, facts);
+            let judged = match &journal {
+                Some((false, ..)) => without_journal(facts, is_root),
+                Some((true, ..)) => not_shown().advice(set_ordered(is_root)),
+                // The kernel refuses the option if there is no journal, which stops the start of the system.
+                None => not_shown().advice(
+                    Advice::from("Test whether it has a journal: ")
+                        .command(format!("sudo tune2fs -l {} | grep has_journal", device(facts)))
+                        .text(format!(". Stop if that prints nothing. {}", set_ordered(is_root))),
+                ),
+            };
+            match journal {
+                Some((_, source, text)) => judged.found(source, text),
+                None => judged,
+            }
+        }
     };
     Some(judged.found("/proc/self/mountinfo", options))
+}
+
+/// The finding of an ext4 whose journal mode is right, but not among its mount options.
+fn not_shown() -> Judged {
+    Judged::lack(CheckId::Ext4Ordered, "data=ordered is in effect, but the mount options do not show it")
+        .missing(Cost::Root, &[Route::Nvfs])
+        .only_warn()
+        .fix(FixId::Ext4Ordered)
+}
+
+const fn set_ordered(is_root: bool) -> &'static str {
+    if is_root {
+        "Add rootflags=data=ordered to the kernel command line, then reboot."
+    } else {
+        "Add data=ordered to its line in /etc/fstab, then unmount and mount it."
+    }
+}
+
+/// The device of the file system, for a command.
+fn device(facts: &PathFacts) -> String {
+    facts
+        .block_device
+        .first()
+        .map_or_else(|| "DEVICE".to_owned(), |device| quoted(&format!("/dev/{}", device.name)).into_owned())
+}
+
+/// The finding of an ext4 without a journal. The fix would set an option with which it cannot be mounted.
+fn without_journal(facts: &PathFacts, is_root: bool) -> Judged {
+    let device = device(facts);
+    let add = format!("sudo tune2fs -O has_journal {device}");
+    let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
+    let mount = quoted(&mount);
+    Judged::lack(CheckId::Ext4Ordered, "this ext4 has no journal, so it cannot be mounted with data=ordered")
+        .missing(Cost::Root, &[Route::Nvfs])
+        .only_warn()
+        .by_hand()
+        .advice(if is_root {
+            Advice::from("Start a rescue system, in which you run ")
+                .command(format!("sudo e2fsck -f {device}"))
+                .text(" and ")
+                .command(add)
+                .text(". After that, add rootflags=data=ordered to the kernel command line and reboot.")
+        } else {
+            Advice::from("Stop its programs and run ")
+                .command(format!("sudo umount {mount} && sudo e2fsck -f {device}"))
+                .text(", then ")
+                .command(add)
+                .text(". After that, add data=ordered to its line in /etc/fstab and run ")
+                .command(format!("sudo mount {mount}"))
+        })
 }
 
 fn direct_open(ctx: &Context<'_>, facts: &PathFacts) -> Judged {

@@ -62,6 +62,35 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     )))
 }
 
+/// The finding if the list in force has another separator than the semicolon: the driver knows none of its keys.
+fn separated(ctx: &Context<'_>) -> Option<Judged> {
+    let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER)?;
+    let separator = machine::registry::other_separator(&set.value)?;
+    let absent = machine::registry::absent_after_reboot(ctx.root);
+    if absent.is_empty() {
+        return None;
+    }
+    let is_argument = set.source == modprobe::COMMAND_LINE;
+    let place = if is_argument { "the kernel command line" } else { set.source.as_str() };
+    let unwritten: Vec<&str> = absent.iter().map(String::as_str).filter(|key| !set.value.contains(key)).collect();
+    let add = if unwritten.is_empty() { String::new() } else { format!(", add {}", unwritten.join(" and ")) };
+    let how = format!(
+        "Put semicolons between the registry keys in {}{add}, {}, then reboot.",
+        set.source,
+        rebuild_initramfs(ctx.root)
+    );
+    Some(
+        Judged::lack(
+            CheckId::GpuStaticBar1,
+            format!("{place} separates registry keys by {separator}; the driver needs semicolons"),
+        )
+        .found(&set.source, format!("{PARAMETER}={}", set.value))
+        .missing(Cost::Reboot, &[Route::P2pdma])
+        .fix(FixId::P2pdmaRegistryKeys)
+        .advice(if is_argument { moved(ctx) } else { how }),
+    )
+}
+
 /// The command that sets the registry keys.
 fn set_keys(ctx: &Context<'_>) -> Advice {
     Advice::set_option(ctx.root, &machine::registry::option_line(ctx.root), "/etc/modprobe.d/nvidia-p2pdma.conf")
@@ -93,6 +122,9 @@ pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
     };
     if !is_known || !ctx.gpu_on_bus() || machine::container(ctx.root).is_some() {
         return None;
+    }
+    if let Some(judged) = separated(ctx) {
+        return Some(judged);
     }
     let absent = machine::registry::absent_after_reboot(ctx.root);
     // The plan may have no commands of this distribution.
@@ -134,7 +166,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                         .missing(Cost::Reboot, &[Route::P2pdma])
                         .advice(how);
                 }
-                if let Some(judged) = overridden(ctx, &absent) {
+                if let Some(judged) = separated(ctx).or_else(|| overridden(ctx, &absent)) {
                     return judged.found(machine::registry::PARAMS_FILE, line);
                 }
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")

@@ -299,7 +299,13 @@ fn effect(ctx: &Context<'_>, line: &str) -> Effect {
             return driver;
         }
         let params = ctx.root.read_text("/proc/driver/nvidia/params").ok();
-        return known(params.map(|params| machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1)));
+        let set = machine::modprobe::in_force(ctx.root, "nvidia", "NVreg_RegistryDwords");
+        // The driver can have the list and not know its keys, because their separator is wrong.
+        let is_loaded =
+            |params: &str| set.is_some_and(|set| set.value.trim_matches('"') == machine::registry::loaded_list(params));
+        return known(params.map(|params| {
+            machine::registry::all_have(ctx.root, &params, "RMForceStaticBar1", 1) || is_loaded(&params)
+        }));
     }
     if line.starts_with("options nvme_core ") && line.contains("multipath=N") {
         // An option of a built-in module never takes effect.

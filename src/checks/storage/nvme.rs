@@ -12,6 +12,7 @@ use crate::checks::kernel::reboot_pending;
 use crate::checks::nvidia_fs::nvme_hook;
 use crate::checks::storage::software::software;
 use crate::checks::storage::{format, raid, virtual_disk};
+use crate::checks::verdict::elsewhere;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{
     self, BlockDevice, BlockKind, NVME_IOPOLICY, NVME_MULTIPATH, NVME_SUBSYSTEMS, NvmeMultipath, PathFacts,
@@ -58,7 +59,8 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             .found(source, names.join(" "))
             .found(place, text)
             .never(DIRECT)
-            .advice(maker.advice()),
+            .fixes(move_model(ctx, facts))
+            .advice(maker.advice(ctx)),
         ];
     }
     if let Some(driver) = machine::vendor_driver(facts).map(|driver| driver.name) {
@@ -81,7 +83,8 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         };
         let judged = Judged::lack(CheckId::NvmeTransport, summary).found(source, names.join(" "));
         let judged = behind.iter().fold(judged, |judged, c| judged.found(c.source.clone(), c.name.clone()));
-        let mut out = vec![judged.never(DIRECT).advice(if behind.is_some() {
+        let judged = judged.never(DIRECT).fixes(move_model(ctx, facts));
+        let mut out = vec![judged.advice(if behind.is_some() {
             raid::ADVICE
         } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
             // The finding about device mapper has the same advice.
@@ -98,6 +101,16 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(names.iter().find_map(|name| integrity(ctx, facts, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
+}
+
+/// The fix that moves the model, if this machine has a place for it on a local NVMe disk with a direct route.
+fn move_model(ctx: &Context<'_>, facts: &PathFacts) -> Option<FixId> {
+    if machine::container(ctx.root).is_some() || classes::undocumented(ctx).is_some() {
+        return None;
+    }
+    let has_place = elsewhere::place_for_model(ctx.root, facts.mount_point.as_deref()).is_some()
+        || elsewhere::disk_for_model(ctx.root).is_some();
+    has_place.then_some(FixId::MoveModel)
 }
 
 /// Checks whether SCSI disks use multiple queues. Old kernels can disable them, and cuFile needs them even in compat

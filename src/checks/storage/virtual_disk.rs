@@ -1,5 +1,6 @@
 //! Recognises virtual disks of hypervisors and clouds. Some of them look like NVMe.
 
+use crate::checks::classes;
 use crate::checks::context::Context;
 use crate::machine::{self, BlockDevice};
 
@@ -29,9 +30,13 @@ impl Maker {
         }
     }
 
-    /// The disks of this maker with a direct route. A customer of a cloud cannot pass devices through to a virtual machine.
-    pub(crate) const fn advice(self) -> &'static str {
+    /// A better disk than those of this maker. A customer of a cloud cannot pass devices through to a virtual machine.
+    pub(crate) fn advice(self, ctx: &Context<'_>) -> &'static str {
         match self {
+            // NVIDIA documents only compat mode in virtual machines of Amazon and Azure.
+            Self::Amazon if classes::undocumented(ctx).is_some() => {
+                "An instance store volume, a local NVMe disk, is faster, but stays in compat mode: no direct route is documented there."
+            }
             Self::Amazon => {
                 "Keep the model on an instance store volume, a local NVMe disk. Its data is lost when the instance stops."
             }
@@ -40,7 +45,7 @@ impl Maker {
                 "Google Cloud has no disk with a direct route, and its Local SSD is virtual too. Reads stay in compat mode."
             }
             Self::Azure => {
-                "Use a size with a local NVMe disk ('Microsoft NVMe Direct Disk') for the model. Its data is lost when the machine is deallocated."
+                "A size with a local NVMe disk ('Microsoft NVMe Direct Disk') is faster, but stays in compat mode. Its data is lost when the machine is deallocated."
             }
             Self::Alibaba => {
                 "Use an instance family with local NVMe disks for the model. Their data is lost when the instance is released."

@@ -132,12 +132,12 @@ checks! {
         why "A worn or failing disk is slow, and its reads can fail."
         look "sudo nvme smart-log /dev/nvme0" todo "Save the data and replace the disk."
         causes ["The disk is near the end of its rated life.", "Its memory cells fail."];
-    VmType = "vm-type", Storage, Path, Disk, DIRECT, []
+    VmType = "vm-type", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the kind of virtual machine and its disks"
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
-        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "Use a local NVMe disk: on AWS the instance store. If you control the host, pass an NVMe disk through (VFIO)."
+        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "If you control the host, pass an NVMe disk through (VFIO). In clouds a local NVMe disk is faster, but may stay in compat mode."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
-    NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, []
+    NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the transport of the NVMe disk"
         why "A disk can write into GPU memory only if it is NVMe on the PCIe bus or over RDMA."
         look "cat /sys/class/nvme/nvme*/transport" todo "Use a local NVMe disk. NVMe over RDMA supports only the route nvfs."
@@ -262,7 +262,7 @@ checks! {
         examines "the registry keys that map BAR1 statically"
         why "P2PDMA on x86 needs them; without them CUDA returns 801."
         look "grep RegistryDwords /proc/driver/nvidia/params" todo "Set the registry keys and rebuild the initramfs: gds-top fix p2pdma-registry-keys."
-        causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older."];
+        causes ["The registry keys are not set.", "They are set, but the initramfs or the running driver is older.", "Commas or spaces separate them instead of semicolons."];
     NvmeMultipath = "nvme-multipath", Storage, Path, Multipath, &[Route::P2pdma], [NvmeMultipathOff, Initramfs]
         examines "native NVMe multipath"
         why "P2PDMA needs the disk itself, and the multipath device is not a PCI device."
@@ -277,7 +277,7 @@ checks! {
         examines "the journal mode of ext4"
         why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
         look "grep ext4 /proc/mounts" todo ""
-        causes ["The kernel does not print the default data=ordered.", "The mount has data=writeback."];
+        causes ["The kernel does not print the default data=ordered.", "The mount has data=writeback.", "The file system has no journal."];
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
