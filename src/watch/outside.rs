@@ -204,6 +204,12 @@ pub(super) struct Input {
     ended: ProcessIo,
     /// Whether the counters of a process are missing.
     is_partial: bool,
+    /// The known processes that exist, but could not be read in the last reading.
+    stale: HashSet<Identity>,
+    /// Whether a process ended between the last two readings.
+    has_lost_sight: bool,
+    /// Whether the sum of the last reading was less than an earlier one.
+    is_less: bool,
 }
 
 /// The mapping of a file with data.
@@ -253,6 +259,8 @@ impl Input {
     /// Adds the counters of all processes of a tree.
     pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
         let before = std::mem::take(&mut self.known);
+        self.stale.clear();
+        self.has_lost_sight = false;
         for process in processes {
             let of = identity(process.pid.unsigned_abs());
             if of.1 == 0 {
@@ -280,13 +288,26 @@ impl Input {
                     self.orphans.insert(of);
                 }
                 let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
+                if now.is_none() {
+                    self.stale.insert(of);
+                }
                 self.known.insert(of, now.unwrap_or(last));
-            } else if self.orphans.remove(&of) {
+                continue;
+            }
+            self.has_lost_sight = true;
+            if self.orphans.remove(&of) {
+                // It may have read more after its last reading.
+                self.is_partial = true;
                 self.ended = merged(self.ended, last, u64::saturating_add);
             }
         }
         let now = self.known.values().copied().reduce(|a, b| merged(a, b, u64::saturating_add));
         let now = now.map(|now| merged(now, self.ended, u64::saturating_add));
+        let is_less = self.largest.zip(now).is_some_and(|(most, now)| now.read_call_bytes < most.read_call_bytes);
+        // A parent may get the counters of a child between the readings of the two, and the next sum has them. Without a
+        // wait of the parent, they stay missing.
+        let was_less = std::mem::replace(&mut self.is_less, is_less);
+        self.is_partial |= was_less && is_less;
         self.largest = match (self.largest, now) {
             (Some(before), Some(now)) => Some(merged(before, now, u64::max)),
             (before, now) => before.or(now),
@@ -305,9 +326,19 @@ impl Input {
         self.largest
     }
 
-    /// Whether the sum is a lower bound, because a process could not be examined.
+    /// Whether the sum is a lower bound, because a process could not be examined, or its last bytes are missing.
     pub(super) const fn is_partial(&self) -> bool {
         self.is_partial
+    }
+
+    /// Whether the last reading has the counters of this process.
+    pub(super) fn is_current(&self, process: Identity) -> bool {
+        self.known.contains_key(&process) && !self.stale.contains(&process)
+    }
+
+    /// Whether a process ended between the last two readings.
+    pub(super) const fn has_lost_sight(&self) -> bool {
+        self.has_lost_sight
     }
 }
 
@@ -508,6 +539,22 @@ mod tests {
         assert!(input.is_partial() && input.total().is_none() && examiner.unexamined() == 1);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_current_counters() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let of = identity(child.id());
+        let mut input = Input::default();
+        let long = Duration::from_secs(60);
+        let mut examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        let processes = input.tree(of.0);
+        input.add(&processes, &mut examiner);
+        assert!(input.is_current(of) && !input.has_lost_sight());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        input.add(&[], &mut examiner);
+        assert!(!input.is_current(of) && input.has_lost_sight());
     }
 
     #[test]
