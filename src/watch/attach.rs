@@ -239,6 +239,7 @@ impl Attached {
         processes.rotate_left(first);
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
+        let mut mapping: Vec<(u32, PathBuf)> = Vec::new();
         for (at, process) in processes.iter().enumerate() {
             let of = identity(process.pid.unsigned_abs());
             let wants_settings = !self.configured.contains(&of.0);
@@ -252,6 +253,7 @@ impl Attached {
             }
             settings.into_iter().for_each(|settings| self.tally.settings.add(settings));
             for (range, path) in mapped {
+                mapping.push((of.0, path.clone()));
                 if libraries.len() < probes::MOST_COPIES && !libraries.iter().any(|(_, _, known)| *known == path) {
                     libraries.push((of.0, range, path));
                 }
@@ -261,7 +263,9 @@ impl Attached {
         self.note_unexamined();
         let began = Instant::now();
         self.probe(&libraries);
-        began.elapsed()
+        let probing = began.elapsed();
+        mapping.iter().for_each(|(process, path)| self.tally.maps(*process, &path.to_string_lossy()));
+        probing
     }
 
     /// Asks about the watched process.
