@@ -172,7 +172,7 @@ impl Attached {
             self.read_counters();
         }
         // A process that has ended waits for no child any more.
-        let lacks_child = self.report.ended.is_some() && self.input.has_lost_sight();
+        let lacks_child = self.report.ended.is_some() && self.input.has_ended_process;
         let is_complete = exists && self.input.is_current(of) && !lacks_child;
         self.report.attached.iter_mut().for_each(|seen| seen.reads_at_least |= !is_complete);
     }

@@ -207,7 +207,7 @@ pub(super) struct Input {
     /// The known processes that exist, but could not be read in the last reading.
     stale: HashSet<Identity>,
     /// Whether a process ended between the last two readings.
-    has_lost_sight: bool,
+    pub(super) has_ended_process: bool,
     /// Whether the sum of the last reading was less than an earlier one.
     is_less: bool,
 }
@@ -260,7 +260,7 @@ impl Input {
     pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
         let before = std::mem::take(&mut self.known);
         self.stale.clear();
-        self.has_lost_sight = false;
+        self.has_ended_process = false;
         for process in processes {
             let of = identity(process.pid.unsigned_abs());
             if of.1 == 0 {
@@ -275,7 +275,7 @@ impl Input {
                 _ => self.is_partial |= process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of,
             }
         }
-        for (of, last) in before {
+        for (&of, &last) in &before {
             if self.known.contains_key(&of) {
                 continue;
             }
@@ -284,7 +284,7 @@ impl Input {
             if let Some(process) = process {
                 // The list of children may be incomplete while it changes.
                 let parent = process.stat().map_or(0, |stat| stat.ppid);
-                if !self.known.keys().any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
+                if !self.known.keys().chain(before.keys()).any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
                     self.orphans.insert(of);
                 }
                 let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
@@ -294,7 +294,7 @@ impl Input {
                 self.known.insert(of, now.unwrap_or(last));
                 continue;
             }
-            self.has_lost_sight = true;
+            self.has_ended_process = true;
             if self.orphans.remove(&of) {
                 // It may have read more after its last reading.
                 self.is_partial = true;
@@ -334,11 +334,6 @@ impl Input {
     /// Whether the last reading has the counters of this process.
     pub(super) fn is_current(&self, process: Identity) -> bool {
         self.known.contains_key(&process) && !self.stale.contains(&process)
-    }
-
-    /// Whether a process ended between the last two readings.
-    pub(super) const fn has_lost_sight(&self) -> bool {
-        self.has_lost_sight
     }
 }
 
@@ -483,6 +478,7 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::process::Stdio;
 
     /// Waits for a condition, for at most a minute.
     fn until(is: impl Fn() -> bool) {
@@ -542,19 +538,25 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_ended_has_no_current_counters() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    fn an_orphan_that_has_ended_has_no_current_counters_and_its_child_is_no_orphan() {
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "cat; true"]).stdin(Stdio::piped()).spawn().unwrap();
+        until(|| tree(vec![child.id()]).0.len() == 2);
         let of = identity(child.id());
         let mut input = Input::default();
         let long = Duration::from_secs(60);
         let mut examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
         let processes = input.tree(of.0);
         input.add(&processes, &mut examiner);
-        assert!(input.is_current(of) && !input.has_lost_sight());
+        assert!(input.is_current(of) && !input.has_ended_process);
+        // The tree does not have them, but both exist.
+        input.add(&[], &mut examiner);
+        assert!(input.orphans == HashSet::from([of]) && input.is_current(of) && !input.is_partial());
+        // Without its input, the child ends too.
         child.kill().unwrap();
         child.wait().unwrap();
         input.add(&[], &mut examiner);
-        assert!(!input.is_current(of) && input.has_lost_sight());
+        assert!(!input.is_current(of) && input.has_ended_process && input.is_partial());
     }
 
     #[test]
