@@ -36,7 +36,7 @@ pub struct AttachedProcess {
     pub read_call_bytes: Option<u64>,
     /// The bytes that the process and its descendants read from storage through the kernel since the attach.
     pub storage_read_bytes: Option<u64>,
-    /// Whether both numbers are lower bounds, because a process could not be examined.
+    /// Whether both numbers are lower bounds, because a process could not be examined, or ended after its last reading.
     pub reads_at_least: bool,
     /// The largest number of processes that were not examined at one time: they did not answer, or a limit was reached.
     pub unexamined_processes: u64,

@@ -212,7 +212,8 @@ pub enum ProgramEnd {
 pub struct WatchedLibrary {
     /// Its path.
     pub path: String,
-    /// The number of processes that loaded it.
+    /// The number of processes that loaded it. With [`WatchReport::attached`], those that called it or had it mapped when
+    /// they were examined.
     pub processes: u64,
     /// The result of cuFileGetVersion, for example 1200. If the program did not call it, the version in the name of the
     /// file or of its package. `None` if neither has one.

@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const DRAIN_EVERY: Duration = Duration::from_millis(5);
 /// Examining a process with many threads and mappings takes long. The pause before the next examination is this many
-/// times the duration.
+/// times the duration, up to a limit.
 const SHARE: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of listed files of a process, and maximum number of bytes of their paths.
 const MOST_FILES: usize = 10_000;
 const PATH_BYTES: usize = 8 << 20;
@@ -46,6 +47,8 @@ pub struct Attached {
     time: Option<Duration>,
     until: Option<Instant>,
     next_look: Instant,
+    /// The time of the next reading of the counters alone, which is faster than a look.
+    next_reading: Instant,
     examiner: Examiner,
     /// The position in the tree of the first process for which the limit of the last look left no time.
     first: usize,
@@ -95,6 +98,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         time,
         until: None,
         next_look: Instant::now(),
+        next_reading: Instant::now(),
         examiner,
         first: 0,
         read_before: input.total(),
@@ -145,13 +149,32 @@ impl Attached {
             return false;
         }
         let is_over = |until: Option<Instant>| until.is_some_and(|until| Instant::now() >= until);
-        if is_over(self.until) || Instant::now() >= self.next_look {
-            let began = Instant::now();
-            self.look();
-            self.next_look = Instant::now() + began.elapsed() * SHARE;
+        let began = Instant::now();
+        if is_over(self.until) || began >= self.next_look {
+            let probing = self.look();
+            self.next_look = Instant::now() + pause(began.elapsed().saturating_sub(probing));
             self.drain();
+        } else if began >= self.next_reading {
+            self.examiner.begin_round();
+            self.read_counters();
+            self.next_reading = Instant::now() + pause(began.elapsed());
         }
         !is_over(self.until)
+    }
+
+    /// Reads the counters at the end of the session. After the end of the process, only root can read them, and only until
+    /// its parent has waited for it.
+    pub(super) fn finish(&mut self) {
+        let of = (self.process.pid.unsigned_abs(), self.started);
+        let exists = identity(of.0) == of;
+        if exists {
+            self.examiner.begin_round();
+            self.read_counters();
+        }
+        // A process that has ended waits for no child any more.
+        let lacks_child = self.report.ended.is_some() && self.input.has_ended_process;
+        let is_complete = exists && self.input.is_current(of) && !lacks_child;
+        self.report.attached.iter_mut().for_each(|seen| seen.reads_at_least |= !is_complete);
     }
 
     fn drain(&mut self) {
@@ -192,16 +215,31 @@ impl Attached {
         self.tally.recent.take()
     }
 
-    fn look(&mut self) {
-        self.examiner.begin_round();
-        self.look_at_files();
-        let mut processes = self.input.tree(self.process.pid.unsigned_abs());
+    /// Reads the counters of the process and its descendants.
+    fn read_counters(&mut self) -> Vec<Process> {
+        let processes = self.input.tree(self.process.pid.unsigned_abs());
         self.input.add(&processes, &mut self.examiner);
         self.note_reads();
+        self.note_unexamined();
+        processes
+    }
+
+    fn note_unexamined(&mut self) {
+        if let Some(seen) = self.report.attached.as_mut() {
+            seen.unexamined_processes = seen.unexamined_processes.max(self.examiner.unexamined());
+        }
+    }
+
+    /// Examines the process. Returns the time in which probes were set, which is no load of procfs.
+    fn look(&mut self) -> Duration {
+        self.examiner.begin_round();
+        self.look_at_files();
+        let mut processes = self.read_counters();
         let first = std::mem::take(&mut self.first) % processes.len().max(1);
         processes.rotate_left(first);
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
+        let mut mapping: Vec<(u32, PathBuf)> = Vec::new();
         for (at, process) in processes.iter().enumerate() {
             let of = identity(process.pid.unsigned_abs());
             let wants_settings = !self.configured.contains(&of.0);
@@ -215,16 +253,19 @@ impl Attached {
             }
             settings.into_iter().for_each(|settings| self.tally.settings.add(settings));
             for (range, path) in mapped {
+                mapping.push((of.0, path.clone()));
                 if libraries.len() < probes::MOST_COPIES && !libraries.iter().any(|(_, _, known)| *known == path) {
                     libraries.push((of.0, range, path));
                 }
             }
         }
         self.look_at_log();
-        if let Some(seen) = self.report.attached.as_mut() {
-            seen.unexamined_processes = seen.unexamined_processes.max(self.examiner.unexamined());
-        }
+        self.note_unexamined();
+        let began = Instant::now();
         self.probe(&libraries);
+        let probing = began.elapsed();
+        mapping.iter().for_each(|(process, path)| self.tally.maps(*process, &path.to_string_lossy()));
+        probing
     }
 
     /// Asks about the watched process.
@@ -411,6 +452,11 @@ impl Files {
     }
 }
 
+/// The pause after an examination that took this time.
+fn pause(took: Duration) -> Duration {
+    took.saturating_mul(SHARE).min(LONGEST_PAUSE)
+}
+
 /// The flags in the facts about a descriptor.
 fn flags(info: &[u8]) -> Option<u32> {
     let text = String::from_utf8_lossy(info);
@@ -467,5 +513,50 @@ mod tests {
         assert_eq!(seen.libcufile, None);
         drop(open);
         assert!(attach(u32::MAX, None).is_err());
+    }
+
+    #[test]
+    fn bytes_are_at_least_if_a_process_ended_after_its_last_reading() {
+        const READ: u64 = 48 << 20;
+        for is_waited_for in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::File::create(dir.path().join("data")).unwrap().set_len(READ).unwrap();
+            let script = "while test ! -e go; do sleep 0.02; done; exec cat data";
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", script]).current_dir(dir.path()).stdout(std::process::Stdio::null());
+            let mut child = command.spawn().unwrap();
+            let mut attached = attach(child.id(), None).unwrap();
+            std::fs::write(dir.path().join("go"), "").unwrap();
+            if is_waited_for {
+                child.wait().unwrap();
+            }
+            let until = Instant::now() + Duration::from_secs(60);
+            while attached.look_again() {
+                assert!(Instant::now() < until);
+            }
+            attached.finish();
+            let seen = attached.report().attached.unwrap();
+            child.wait().unwrap();
+            let is_complete = seen.read_call_bytes.is_some_and(|read| read >= READ);
+            // Root reads the counters of a process that has ended, until its parent waits for it.
+            assert!(seen.reads_at_least || (is_complete && !is_waited_for), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_the_last_moment_of_a_session_are_counted() {
+        const READ: usize = 4 << 20;
+        let mut attached = attach(std::process::id(), None).unwrap();
+        let zeros = std::fs::File::open("/dev/zero").unwrap();
+        std::io::Read::read_exact(&mut &zeros, &mut vec![0; READ]).unwrap();
+        attached.finish();
+        let seen = attached.report().attached.unwrap();
+        assert!(seen.read_call_bytes.is_some_and(|read| read >= READ as u64), "{seen:?}");
+    }
+
+    #[test]
+    fn the_pause_after_a_long_examination_is_short() {
+        assert_eq!(pause(Duration::from_millis(2)), Duration::from_millis(20));
+        assert_eq!(pause(Duration::from_secs(2)), LONGEST_PAUSE);
     }
 }

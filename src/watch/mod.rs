@@ -79,6 +79,13 @@ impl Source {
         }
     }
 
+    /// Reads the last numbers of a running process at the end of the session.
+    pub fn finish(&mut self) {
+        if let Self::Attached(attached) = self {
+            attached.finish();
+        }
+    }
+
     /// The current report.
     #[must_use]
     pub fn report(&self) -> WatchReport {

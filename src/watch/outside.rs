@@ -204,6 +204,12 @@ pub(super) struct Input {
     ended: ProcessIo,
     /// Whether the counters of a process are missing.
     is_partial: bool,
+    /// The known processes that exist, but could not be read in the last reading.
+    stale: HashSet<Identity>,
+    /// Whether a process ended between the last two readings.
+    pub(super) has_ended_process: bool,
+    /// Whether the sum of the last reading was less than an earlier one.
+    is_less: bool,
 }
 
 /// The mapping of a file with data.
@@ -253,6 +259,8 @@ impl Input {
     /// Adds the counters of all processes of a tree.
     pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
         let before = std::mem::take(&mut self.known);
+        self.stale.clear();
+        self.has_ended_process = false;
         for process in processes {
             let of = identity(process.pid.unsigned_abs());
             if of.1 == 0 {
@@ -267,7 +275,7 @@ impl Input {
                 _ => self.is_partial |= process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of,
             }
         }
-        for (of, last) in before {
+        for (&of, &last) in &before {
             if self.known.contains_key(&of) {
                 continue;
             }
@@ -276,17 +284,30 @@ impl Input {
             if let Some(process) = process {
                 // The list of children may be incomplete while it changes.
                 let parent = process.stat().map_or(0, |stat| stat.ppid);
-                if !self.known.keys().any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
+                if !self.known.keys().chain(before.keys()).any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
                     self.orphans.insert(of);
                 }
                 let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
+                if now.is_none() {
+                    self.stale.insert(of);
+                }
                 self.known.insert(of, now.unwrap_or(last));
-            } else if self.orphans.remove(&of) {
+                continue;
+            }
+            self.has_ended_process = true;
+            if self.orphans.remove(&of) {
+                // It may have read more after its last reading.
+                self.is_partial = true;
                 self.ended = merged(self.ended, last, u64::saturating_add);
             }
         }
         let now = self.known.values().copied().reduce(|a, b| merged(a, b, u64::saturating_add));
         let now = now.map(|now| merged(now, self.ended, u64::saturating_add));
+        let is_less = self.largest.zip(now).is_some_and(|(most, now)| now.read_call_bytes < most.read_call_bytes);
+        // A parent may get the counters of a child between the readings of the two, and the next sum has them. Without a
+        // wait of the parent, they stay missing.
+        let was_less = std::mem::replace(&mut self.is_less, is_less);
+        self.is_partial |= was_less && is_less;
         self.largest = match (self.largest, now) {
             (Some(before), Some(now)) => Some(merged(before, now, u64::max)),
             (before, now) => before.or(now),
@@ -305,9 +326,14 @@ impl Input {
         self.largest
     }
 
-    /// Whether the sum is a lower bound, because a process could not be examined.
+    /// Whether the sum is a lower bound, because a process could not be examined, or its last bytes are missing.
     pub(super) const fn is_partial(&self) -> bool {
         self.is_partial
+    }
+
+    /// Whether the last reading has the counters of this process.
+    pub(super) fn is_current(&self, process: Identity) -> bool {
+        self.known.contains_key(&process) && !self.stale.contains(&process)
     }
 }
 
@@ -452,6 +478,7 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use std::process::Stdio;
 
     /// Waits for a condition, for at most a minute.
     fn until(is: impl Fn() -> bool) {
@@ -508,6 +535,28 @@ mod tests {
         assert!(input.is_partial() && input.total().is_none() && examiner.unexamined() == 1);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn an_orphan_that_has_ended_has_no_current_counters_and_its_child_is_no_orphan() {
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "cat; true"]).stdin(Stdio::piped()).spawn().unwrap();
+        until(|| tree(vec![child.id()]).0.len() == 2);
+        let of = identity(child.id());
+        let mut input = Input::default();
+        let long = Duration::from_secs(60);
+        let mut examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        let processes = input.tree(of.0);
+        input.add(&processes, &mut examiner);
+        assert!(input.is_current(of) && !input.has_ended_process);
+        // The tree does not have them, but both exist.
+        input.add(&[], &mut examiner);
+        assert!(input.orphans == HashSet::from([of]) && input.is_current(of) && !input.is_partial());
+        // Without its input, the child ends too.
+        child.kill().unwrap();
+        child.wait().unwrap();
+        input.add(&[], &mut examiner);
+        assert!(!input.is_current(of) && input.has_ended_process && input.is_partial());
     }
 
     #[test]

@@ -280,6 +280,7 @@ impl Tally {
     fn call(&mut self, function: Function, group: &Group) {
         let record = &group.record;
         let (process, library) = (group.process, record.library());
+        self.uses(process, library);
         let status = (record.result & 0xffff_ffff) as u32;
         let failed = match FUNCTIONS[function as usize].answer {
             Answer::Status => status != 0,

@@ -107,7 +107,9 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         assert!(seen.advice().contains(&"began-late"), "{:?}", seen.advice());
         assert!(seen.report["program"]["attached"]["processes"].as_u64().unwrap() > 1);
         assert_eq!(seen.report["watch"]["lost_events"], 0);
-        assert!(seen.report["program"]["libraries"][0]["path"].as_str().unwrap().contains("libcufile.so"));
+        let library = &seen.report["program"]["libraries"][0];
+        assert!(library["path"].as_str().unwrap().contains("libcufile.so"));
+        assert!(library["processes"].as_u64().unwrap() > 1, "{library}");
     }
 }
 

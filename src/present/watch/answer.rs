@@ -260,7 +260,15 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     for library in &report.libraries {
         let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
         let processes = plural_es(library.processes, "process");
-        facts.push(("libcufile", format!("{}{version}, loaded by {processes}", library.path)));
+        // A process can end before its mappings are read.
+        let processes = match &report.attached {
+            None => format!("loaded by {processes}"),
+            Some(process) if process.processes > library.processes || report.lost_events > 0 => {
+                format!("mapped in at least {processes}")
+            }
+            Some(_) => format!("mapped in {processes}"),
+        };
+        facts.push(("libcufile", format!("{}{version}, {processes}", library.path)));
     }
     facts.extend(settings(report));
     if let Some(properties) = &report.properties {
@@ -426,6 +434,20 @@ pub(in crate::present) mod tests {
         let shown = answer(&WatchReport { libraries_left_out: 1, ..report(direct) });
         assert_eq!(shown.headline, "The recorded cuFile transfers take p2pdma, proven; others may be missing.");
         assert!(shown.headline.split_whitespace().count() <= 12 && shown.conditions.starts_with("At least 1 read"));
+    }
+
+    #[test]
+    fn the_processes_with_a_library_are_a_lower_bound_if_others_may_have_it() {
+        let library = WatchedLibrary { path: "/l".to_owned(), processes: 2, version: None };
+        let launched = WatchReport { programs: 1, libraries: vec![library], ..WatchReport::default() };
+        let attached = |processes| crate::core::AttachedProcess { recorded: true, processes, ..Default::default() };
+        let shown = |attached| {
+            let report = WatchReport { attached, ..launched.clone() };
+            facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "libcufile").map(|fact| fact.1)
+        };
+        assert_eq!(shown(None).as_deref(), Some("/l, loaded by 2 processes"));
+        assert_eq!(shown(Some(attached(2))).as_deref(), Some("/l, mapped in 2 processes"));
+        assert_eq!(shown(Some(attached(3))).as_deref(), Some("/l, mapped in at least 2 processes"));
     }
 
     #[test]

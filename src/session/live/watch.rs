@@ -137,6 +137,7 @@ fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: b
             next = elapsed + REPORT_EVERY.max(elapsed / 20).max(share);
         }
     }
+    watched.finish();
     let ended = watched.launched().and_then(|_| watched.report().ended);
     // The terminal sends Ctrl-C to the program, too. The program can end before the signal arrives here.
     let delay = if matches!(ended, Some(ProgramEnd::Signal(_))) { SIGNAL_DELAY } else { Duration::ZERO };

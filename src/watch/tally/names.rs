@@ -105,6 +105,22 @@ impl Tally {
         found.or_else(|| if self.began_late { same() } else { None }).copied()
     }
 
+    /// Notes that a process has a copy of libcufile mapped, which it may have had before the attach or since a fork.
+    pub(in crate::watch) fn maps(&mut self, process: u32, path: &str) {
+        if let Some((_, processes)) = self.libraries.iter_mut().find(|(library, _)| library.path == path) {
+            processes.insert(process);
+        }
+    }
+
+    /// Notes that a process called a copy of libcufile. In an attached process, only one load of a copy is recorded.
+    pub(super) fn uses(&mut self, process: u32, library: u8) {
+        if self.began_late
+            && let Some(at) = self.library_number(process, library)
+        {
+            self.libraries[at].1.insert(process);
+        }
+    }
+
     /// Processes the start of a program in a process: nothing of an earlier program or process of this number is left.
     /// `parent` is the process that it was forked from, or 0.
     pub(super) fn start(&mut self, process: u32, parent: u64, at_ns: u64) {

@@ -137,6 +137,28 @@ fn each_file_has_its_own_entry_also_if_another_one_had_its_path() {
 }
 
 #[test]
+fn all_processes_that_map_or_call_a_library_of_an_attached_process_are_counted() {
+    const LIBRARY: &str = "/no/such/libcufile.so.0";
+    let processes = |began_late| {
+        let mut tally = Tally { began_late, ..Tally::default() };
+        let record = Record { head: Record::head(kind::LIBRARY, 0, 0), ..Record::default() };
+        tally.take(&Group::with_text(1, 1, record, LIBRARY));
+        for process in [1, 2, 2, 3] {
+            call(&mut tally, Function::Read, process, 7);
+        }
+        if began_late {
+            tally.maps(3, LIBRARY);
+            tally.maps(4, LIBRARY);
+            tally.maps(5, "/no/such/other.so");
+        }
+        tally.report(&Totals::default()).libraries.iter().map(|library| library.processes).collect::<Vec<_>>()
+    };
+    assert_eq!(processes(true), [4]);
+    // Each load in a started program is recorded.
+    assert_eq!(processes(false), [1]);
+}
+
+#[test]
 fn a_model_in_a_new_record_is_read_before_the_record_is_processed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap().join("m.safetensors");
