@@ -76,7 +76,7 @@ pub struct Flow {
     pub hops: Vec<Hop>,
     /// The last station, which is the target.
     pub to: Station,
-    /// What is not known about the path.
+    /// The unknown part of the path.
     pub unknown: Option<&'static str>,
     /// Whether bytes are moving now.
     pub moves: bool,

@@ -54,7 +54,7 @@ pub const fn route(route: SeenRoute) -> &'static str {
     }
 }
 
-/// What is seen of the reads of a process, for people.
+/// The visible facts about the reads of a process, for people.
 #[must_use]
 pub const fn method(route: SeenRoute) -> &'static str {
     match route {
@@ -113,7 +113,7 @@ pub fn libraries(process: &ProcessUse) -> String {
     format!("{libraries}{owner}")
 }
 
-/// What is seen of the reads of a process, with the evidence.
+/// The visible facts about the reads of a process, with the evidence.
 #[must_use]
 pub fn seems(process: &ProcessUse) -> String {
     let seen = match process.route {

@@ -5,6 +5,7 @@ use super::lint::{Surroundings, lint};
 use super::together;
 use super::types::{Hardware, Linted, Problem, SYSTEM_FILE, Severity};
 use crate::machine::{Root, Unread};
+use std::path::Path;
 
 /// Lints the text of one file for the installed library and the machine. `root` resolves the paths in the text.
 #[must_use]
@@ -62,7 +63,7 @@ pub fn is_of_user(path: &str) -> bool {
 /// Whether a file is below a home directory. Other users may not enter it, so the mode of the file alone changes nothing.
 #[must_use]
 pub fn is_in_home(path: &str) -> bool {
-    ["/root/", "/home/"].iter().any(|folder| path.starts_with(folder))
+    ["/root", "/home"].iter().any(|folder| Path::new(path).starts_with(folder))
 }
 
 /// Lints /etc/cufile.json, the file in `CUFILE_ENV_PATH_JSON`, and the environment variables of libcufile. A missing

@@ -24,7 +24,7 @@ pub fn unmet(report: Option<&WatchReport>) -> Option<&'static str> {
     }
 }
 
-/// The answer: the route of the program's transfers. If calls were lost, it says so.
+/// The answer: the route of the program's transfers. Lost calls are named in it.
 #[must_use]
 pub fn answer(report: &WatchReport, end: SessionEnd) -> Answer {
     let mut answer = of_route(report, end == SessionEnd::Cut);
