@@ -6,12 +6,12 @@ use super::group::Group;
 use super::library::{self, Library};
 use super::not_loaded;
 use super::outside::Outside;
-use super::rings::{Reader, now_ns};
+use super::rings::{Reader, Totals, now_ns};
 use super::routes::{self, MachineRoutes};
 use super::starts::Starts;
 use super::tally::Tally;
 use crate::core::units::plural;
-use crate::core::{NotLoaded, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
+use crate::core::{NotLoaded, OpenCall, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
 use cufile_audit::layout::{ENV_FILE, header, options};
 use rustix::io::Errno;
@@ -69,6 +69,15 @@ pub enum Output {
     Dropped,
 }
 
+/// The numbers in the shared file that change with each call.
+#[derive(Clone, Debug)]
+struct Counted {
+    totals: Totals,
+    open_calls: Vec<OpenCall>,
+    /// The number of calls without a ring.
+    uncounted: u64,
+}
+
 /// A running program that is being watched.
 #[derive(Debug)]
 pub struct Watched {
@@ -98,6 +107,8 @@ pub struct Watched {
     is_gone: bool,
     next_search: Instant,
     still_running: u64,
+    /// The numbers at the last reading of calls. Processes that still run change those in the file after it.
+    at_end: Option<Counted>,
     ended: Option<ProgramEnd>,
     requires_direct: bool,
     not_loaded: Option<NotLoaded>,
@@ -166,6 +177,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         is_gone: false,
         next_search: Instant::now(),
         still_running: 0,
+        at_end: None,
         ended: None,
         requires_direct: launch.requires_direct,
         not_loaded: None,
@@ -263,6 +275,11 @@ impl Watched {
             self.reader.free_ended(&self.library.words, &mut new);
             self.next_search = now + now.elapsed() * SEARCH_SHARE;
         }
+        self.take_new(new, before_ns);
+    }
+
+    /// Processes the calls of a reading that began at `before_ns`.
+    fn take_new(&mut self, mut new: Vec<Group>, before_ns: u64) {
         self.reader.check_records(&new, self.started_ns);
         if self.reader.is_overwritten(&self.library.words) {
             return;
@@ -343,6 +360,10 @@ impl Watched {
     fn finish(&mut self) {
         self.is_gone |= self.library.is_gone();
         self.drain();
+        let before_ns = now_ns();
+        let (new, totals) = self.reader.drain_last(&self.library.words);
+        self.at_end = Some(self.counted(totals));
+        self.take_new(new, before_ns);
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
@@ -355,6 +376,13 @@ impl Watched {
             let is_cut = self.library.words.is_cut();
             self.not_loaded = if is_cut { Some(NotLoaded::Truncated) } else { not_loaded::reason(&self.program) };
         }
+    }
+
+    /// The numbers at this time.
+    fn counted(&self, totals: Totals) -> Counted {
+        let words = &self.library.words;
+        let open_calls = self.reader.open_calls(words, now_ns());
+        Counted { totals, open_calls, uncounted: words.load(header::WITHOUT_RING) }
     }
 
     /// The current report.
@@ -374,14 +402,14 @@ impl Watched {
                 ..WatchReport::default()
             };
         }
-        let totals = self.reader.totals(words);
-        let uncounted = words.load(header::WITHOUT_RING);
+        let now = || self.counted(self.reader.totals(words));
+        let Counted { totals, open_calls, uncounted } = self.at_end.clone().unwrap_or_else(now);
         let mut report = WatchReport {
             command: self.command.clone(),
             ended: self.ended,
             wall_ns,
             programs: words.load(header::PROGRAMS),
-            open_calls: self.reader.open_calls(words, now_ns()),
+            open_calls,
             uncounted,
             paused: self.paused,
             requires_direct: self.requires_direct,

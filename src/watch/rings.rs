@@ -7,8 +7,8 @@ use crate::core::OpenCall;
 use crate::device::SharedWords;
 use crate::trust;
 use cufile_audit::layout::{
-    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
-    Record, header, kind, ring, state,
+    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
+    RINGS, Record, header, kind, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
@@ -59,6 +59,8 @@ pub(super) struct Reader {
     overwritten: bool,
     /// The losses of the processes in the rings that were read since they were taken last.
     losses: HashMap<u32, Losses>,
+    /// The number of records of each function that were read.
+    read: [u64; FUNCTION_COUNT],
 }
 
 /// Maximum number of unfinished calls that are listed.
@@ -87,7 +89,14 @@ impl Reader {
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
         let namespace = digits.parse().unwrap_or(u64::MAX);
-        Self { namespace, ended: Totals::default(), ended_open: Vec::new(), overwritten: false, losses: HashMap::new() }
+        Self {
+            namespace,
+            ended: Totals::default(),
+            ended_open: Vec::new(),
+            overwritten: false,
+            losses: HashMap::new(),
+            read: [0; FUNCTION_COUNT],
+        }
     }
 
     /// The calls that have not returned.
@@ -107,8 +116,30 @@ impl Reader {
         groups
     }
 
+    /// Like [`Reader::drain`], with the totals of the same time. A process that still runs can make calls between the
+    /// reading of the records and of the totals, so calls of cuFile that only the totals have count as lost.
+    pub(super) fn drain_last(&mut self, words: &SharedWords) -> (Vec<Group>, Totals) {
+        let (mut groups, mut totals) = (Vec::new(), self.ended.clone());
+        for index in in_use(words) {
+            self.drain_ring(words, index, &mut groups);
+            totals.add(&counters(words, index));
+        }
+        groups.sort_by_key(Group::order);
+        let counted = totals.functions.iter().zip(self.read).zip(Function::ALL);
+        let counted = counted.filter(|(_, function)| function.is_cufile());
+        let without_record = counted.map(|(([count, ..], read), _)| count.saturating_sub(read));
+        totals.lost = totals.lost.max(without_record.fold(0, u64::saturating_add));
+        (groups, totals)
+    }
+
     fn drain_ring(&mut self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+        let before = groups.len();
         self.overwritten |= !drain_ring(words, index, self.namespace, groups);
+        for group in groups.iter().skip(before) {
+            if let Some(read) = self.read.get_mut(usize::from(group.record.kind())) {
+                *read += 1;
+            }
+        }
         let load = |at: usize| words.load(first_word(index) + at);
         let lost = Losses {
             registration_ns: load(ring::LOST_REGISTRATION_NS),
@@ -231,10 +262,12 @@ fn counters(words: &SharedWords, index: usize) -> Counters {
         std::array::from_fn(|word| words.load(first + ring::TOTALS + function * ring::WORDS_OF_TOTAL + word))
     };
     let calls_cufile = words.load(first + ring::OPEN_SINCE) != 0;
+    // A lost call is in this number before it is in the totals, so the totals are read later.
+    let lost = words.load(first + ring::LOST);
     Counters {
         functions: (0..FUNCTION_COUNT).map(total).collect(),
         threads: words.load(first + ring::EARLIER).saturating_add(u64::from(calls_cufile)),
-        lost: words.load(first + ring::LOST),
+        lost,
     }
 }
 
@@ -333,6 +366,26 @@ mod tests {
         put(&words, 7, &many);
         put(&words, 7, &many);
         assert_eq!((reader.drain(&words).len(), reader.is_overwritten(&words)), (RECORDS, true));
+    }
+
+    #[test]
+    fn calls_that_only_the_totals_have_at_the_end_are_lost() {
+        let words = file();
+        words.store(header::STATES, state::IN_USE);
+        let read = Function::Read as u16;
+        let total = first_word(0) + ring::TOTALS + usize::from(read) * ring::WORDS_OF_TOTAL;
+        let end = |calls: u64, lost: u64| {
+            words.store(total, calls);
+            words.store(first_word(0) + ring::LOST, lost);
+            let mut reader = Reader::new();
+            put(&words, 0, &[at(1, read, 0), at(2, read, 0)]);
+            let first = reader.drain(&words).len();
+            put(&words, 0, &[at(3, read, 0)]);
+            let (last, totals) = reader.drain_last(&words);
+            assert_eq!((first, last.len(), totals.functions[usize::from(read)][0]), (2, 1, calls));
+            totals.lost
+        };
+        assert_eq!([end(3, 0), end(5, 0), end(5, 2), end(5, 1), end(3, 4)], [0, 2, 2, 2, 4]);
     }
 
     #[test]

@@ -127,6 +127,28 @@ fn the_program_runs_on_if_gds_top_dies() {
     assert!(!left_behind(shared).iter().any(|name| name.starts_with(&own)), "{:?}", left_behind(shared));
 }
 
+/// A shell command that ends while its child runs. The child has made the file `begun` by then, and ends a second later.
+fn shell_with_child(place: &Place, actions: &str) -> String {
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let wait = "until [ -e begun ]; do sleep 0.02; done";
+    format!("{program} {actions} > /dev/null 2>&1 & child=$!; {wait}; (sleep 1; kill -9 $child) > /dev/null 2>&1 &")
+}
+
+#[test]
+fn totals_and_files_agree_if_a_child_calls_cufile_until_the_end() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json"]);
+    command.args(["sh", "-c", &shell_with_child(&place, "read 1 mark begun read 1000000000")]);
+    let seen = Seen::of(command);
+    assert!(seen.report["program"]["still_running"].as_u64() >= Some(1));
+    let in_files: u64 = (seen.report["program"]["transfers"].as_array().unwrap().iter())
+        .map(|file| file["reads"]["count"].as_u64().unwrap())
+        .sum();
+    let lost = seen.report["watch"]["lost_events"].as_u64().unwrap();
+    assert!(in_files > 0);
+    assert_eq!(seen.count("cuFileRead"), in_files + lost);
+}
+
 #[test]
 fn a_call_that_never_returned_is_not_finished() {
     let Some(place) = Place::new() else { return };
