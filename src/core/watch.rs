@@ -12,7 +12,8 @@ pub struct WatchReport {
     pub command: Vec<String>,
     /// How it ended. `None` while it runs.
     pub ended: Option<ProgramEnd>,
-    /// The time since it started, in nanoseconds.
+    /// The time since it started, in nanoseconds: until its end, or the end of the last recorded call of a process that
+    /// ran longer.
     pub wall_ns: u64,
     /// The number of programs that were started with the recording library. A process that starts another program in
     /// its place counts twice, and a forked process without a new program does not count.
@@ -45,7 +46,8 @@ pub struct WatchReport {
     /// The programs whose calls another session of gds-top records, because `gds-top watch` started them inside the
     /// watched program.
     pub in_other_session: Vec<String>,
-    /// The number of recorded processes that were still running when the program ended.
+    /// The number of recorded processes that were still running at the end of the recording, up to 0.3 s after that of
+    /// the program.
     pub still_running: u64,
     /// The number of processes that had libcuda mapped.
     pub cuda_processes: u64,

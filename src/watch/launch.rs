@@ -13,7 +13,7 @@ use super::tally::Tally;
 use crate::core::units::plural;
 use crate::core::{NotLoaded, OpenCall, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
-use cufile_audit::layout::{ENV_FILE, header, options};
+use cufile_audit::layout::{ENV_FILE, FUNCTION_COUNT, header, options};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{OsStr, OsString};
@@ -88,6 +88,8 @@ pub struct Watched {
     started_ns: u64,
     /// The time at which the program was seen to have ended.
     ended_ns: Option<u64>,
+    /// The end of the last recorded call, in nanoseconds.
+    last_call_ns: u64,
     reader: Reader,
     tally: Tally,
     outside: Outside,
@@ -166,6 +168,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         started_ns,
         ended_ns: None,
+        last_call_ns: started_ns,
         reader: Reader::new(),
         tally,
         waiting: Vec::new(),
@@ -285,6 +288,8 @@ impl Watched {
             return;
         }
         new.iter().for_each(|group| self.tally.meet(group));
+        let calls = new.iter().filter(|group| usize::from(group.record.kind()) < FUNCTION_COUNT);
+        self.last_call_ns = calls.map(|group| group.record.end_ns).fold(self.last_call_ns, u64::max);
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
         if had_any {
@@ -389,7 +394,9 @@ impl Watched {
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;
-        let wall_ns = self.ended_ns.unwrap_or_else(now_ns).saturating_sub(self.started_ns);
+        // A process can make calls after the end of the program. Their bytes are counted, so their time is counted too.
+        let until_ns = self.ended_ns.map_or_else(now_ns, |ended_ns| ended_ns.max(self.last_call_ns));
+        let wall_ns = until_ns.saturating_sub(self.started_ns);
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {

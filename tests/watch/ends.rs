@@ -150,6 +150,24 @@ fn totals_and_files_agree_if_a_child_calls_cufile_until_the_end() {
 }
 
 #[test]
+fn the_time_of_the_report_contains_calls_after_the_end_of_the_program() {
+    let Some(place) = Place::new() else { return };
+    let program = format!("{} {}", place.file("linked").display(), place.data().display());
+    let (mut command, actions) = (place.watch(&["--json"]), "read 1 mark begun sleep 100 read 1");
+    command.args([
+        "sh",
+        "-c",
+        &format!("{program} {actions} > /dev/null 2>&1 & until [ -e begun ]; do sleep 0.02; done"),
+    ]);
+    let seen = Seen::of(command);
+    let last_ns = (seen.report["program"]["timeline"].as_array().unwrap().iter())
+        .map(|call| call["start_ns"].as_u64().unwrap() + call["duration_ns"].as_u64().unwrap())
+        .max();
+    assert_eq!((seen.count("cuFileRead"), &seen.report["program"]["still_running"]), (2, &0.into()));
+    assert!(seen.report["program"]["wall_ns"].as_u64() >= last_ns, "{last_ns:?}");
+}
+
+#[test]
 fn a_call_that_never_returned_is_not_finished() {
     let Some(place) = Place::new() else { return };
     let line = format!(
