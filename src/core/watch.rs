@@ -2,6 +2,7 @@
 
 use super::attached::AttachedProcess;
 use super::route::{Route, RouteProof};
+use super::watched_call::Caller;
 use serde::{Deserialize, Serialize};
 
 /// The facts about a watched program so far. A later report replaces an earlier one.
@@ -109,6 +110,9 @@ pub struct OpenCall {
     pub thread: u32,
     /// The time since the start of the call in nanoseconds. For a process that has ended, until this report.
     pub age_ns: u64,
+    /// Its process at the end of the recording.
+    #[serde(default)]
+    pub caller: Caller,
 }
 
 /// The durations of the calls of a function with similar sizes, in parts of the program's time.

@@ -386,7 +386,8 @@ impl Watched {
     /// The numbers at this time.
     fn counted(&self, totals: Totals) -> Counted {
         let words = &self.library.words;
-        let open_calls = self.reader.open_calls(words, now_ns());
+        let ended = self.ended.map(|_| self.child.id());
+        let open_calls = self.reader.open_calls(words, now_ns(), ended);
         Counted { totals, open_calls, uncounted: words.load(header::WITHOUT_RING) }
     }
 

@@ -3,7 +3,7 @@
 use super::group::{Group, Total};
 use super::losses::Losses;
 use super::possible::{self, Span};
-use crate::core::OpenCall;
+use crate::core::{Caller, OpenCall};
 use crate::device::SharedWords;
 use crate::trust;
 use cufile_audit::layout::{
@@ -53,8 +53,8 @@ pub(super) struct Reader {
     namespace: u64,
     /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
-    /// The unfinished calls of these threads, with their start in nanoseconds.
-    ended_open: Vec<(OpenCall, u64)>,
+    /// The unfinished calls of these threads.
+    ended_open: Vec<Unfinished>,
     /// Whether the file contained values that the library cannot have written.
     overwritten: bool,
     /// The losses of the processes in the rings that were read since they were taken last.
@@ -66,17 +66,27 @@ pub(super) struct Reader {
 /// Maximum number of unfinished calls that are listed.
 const MOST_OPEN: usize = 1024;
 
-/// The call that the thread of a ring has not finished, with its start in nanoseconds.
-fn open_call(words: &SharedWords, index: usize) -> Option<(OpenCall, u64)> {
+/// A call that has not returned.
+#[derive(Clone, Debug)]
+struct Unfinished {
+    call: OpenCall,
+    since_ns: u64,
+    /// The inode of the pid namespace of its process.
+    namespace: u64,
+}
+
+/// The call that the thread of a ring has not finished.
+fn open_call(words: &SharedWords, index: usize) -> Option<Unfinished> {
     let first = first_word(index);
     let function = usize::try_from(words.load(first + ring::OPEN)).ok()?.checked_sub(1)?;
     let call = OpenCall {
         function: FUNCTIONS.get(function)?.name.to_owned(),
         process: words.load(first + ring::PID) as u32,
         thread: words.load(first + ring::TID) as u32,
-        age_ns: 0,
+        ..OpenCall::default()
     };
-    Some((call, words.load(first + ring::OPEN_SINCE)))
+    let (since_ns, namespace) = (words.load(first + ring::OPEN_SINCE), words.load(first + ring::NAMESPACE));
+    Some(Unfinished { call, since_ns, namespace })
 }
 
 fn first_word(index: usize) -> usize {
@@ -99,11 +109,20 @@ impl Reader {
         }
     }
 
-    /// The calls that have not returned.
-    pub(super) fn open_calls(&self, words: &SharedWords, now_ns: u64) -> Vec<OpenCall> {
+    /// The calls that have not returned. `ended` is the started program if it has ended.
+    pub(super) fn open_calls(&self, words: &SharedWords, now_ns: u64, ended: Option<u32>) -> Vec<OpenCall> {
         let now = in_use(words).filter_map(|index| open_call(words, index));
         let all = self.ended_open.iter().cloned().chain(now).take(MOST_OPEN);
-        all.map(|(call, since_ns)| OpenCall { age_ns: now_ns.saturating_sub(since_ns), ..call }).collect()
+        all.map(|Unfinished { call, since_ns, namespace }| {
+            let process = Some(call.process).filter(|_| ended.is_some() && namespace == self.namespace);
+            let caller = match process {
+                Some(_) if process == ended => Caller::Program,
+                Some(process) if runs(process.into()) => Caller::Running,
+                _ => Caller::Unknown,
+            };
+            OpenCall { age_ns: now_ns.saturating_sub(since_ns), caller, ..call }
+        })
+        .collect()
     }
 
     /// Removes all new records from the rings. They are sorted by [`Group::order`].
@@ -206,11 +225,7 @@ impl Reader {
         let with_file = trust::process::own_folders(Path::new("/proc")).filter(names);
         let with_file = with_file.filter_map(|process| process.file_name()?.to_str()?.parse::<u64>().ok());
         let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).chain(with_file).collect();
-        let runs = |pid: &u64| {
-            let process = i32::try_from(*pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
-            process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
-        };
-        processes.iter().filter(|pid| **pid != u64::from(root)).filter(|pid| runs(pid)).count() as u64
+        processes.iter().filter(|pid| **pid != u64::from(root)).filter(|pid| runs(**pid)).count() as u64
     }
 
     /// Whether many rings are in use, so that new threads may soon find none.
@@ -250,6 +265,12 @@ impl Reader {
             words.store(state, state::FREE);
         }
     }
+}
+
+/// Whether a process of this pid namespace is running.
+fn runs(process: u64) -> bool {
+    let process = i32::try_from(process).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
+    process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
 }
 
 fn in_use(words: &SharedWords) -> impl Iterator<Item = usize> {
@@ -366,6 +387,24 @@ mod tests {
         put(&words, 7, &many);
         put(&words, 7, &many);
         assert_eq!((reader.drain(&words).len(), reader.is_overwritten(&words)), (RECORDS, true));
+    }
+
+    #[test]
+    fn the_process_of_an_open_call_is_the_program_or_runs_or_is_unknown() {
+        let (words, reader) = (file(), Reader::new());
+        let (program, own) = (u32::MAX - 1, std::process::id());
+        // The last process has another pid namespace, so its number means nothing here.
+        let all = [(program, 0), (own, 0), (u32::MAX, 0), (own, 1)];
+        for (index, (process, other)) in all.into_iter().enumerate() {
+            words.store(header::STATES + index, state::IN_USE);
+            words.store(first_word(index) + ring::PID, process.into());
+            words.store(first_word(index) + ring::NAMESPACE, reader.namespace ^ other);
+            words.store(first_word(index) + ring::OPEN, Function::Read as u64 + 1);
+        }
+        let callers = |ended| reader.open_calls(&words, 1, ended).iter().map(|open| open.caller).collect::<Vec<_>>();
+        let unknown = Caller::Unknown;
+        assert_eq!(callers(Some(program)), [Caller::Program, Caller::Running, unknown, unknown]);
+        assert_eq!(callers(None), [unknown; 4]);
     }
 
     #[test]

@@ -168,6 +168,17 @@ fn the_time_of_the_report_contains_calls_after_the_end_of_the_program() {
 }
 
 #[test]
+fn a_call_of_a_child_that_still_runs_did_not_end_with_the_program() {
+    let Some(place) = Place::new() else { return };
+    let mut command = place.watch(&["--json"]);
+    command.env("STANDIN_CUFILE_FAIL", "cuFileRead:hang");
+    command.args(["sh", "-c", &shell_with_child(&place, "mark begun read 1")]);
+    let seen = Seen::of(command);
+    let open = seen.report["program"]["open_calls"].as_array().unwrap();
+    assert_eq!((open.len(), &open[0]["caller"]), (1, &"running".into()));
+}
+
+#[test]
 fn a_call_that_never_returned_is_not_finished() {
     let Some(place) = Place::new() else { return };
     let line = format!(
@@ -183,6 +194,7 @@ fn a_call_that_never_returned_is_not_finished() {
     assert_eq!((open.len(), &open[0]["function"]), (1, &"cuFileRead".into()));
     assert!(open[0]["age_ns"].as_u64().unwrap() > 500_000_000, "{open:?}");
     assert!(seen.advice().contains(&"calls-not-returned"), "{:?}", seen.advice());
+    assert_eq!(open[0]["caller"], "unknown", "only the shell knows how its child ended");
     // Calls that returned are not open.
     let seen = place.seen("linked", &[], &["register", "read", "3", "batch", "2", "threads", "2", "2"]);
     assert_eq!(seen.report["program"]["open_calls"], serde_json::json!([]));
