@@ -1,7 +1,9 @@
 //! Advice for a watched program, as data. Each piece of advice includes the number of calls that prove it.
 
 use super::watch_gaps::{LONG_CALL_NS, is_complete, not_returned};
-use crate::core::{ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units};
+use crate::core::{
+    Caller, ProgramEnd, Route, RouteProof, UnseenTransfers, WatchReport, WatchedFailure, WatchedFile, units,
+};
 
 // docs/watch.md documents these limits.
 /// With fewer transfers than this there is no pattern.
@@ -49,6 +51,8 @@ pub enum WatchAdvice {
         count: u64,
         /// How the program ended during this call. `None` if the call lasted so long that it hung.
         ended: Option<ProgramEnd>,
+        /// Its process is the program, or another one whose end is not `ended`.
+        caller: Caller,
     },
     /// Transfers use buffers that are not registered.
     Unregistered {
@@ -193,7 +197,9 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     if let Some(first) = long.or(stuck.first()) {
         let (function, process, count) = (first.function.clone(), first.process, stuck.len() as u64);
         let ended = report.ended.filter(|_| long.is_none());
-        advice.push(WatchAdvice::NotReturned { function, process, count, ended });
+        let is_attached = report.attached.as_ref().is_some_and(|attached| attached.pid == process);
+        let caller = if is_attached { Caller::Program } else { first.caller };
+        advice.push(WatchAdvice::NotReturned { function, process, count, ended, caller });
     }
     advice.extend(report.failures.iter().map(failed));
     let all = || report.files.iter().flat_map(|file| [&file.reads, &file.writes]);

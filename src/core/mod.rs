@@ -92,7 +92,7 @@ pub use watch::{
     ProgramEnd, RouteStatistics, SizeClass, TensorsUnknown, Transfers, UnseenTransfers, WITHOUT_SPACE, WatchReport,
     WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
 };
-pub use watched_call::{BATCH_ENTRY, Method, STREAM_TRANSFER, WatchedCall};
+pub use watched_call::{BATCH_ENTRY, Caller, Method, STREAM_TRANSFER, WatchedCall};
 pub use workload::{
     ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,

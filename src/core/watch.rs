@@ -2,6 +2,7 @@
 
 use super::attached::AttachedProcess;
 use super::route::{Route, RouteProof};
+use super::watched_call::Caller;
 use serde::{Deserialize, Serialize};
 
 /// The facts about a watched program so far. A later report replaces an earlier one.
@@ -12,7 +13,8 @@ pub struct WatchReport {
     pub command: Vec<String>,
     /// How it ended. `None` while it runs.
     pub ended: Option<ProgramEnd>,
-    /// The time since it started, in nanoseconds.
+    /// The time since it started, in nanoseconds: until its end, or the end of the last recorded call of a process that
+    /// ran longer.
     pub wall_ns: u64,
     /// The number of programs that were started with the recording library. A process that starts another program in
     /// its place counts twice, and a forked process without a new program does not count.
@@ -45,7 +47,8 @@ pub struct WatchReport {
     /// The programs whose calls another session of gds-top records, because `gds-top watch` started them inside the
     /// watched program.
     pub in_other_session: Vec<String>,
-    /// The number of recorded processes that were still running when the program ended.
+    /// The number of recorded processes that were still running at the end of the recording, up to 0.3 s after that of
+    /// the program.
     pub still_running: u64,
     /// The number of processes that had libcuda mapped.
     pub cuda_processes: u64,
@@ -107,6 +110,9 @@ pub struct OpenCall {
     pub thread: u32,
     /// The time since the start of the call in nanoseconds. For a process that has ended, until this report.
     pub age_ns: u64,
+    /// Its process at the end of the recording.
+    #[serde(default)]
+    pub caller: Caller,
 }
 
 /// The durations of the calls of a function with similar sizes, in parts of the program's time.

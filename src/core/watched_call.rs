@@ -18,6 +18,19 @@ pub enum Method {
     Copy,
 }
 
+/// The process of a call that has not returned, at the end of the recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caller {
+    /// It is the started program, whose end is known.
+    Program,
+    /// It is another process that was still running.
+    Running,
+    /// It is another process that ended in an unknown way, or the recording has not ended.
+    #[default]
+    Unknown,
+}
+
 /// One call, for timelines. Entries of batches and transfers on streams are also such calls, from their submission until
 /// their end was seen. The fields from `offset` on are missing in recordings of earlier versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

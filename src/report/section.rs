@@ -4,7 +4,7 @@
 use crate::core::{LayerTimes, PhaseTimes, Status};
 use crate::present::view::GAP;
 use crate::present::{Head, Table};
-use crate::text::sanitise_name;
+use crate::text::{CHANGED_IN_NAMES, sanitise_name};
 
 /// A section of a report.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Block {
     /// Makes line ends and tabs in cells and facts visible: each of them is one line in every format.
     fn on_lines(mut self) -> Self {
         let clean = |text: &mut String| {
-            if text.contains(['\n', '\t']) {
+            if text.contains(CHANGED_IN_NAMES) {
                 *text = sanitise_name(text).into_owned();
             }
         };

@@ -20,7 +20,7 @@ pub use diff::{DiffLine, diff};
 pub use json::{json_values, pretty_json, write_json};
 pub use markup::markup;
 pub use paragraph::{paragraph, strong};
-pub use sanitise::{is_unsafe, sanitise, sanitise_coloured, sanitise_line, sanitise_name, visible};
+pub use sanitise::{CHANGED_IN_NAMES, is_unsafe, sanitise, sanitise_coloured, sanitise_line, sanitise_name, visible};
 pub use search::contains_in_order;
 pub use sentence::capitalised;
 pub use shell::{quoted, quoted_line, without_sudo};

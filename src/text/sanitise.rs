@@ -38,12 +38,19 @@ pub fn sanitise_line(text: &str) -> Cow<'_, str> {
     if text.contains(['\n', '\t']) { Cow::Owned(text.replace(CRLF, " ").replace(['\n', '\t'], " ")) } else { text }
 }
 
+/// Line ends and tabs, and the symbols for them. [`sanitise_name`] changes all of them.
+pub const CHANGED_IN_NAMES: [char; 5] = ['\n', '\t', '\u{2409}', '\u{240a}', '\u{240d}'];
+
 /// Like [`sanitise`], but for a name or value on one line: line ends and tabs become visible symbols. So names that
-/// differ stay different, and a backslash in a command keeps its meaning.
+/// differ stay different, and a backslash in a command keeps its meaning. Symbols that are in the text are replaced like
+/// unsafe characters, so they look different from a line end. The result must not be passed to this function again.
 #[must_use]
 pub fn sanitise_name(text: &str) -> Cow<'_, str> {
     let text = sanitise(text);
-    if text.contains(['\n', '\t']) { Cow::Owned(text.chars().map(visible).collect()) } else { text }
+    let shown = |c: char| {
+        if matches!(c, '\u{2409}' | '\u{240a}' | '\u{240d}') { char::REPLACEMENT_CHARACTER } else { visible(c) }
+    };
+    if text.contains(CHANGED_IN_NAMES) { Cow::Owned(text.chars().map(shown).collect()) } else { text }
 }
 
 /// The symbol for a line end or a tab. Other characters stay.
@@ -107,10 +114,11 @@ mod tests {
 
     #[test]
     fn names_that_differ_in_line_ends_and_tabs_stay_different() {
-        let names = ["n b", "n\nb", "n\tb", "n\r\nb", "n\\nb", "n\\tb", "nb", "n b\n"];
+        let names = ["n b", "n\nb", "n\tb", "n\r\nb", "n\\nb", "n\\tb", "nb", "n b\n", "n␊b"];
         let shown: std::collections::BTreeSet<_> = names.iter().map(|name| sanitise_name(name)).collect();
         assert_eq!(shown.len(), names.len(), "{shown:?}");
         assert_eq!(sanitise_name("a\nb\tc\r\nd\u{0}"), "a␊b␉c␍␊d\u{fffd}");
+        assert_eq!(sanitise_name("a␊b␉c␍d\n"), "a\u{fffd}b\u{fffd}c\u{fffd}d␊");
     }
 
     #[test]

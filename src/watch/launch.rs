@@ -6,14 +6,14 @@ use super::group::Group;
 use super::library::{self, Library};
 use super::not_loaded;
 use super::outside::Outside;
-use super::rings::{Reader, now_ns};
+use super::rings::{Reader, Totals, now_ns};
 use super::routes::{self, MachineRoutes};
 use super::starts::Starts;
 use super::tally::Tally;
 use crate::core::units::plural;
-use crate::core::{NotLoaded, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
+use crate::core::{NotLoaded, OpenCall, ProgramEnd, Route, WITHOUT_SPACE, WatchReport, WatchedCall};
 use crate::device::signals;
-use cufile_audit::layout::{ENV_FILE, header, options};
+use cufile_audit::layout::{ENV_FILE, FUNCTION_COUNT, header, options};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::ffi::{OsStr, OsString};
@@ -69,6 +69,15 @@ pub enum Output {
     Dropped,
 }
 
+/// The numbers in the shared file that change with each call.
+#[derive(Clone, Debug)]
+struct Counted {
+    totals: Totals,
+    open_calls: Vec<OpenCall>,
+    /// The number of calls without a ring.
+    uncounted: u64,
+}
+
 /// A running program that is being watched.
 #[derive(Debug)]
 pub struct Watched {
@@ -79,6 +88,8 @@ pub struct Watched {
     started_ns: u64,
     /// The time at which the program was seen to have ended.
     ended_ns: Option<u64>,
+    /// The end of the last recorded call, in nanoseconds.
+    last_call_ns: u64,
     reader: Reader,
     tally: Tally,
     outside: Outside,
@@ -98,6 +109,8 @@ pub struct Watched {
     is_gone: bool,
     next_search: Instant,
     still_running: u64,
+    /// The numbers at the last reading of calls. Processes that still run change those in the file after it.
+    at_end: Option<Counted>,
     ended: Option<ProgramEnd>,
     requires_direct: bool,
     not_loaded: Option<NotLoaded>,
@@ -155,6 +168,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         command: launch.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         started_ns,
         ended_ns: None,
+        last_call_ns: started_ns,
         reader: Reader::new(),
         tally,
         waiting: Vec::new(),
@@ -166,6 +180,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         is_gone: false,
         next_search: Instant::now(),
         still_running: 0,
+        at_end: None,
         ended: None,
         requires_direct: launch.requires_direct,
         not_loaded: None,
@@ -263,11 +278,18 @@ impl Watched {
             self.reader.free_ended(&self.library.words, &mut new);
             self.next_search = now + now.elapsed() * SEARCH_SHARE;
         }
+        self.take_new(new, before_ns);
+    }
+
+    /// Processes the calls of a reading that began at `before_ns`.
+    fn take_new(&mut self, mut new: Vec<Group>, before_ns: u64) {
         self.reader.check_records(&new, self.started_ns);
         if self.reader.is_overwritten(&self.library.words) {
             return;
         }
         new.iter().for_each(|group| self.tally.meet(group));
+        let calls = new.iter().filter(|group| usize::from(group.record.kind()) < FUNCTION_COUNT);
+        self.last_call_ns = calls.map(|group| group.record.end_ns).fold(self.last_call_ns, u64::max);
         let had_any = !new.is_empty();
         self.waiting.append(&mut new);
         if had_any {
@@ -343,6 +365,10 @@ impl Watched {
     fn finish(&mut self) {
         self.is_gone |= self.library.is_gone();
         self.drain();
+        let before_ns = now_ns();
+        let (new, totals) = self.reader.drain_last(&self.library.words);
+        self.at_end = Some(self.counted(totals));
+        self.take_new(new, before_ns);
         for group in std::mem::take(&mut self.waiting) {
             self.tally.take(&group);
         }
@@ -357,11 +383,21 @@ impl Watched {
         }
     }
 
+    /// The numbers at this time.
+    fn counted(&self, totals: Totals) -> Counted {
+        let words = &self.library.words;
+        let ended = self.ended.map(|_| self.child.id());
+        let open_calls = self.reader.open_calls(words, now_ns(), ended);
+        Counted { totals, open_calls, uncounted: words.load(header::WITHOUT_RING) }
+    }
+
     /// The current report.
     #[must_use]
     pub fn report(&self) -> WatchReport {
         let words = &self.library.words;
-        let wall_ns = self.ended_ns.unwrap_or_else(now_ns).saturating_sub(self.started_ns);
+        // A process can make calls after the end of the program. Their bytes are counted, so their time is counted too.
+        let until_ns = self.ended_ns.map_or_else(now_ns, |ended_ns| ended_ns.max(self.last_call_ns));
+        let wall_ns = until_ns.saturating_sub(self.started_ns);
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {
@@ -374,14 +410,14 @@ impl Watched {
                 ..WatchReport::default()
             };
         }
-        let totals = self.reader.totals(words);
-        let uncounted = words.load(header::WITHOUT_RING);
+        let now = || self.counted(self.reader.totals(words));
+        let Counted { totals, open_calls, uncounted } = self.at_end.clone().unwrap_or_else(now);
         let mut report = WatchReport {
             command: self.command.clone(),
             ended: self.ended,
             wall_ns,
             programs: words.load(header::PROGRAMS),
-            open_calls: self.reader.open_calls(words, now_ns()),
+            open_calls,
             uncounted,
             paused: self.paused,
             requires_direct: self.requires_direct,

@@ -386,6 +386,7 @@ impl Recorder {
             process: call.process,
             thread,
             age_ns: now_ns.saturating_sub(call.at_ns),
+            ..OpenCall::default()
         })
         .collect()
     }

@@ -3,12 +3,12 @@
 use super::group::{Group, Total};
 use super::losses::Losses;
 use super::possible::{self, Span};
-use crate::core::OpenCall;
+use crate::core::{Caller, OpenCall};
 use crate::device::SharedWords;
 use crate::trust;
 use cufile_audit::layout::{
-    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS,
-    Record, header, kind, ring, state,
+    ENV_FILE, FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
+    RINGS, Record, header, kind, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
@@ -53,28 +53,40 @@ pub(super) struct Reader {
     namespace: u64,
     /// The counters of ended threads whose rings other threads have reused.
     ended: Totals,
-    /// The unfinished calls of these threads, with their start in nanoseconds.
-    ended_open: Vec<(OpenCall, u64)>,
+    /// The unfinished calls of these threads.
+    ended_open: Vec<Unfinished>,
     /// Whether the file contained values that the library cannot have written.
     overwritten: bool,
     /// The losses of the processes in the rings that were read since they were taken last.
     losses: HashMap<u32, Losses>,
+    /// The number of records of each function that were read.
+    read: [u64; FUNCTION_COUNT],
 }
 
 /// Maximum number of unfinished calls that are listed.
 const MOST_OPEN: usize = 1024;
 
-/// The call that the thread of a ring has not finished, with its start in nanoseconds.
-fn open_call(words: &SharedWords, index: usize) -> Option<(OpenCall, u64)> {
+/// A call that has not returned.
+#[derive(Clone, Debug)]
+struct Unfinished {
+    call: OpenCall,
+    since_ns: u64,
+    /// The inode of the pid namespace of its process.
+    namespace: u64,
+}
+
+/// The call that the thread of a ring has not finished.
+fn open_call(words: &SharedWords, index: usize) -> Option<Unfinished> {
     let first = first_word(index);
     let function = usize::try_from(words.load(first + ring::OPEN)).ok()?.checked_sub(1)?;
     let call = OpenCall {
         function: FUNCTIONS.get(function)?.name.to_owned(),
         process: words.load(first + ring::PID) as u32,
         thread: words.load(first + ring::TID) as u32,
-        age_ns: 0,
+        ..OpenCall::default()
     };
-    Some((call, words.load(first + ring::OPEN_SINCE)))
+    let (since_ns, namespace) = (words.load(first + ring::OPEN_SINCE), words.load(first + ring::NAMESPACE));
+    Some(Unfinished { call, since_ns, namespace })
 }
 
 fn first_word(index: usize) -> usize {
@@ -87,14 +99,30 @@ impl Reader {
         let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         // No ring has this number, so all rings are treated as belonging to another namespace.
         let namespace = digits.parse().unwrap_or(u64::MAX);
-        Self { namespace, ended: Totals::default(), ended_open: Vec::new(), overwritten: false, losses: HashMap::new() }
+        Self {
+            namespace,
+            ended: Totals::default(),
+            ended_open: Vec::new(),
+            overwritten: false,
+            losses: HashMap::new(),
+            read: [0; FUNCTION_COUNT],
+        }
     }
 
-    /// The calls that have not returned.
-    pub(super) fn open_calls(&self, words: &SharedWords, now_ns: u64) -> Vec<OpenCall> {
+    /// The calls that have not returned. `ended` is the started program if it has ended.
+    pub(super) fn open_calls(&self, words: &SharedWords, now_ns: u64, ended: Option<u32>) -> Vec<OpenCall> {
         let now = in_use(words).filter_map(|index| open_call(words, index));
         let all = self.ended_open.iter().cloned().chain(now).take(MOST_OPEN);
-        all.map(|(call, since_ns)| OpenCall { age_ns: now_ns.saturating_sub(since_ns), ..call }).collect()
+        all.map(|Unfinished { call, since_ns, namespace }| {
+            let process = Some(call.process).filter(|_| ended.is_some() && namespace == self.namespace);
+            let caller = match process {
+                Some(_) if process == ended => Caller::Program,
+                Some(process) if runs(process.into()) => Caller::Running,
+                _ => Caller::Unknown,
+            };
+            OpenCall { age_ns: now_ns.saturating_sub(since_ns), caller, ..call }
+        })
+        .collect()
     }
 
     /// Removes all new records from the rings. They are sorted by [`Group::order`].
@@ -107,8 +135,30 @@ impl Reader {
         groups
     }
 
+    /// Like [`Reader::drain`], with the totals of the same time. A process that still runs can make calls between the
+    /// reading of the records and of the totals, so calls of cuFile that only the totals have count as lost.
+    pub(super) fn drain_last(&mut self, words: &SharedWords) -> (Vec<Group>, Totals) {
+        let (mut groups, mut totals) = (Vec::new(), self.ended.clone());
+        for index in in_use(words) {
+            self.drain_ring(words, index, &mut groups);
+            totals.add(&counters(words, index));
+        }
+        groups.sort_by_key(Group::order);
+        let counted = totals.functions.iter().zip(self.read).zip(Function::ALL);
+        let counted = counted.filter(|(_, function)| function.is_cufile());
+        let without_record = counted.map(|(([count, ..], read), _)| count.saturating_sub(read));
+        totals.lost = totals.lost.max(without_record.fold(0, u64::saturating_add));
+        (groups, totals)
+    }
+
     fn drain_ring(&mut self, words: &SharedWords, index: usize, groups: &mut Vec<Group>) {
+        let before = groups.len();
         self.overwritten |= !drain_ring(words, index, self.namespace, groups);
+        for group in groups.iter().skip(before) {
+            if let Some(read) = self.read.get_mut(usize::from(group.record.kind())) {
+                *read += 1;
+            }
+        }
         let load = |at: usize| words.load(first_word(index) + at);
         let lost = Losses {
             registration_ns: load(ring::LOST_REGISTRATION_NS),
@@ -175,11 +225,7 @@ impl Reader {
         let with_file = trust::process::own_folders(Path::new("/proc")).filter(names);
         let with_file = with_file.filter_map(|process| process.file_name()?.to_str()?.parse::<u64>().ok());
         let processes: HashSet<u64> = own.map(|first| words.load(first + ring::PID)).chain(with_file).collect();
-        let runs = |pid: &u64| {
-            let process = i32::try_from(*pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
-            process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
-        };
-        processes.iter().filter(|pid| **pid != u64::from(root)).filter(|pid| runs(pid)).count() as u64
+        processes.iter().filter(|pid| **pid != u64::from(root)).filter(|pid| runs(**pid)).count() as u64
     }
 
     /// Whether many rings are in use, so that new threads may soon find none.
@@ -221,6 +267,12 @@ impl Reader {
     }
 }
 
+/// Whether a process of this pid namespace is running.
+fn runs(process: u64) -> bool {
+    let process = i32::try_from(process).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
+    process.and_then(|process| process.stat().ok()).is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+}
+
 fn in_use(words: &SharedWords) -> impl Iterator<Item = usize> {
     (0..RINGS).filter(|index| words.load(header::STATES + index) == state::IN_USE)
 }
@@ -231,10 +283,12 @@ fn counters(words: &SharedWords, index: usize) -> Counters {
         std::array::from_fn(|word| words.load(first + ring::TOTALS + function * ring::WORDS_OF_TOTAL + word))
     };
     let calls_cufile = words.load(first + ring::OPEN_SINCE) != 0;
+    // A lost call is in this number before it is in the totals, so the totals are read later.
+    let lost = words.load(first + ring::LOST);
     Counters {
         functions: (0..FUNCTION_COUNT).map(total).collect(),
         threads: words.load(first + ring::EARLIER).saturating_add(u64::from(calls_cufile)),
-        lost: words.load(first + ring::LOST),
+        lost,
     }
 }
 
@@ -333,6 +387,44 @@ mod tests {
         put(&words, 7, &many);
         put(&words, 7, &many);
         assert_eq!((reader.drain(&words).len(), reader.is_overwritten(&words)), (RECORDS, true));
+    }
+
+    #[test]
+    fn the_process_of_an_open_call_is_the_program_or_runs_or_is_unknown() {
+        let (words, reader) = (file(), Reader::new());
+        let (program, own) = (u32::MAX - 1, std::process::id());
+        // The last process has another pid namespace, so its number means nothing here.
+        let all = [(program, 0), (own, 0), (u32::MAX, 0), (own, 1)];
+        for (index, (process, other)) in all.into_iter().enumerate() {
+            words.store(header::STATES + index, state::IN_USE);
+            words.store(first_word(index) + ring::PID, process.into());
+            words.store(first_word(index) + ring::NAMESPACE, reader.namespace ^ other);
+            words.store(first_word(index) + ring::OPEN, Function::Read as u64 + 1);
+        }
+        let callers = |ended| reader.open_calls(&words, 1, ended).iter().map(|open| open.caller).collect::<Vec<_>>();
+        let unknown = Caller::Unknown;
+        assert_eq!(callers(Some(program)), [Caller::Program, Caller::Running, unknown, unknown]);
+        assert_eq!(callers(None), [unknown; 4]);
+    }
+
+    #[test]
+    fn calls_that_only_the_totals_have_at_the_end_are_lost() {
+        let words = file();
+        words.store(header::STATES, state::IN_USE);
+        let read = Function::Read as u16;
+        let total = first_word(0) + ring::TOTALS + usize::from(read) * ring::WORDS_OF_TOTAL;
+        let end = |calls: u64, lost: u64| {
+            words.store(total, calls);
+            words.store(first_word(0) + ring::LOST, lost);
+            let mut reader = Reader::new();
+            put(&words, 0, &[at(1, read, 0), at(2, read, 0)]);
+            let first = reader.drain(&words).len();
+            put(&words, 0, &[at(3, read, 0)]);
+            let (last, totals) = reader.drain_last(&words);
+            assert_eq!((first, last.len(), totals.functions[usize::from(read)][0]), (2, 1, calls));
+            totals.lost
+        };
+        assert_eq!([end(3, 0), end(5, 0), end(5, 2), end(5, 1), end(3, 4)], [0, 2, 2, 2, 4]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::answer::unseen;
 use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedFailure};
+use crate::core::{Caller, ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedFailure};
 
 /// The advice, each with the calls that are the evidence for it.
 #[must_use]
@@ -57,8 +57,14 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
                 of(*maybe_registered, *all)
             ),
         ),
-        WatchAdvice::NotReturned { function, process, count, ended } => (
+        WatchAdvice::NotReturned { function, process, count, ended, caller } => (
             match ended {
+                Some(_) if *caller == Caller::Running => format!(
+                    "Let all processes end before the program: process {process} was still running inside {function}."
+                ),
+                Some(_) if *caller == Caller::Unknown => format!(
+                    "Let calls return before their process ends: the end of process {process} inside {function} is not known."
+                ),
                 None => format!(
                     "Check the storage and the threads of the program: {} did not return while it was watched.",
                     verb(*count, "this call", "these calls")
@@ -285,15 +291,22 @@ mod tests {
 
     #[test]
     fn a_signal_inside_a_short_call_is_named_and_a_long_call_points_to_the_storage() {
-        let text = |ended| {
+        let text_of = |ended, caller| {
             let function = "cuFileRead".to_owned();
-            sentence(&WatchAdvice::NotReturned { function, process: 7, count: 1, ended }).0
+            sentence(&WatchAdvice::NotReturned { function, process: 7, count: 1, ended, caller }).0
         };
+        let text = |ended| text_of(ended, Caller::Program);
         let ends = [ProgramEnd::Signal(15), ProgramEnd::Status(1), ProgramEnd::Unknown].map(|end| text(Some(end)));
         assert!(ends[0].ends_with("signal 15 ended it inside cuFileRead."), "{ends:?}");
         assert!(ends[1].ends_with("it ended with status 1 inside cuFileRead."), "{ends:?}");
         assert!(ends[2].ends_with("it ended inside cuFileRead."), "{ends:?}");
         assert!(text(None).contains("storage") && !ends.concat().contains("storage"));
+        // The end of the program is not that of another process.
+        let end = Some(ProgramEnd::Status(124));
+        let others = [Caller::Running, Caller::Unknown].map(|caller| text_of(end, caller));
+        assert!(others[0].ends_with("process 7 was still running inside cuFileRead."), "{others:?}");
+        assert!(others[1].ends_with("the end of process 7 inside cuFileRead is not known."), "{others:?}");
+        assert!(others.iter().all(|other| !other.contains("124")), "{others:?}");
     }
 
     #[test]

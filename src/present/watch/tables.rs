@@ -105,7 +105,7 @@ fn not_counted(report: &WatchReport) -> Vec<String> {
     }
     if report.still_running > 0 {
         let processes = plural_es(report.still_running, "process");
-        reasons.push(format!("Calls of {processes} after the end of the program are not counted."));
+        reasons.push(format!("Calls of {processes} after the end of the recording are not counted."));
     }
     if !(report.unrecorded.is_empty() && report.in_other_session.is_empty()) {
         reasons.push("Calls of programs that were not recorded here are missing: the advice lists them.".to_owned());
@@ -399,7 +399,7 @@ mod tests {
             (|report| report.uncounted = 2, "2 more calls are not counted"),
             (|report| report.paused = true, "paused the recording"),
             (|report| report.libraries_left_out = 5, "Calls of 5 more copies of libcufile are not counted."),
-            (|report| report.still_running = 1, "Calls of 1 process after the end of the program are not counted."),
+            (|report| report.still_running = 1, "Calls of 1 process after the end of the recording are not counted."),
             (|report| report.unrecorded = vec!["su".to_owned()], "programs that were not recorded here"),
             (|report| report.in_other_session = vec!["sh".to_owned()], "programs that were not recorded here"),
         ];
