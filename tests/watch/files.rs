@@ -3,11 +3,11 @@
 use crate::harness::{Place, Seen};
 use std::path::Path;
 
-/// Writes a safetensors file with one tensor of 4096 bytes.
+/// Writes a safetensors file with one tensor of 1 MiB.
 fn write_model(path: &Path, tensor: &str) {
-    let header = format!(r#"{{"{tensor}":{{"dtype":"U8","shape":[4096],"data_offsets":[0,4096]}}}}"#);
+    let header = format!(r#"{{"{tensor}":{{"dtype":"U8","shape":[1048576],"data_offsets":[0,1048576]}}}}"#);
     let length = (header.len() as u64).to_le_bytes();
-    std::fs::write(path, [&length, header.as_bytes(), &[1; 4096]].concat()).unwrap();
+    std::fs::write(path, [&length, header.as_bytes(), &[1; 1048576]].concat()).unwrap();
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_registration_without_a_descriptor_has_no_name() {
 #include <stdlib.h>
 int main(void)
 {
-    struct { unsigned type; int fd; const void *ops; } file = {1, -1, 0};
+    struct { unsigned type; union { int fd; void *handle; } handle; const void *ops; } file = {1, {-1}, 0};
     void *handle = 0, *library = dlopen(getenv("LIBRARY"), RTLD_NOW);
     ((void (*)(void))dlsym(library, "cuFileDriverOpen"))();
     ((unsigned long (*)(void **, void *))dlsym(library, "cuFileHandleRegister"))(&handle, &file);
