@@ -89,6 +89,10 @@ impl NamedFile {
         static EXAMINER: LazyLock<Mutex<Examiner>> = LazyLock::new(Mutex::default);
         let is_foreign = |at: &Descriptor| !process::is_own(&process::folder(at.process.cast_signed()));
         let Some(foreign) = at.filter(is_foreign) else { return read(&self.open(at)?) };
+        // The kernel does not end a read of FUSE before its server answers, so not even this program could end.
+        if !process::has_these_mounts(&process::folder(foreign.process.cast_signed())) {
+            return Err(TensorsUnknown::NotRead);
+        }
         let named = self.clone();
         let mut examiner = EXAMINER.lock().unwrap_or_else(PoisonError::into_inner);
         examiner.begin_round();
