@@ -48,6 +48,12 @@ pub(super) struct Descriptor {
     pub(super) number: u32,
 }
 
+/// Whether a process lives and is one of another user. One that has ended has no file any more.
+fn is_foreign(process: u32) -> bool {
+    let folder = process::folder(process.cast_signed());
+    !process::is_own(&folder) && folder.exists()
+}
+
 impl NamedFile {
     /// The identity is the device, the inode and the birth in seconds and nanoseconds, or 0 if it is unknown.
     pub(super) fn new(path: Vec<u8>, [device, inode, seconds, nanoseconds]: [u64; 4]) -> Self {
@@ -87,10 +93,9 @@ impl NamedFile {
         read: impl FnOnce(&File) -> Result<T, TensorsUnknown> + Send + 'static,
     ) -> Result<T, TensorsUnknown> {
         static EXAMINER: LazyLock<Mutex<Examiner>> = LazyLock::new(Mutex::default);
-        let is_foreign = |at: &Descriptor| !process::is_own(&process::folder(at.process.cast_signed()));
-        let Some(foreign) = at.filter(is_foreign) else { return read(&self.open(at)?) };
+        let Some(foreign) = at.filter(|at| is_foreign(at.process)) else { return read(&self.open(at)?) };
         // The kernel does not end a read of FUSE before its server answers, so not even this program could end.
-        if !process::has_these_mounts(&process::folder(foreign.process.cast_signed())) {
+        if !process::has_these_mounts(&process::folder(foreign.process.cast_signed())) && is_foreign(foreign.process) {
             return Err(TensorsUnknown::NotRead);
         }
         let named = self.clone();
@@ -174,6 +179,19 @@ pub(super) mod tests {
         assert_eq!(text(&without(&path), at), Ok("text".to_owned()));
         assert_eq!(text(&without(&path), None), Err(TensorsUnknown::NotRead));
         assert_eq!(text(&without(&dir.path().join("other")), at), Err(TensorsUnknown::NotRead));
+    }
+
+    #[test]
+    fn a_file_of_a_process_that_has_ended_is_opened_by_its_path() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "text").unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let at = Some(Descriptor { process: ended.id(), number: 0 });
+        ended.wait().unwrap();
+        let read = |named: &NamedFile| named.with(at, |mut file| Ok(std::io::read_to_string(&mut file).unwrap()));
+        assert_eq!(read(&named(file.path())), Ok("text".to_owned()));
+        let without = NamedFile { path: file.path().into(), identity: None };
+        assert_eq!(read(&without), Err(TensorsUnknown::NotRead));
     }
 
     #[test]
