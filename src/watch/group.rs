@@ -42,9 +42,10 @@ impl Group {
     }
 
     /// A record that is followed by a text.
-    pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: &str) -> Self {
+    pub(super) fn with_text(process: u32, thread: u32, mut record: Record, text: impl AsRef<[u8]>) -> Self {
+        let text = text.as_ref();
         let mut parts = Vec::new();
-        for bytes in text.as_bytes().chunks(TEXT_BYTES) {
+        for bytes in text.chunks(TEXT_BYTES) {
             let mut words = [0; RECORD_WORDS];
             words[0] = Record::head(kind::TEXT, record.library(), 0);
             for (word, eight) in words.iter_mut().skip(1).zip(bytes.chunks(8)) {

@@ -3,9 +3,10 @@
 
 use crate::core::TensorsUnknown;
 use crate::trust::{Examiner, open_regular, process};
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, makedev, statx};
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -21,11 +22,18 @@ struct Identity {
 
 impl Identity {
     fn of(file: &File) -> Option<Self> {
-        let stat = rustix::fs::fstat(file).ok()?;
-        let more = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
-        let birth = more.filter(|more| more.stx_mask & StatxFlags::BTIME.bits() != 0).map(|more| more.stx_btime);
+        // Old kernels and filters of system calls have no statx.
+        Self::examined(file, AtFlags::EMPTY_PATH).or_else(|| {
+            let stat = rustix::fs::fstat(file).ok()?;
+            Some(Self { device: stat.st_dev, inode: stat.st_ino, birth: [0; 2] })
+        })
+    }
+
+    fn examined(file: impl AsFd, flags: AtFlags) -> Option<Self> {
+        let stat = statx(file, c"", flags, StatxFlags::INO | StatxFlags::BTIME).ok()?;
+        let birth = Some(stat.stx_btime).filter(|_| stat.stx_mask & StatxFlags::BTIME.bits() != 0);
         let birth = birth.map_or([0; 2], |birth| [birth.tv_sec.cast_unsigned(), birth.tv_nsec.into()]);
-        Some(Self { device: stat.st_dev, inode: stat.st_ino, birth })
+        Some(Self { device: makedev(stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino, birth })
     }
 
     fn is(self, other: Self) -> bool {
@@ -46,6 +54,24 @@ pub(super) struct NamedFile {
 pub(super) struct Descriptor {
     pub(super) process: u32,
     pub(super) number: u32,
+}
+
+impl Descriptor {
+    fn link(self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/fd/{}", self.process, self.number))
+    }
+
+    /// The path of the file and its identity as [`NamedFile::new`] gets it. The file is not opened, and the server of its
+    /// file system, which may never answer, is not asked.
+    pub(super) fn file(self) -> Option<(Vec<u8>, [u64; 4])> {
+        let file = rustix::fs::open(self.link(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let identity = Identity::examined(&file, AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC);
+        let identity = identity.map_or([0; 4], |Identity { device, inode, birth: [seconds, nanoseconds] }| {
+            [device, inode, seconds, nanoseconds]
+        });
+        Some((path.into_os_string().into_vec(), identity))
+    }
 }
 
 /// Whether a process lives and is one of another user. One that has ended has no file any more.
@@ -108,7 +134,7 @@ impl NamedFile {
 
     /// Opens this file, and no other one: the descriptor of the process if it is still open, or else the path.
     pub(super) fn open(&self, at: Option<Descriptor>) -> Result<File, TensorsUnknown> {
-        let link = at.map(|at| PathBuf::from(format!("/proc/{}/fd/{}", at.process, at.number)));
+        let link = at.map(Descriptor::link);
         let Some(identity) = self.identity else {
             // The descriptor has this path now, so it is most likely the same one. The path alone shows nothing.
             let link = link.filter(|link| std::fs::read_link(link).is_ok_and(|path| path.as_os_str() == self.path));
@@ -132,7 +158,6 @@ impl NamedFile {
 pub(super) mod tests {
     use super::*;
     use std::io::Read;
-    use std::os::fd::AsRawFd;
 
     /// The file at a path, as the recording library names it.
     pub(in crate::watch) fn named(path: &Path) -> NamedFile {

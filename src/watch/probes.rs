@@ -4,12 +4,13 @@
 use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
+use super::named_file::Descriptor;
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::{Allowance, open_regular};
-use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
+use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, IDENTITY_WORD, Record, kind};
 use procfs::process::{MMPermissions, MMapPath};
 use rustix::param::clock_ticks_per_second;
 use rustix::process::geteuid;
@@ -177,7 +178,7 @@ impl Recorder {
         let number = self.sets.len() as u8;
         self.sets.push(Set { probes, _library: library, functions });
         let record = Record { head: Record::head(kind::LIBRARY, number, 0), ..Record::default() };
-        Ok(Some(Group::with_text(process, process, record, &path.to_string_lossy())))
+        Ok(Some(Group::with_text(process, process, record, &*path.to_string_lossy())))
     }
 
     /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
@@ -536,7 +537,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
     Group { process, thread, is_visible: true, record, parts }
 }
 
-/// The record of a registration, with the path of the descriptor if it is still open.
+/// The record of a registration, with the path and the identity of the file if its descriptor is still open.
 fn registered(
     begun: &Begun,
     process: u32,
@@ -548,14 +549,16 @@ fn registered(
     record.object = if worked { memory.word(begun.arguments[0]) } else { 0 };
     record.extra[1] = u64::MAX;
     let [form, fd] = begun.description;
-    let mut path = String::new();
+    let mut path = Vec::new();
     if form == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd);
         record.extra[1] = flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
-        let link = std::fs::read_link(format!("/proc/{process}/fd/{fd}"));
-        path = link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default();
+        if let Some((known, identity)) = (Descriptor { process, number: fd }).file() {
+            path = known;
+            record.extra[IDENTITY_WORD..][..identity.len()].copy_from_slice(&identity);
+        }
     }
-    Group::with_text(process, thread, record, &path)
+    Group::with_text(process, thread, record, path)
 }
 
 /// The flags of an open descriptor.

@@ -2,27 +2,58 @@
 
 use super::*;
 use crate::core::UNKNOWN_FILE;
+use crate::watch::named_file::tests::named;
 use crate::watch::tally::Tally;
 
-#[test]
-fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let fd = std::os::fd::AsRawFd::as_raw_fd(file.as_file()) as u32;
+/// The registration of an open file of this process.
+fn registration(file: &File) -> Group {
     // The stack contains the handle and then the description of the file.
-    let words = [0xabc_u64, 1, u64::from(fd), 0];
+    let words = [0xabc_u64, 1, file.as_raw_fd() as u64, 0];
     let stack: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let process = std::process::id();
     let memory = Memory { process, stack_pointer: 0x7000, stack: &stack, used_current: Cell::new(false) };
     let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory);
     let group = end(&begun, process, 9, 7, 0, &memory);
-    assert_eq!((group.record.object, group.record.extra[0]), (0xabc, u64::from(fd)));
-    assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
     assert!(!memory.used_current.get());
+    group
+}
+
+#[test]
+fn a_registration_is_read_from_the_stack_and_named_by_its_descriptor() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let group = registration(file.as_file());
+    assert_eq!((group.record.object, group.record.extra[0]), (0xabc, file.as_file().as_raw_fd() as u64));
+    let path = file.path().canonicalize().unwrap();
+    assert_eq!((group.text(), group.file().0), (path.to_string_lossy().into_owned(), named(&path)));
+    let memory =
+        Memory { process: std::process::id(), stack_pointer: 0x7000, stack: &[], used_current: Cell::new(false) };
     // This address is outside the stack, so it is read from memory.
     let value = Box::new(0x1234_u64);
     assert_eq!(memory.word((&raw const *value).addr() as u64), 0x1234);
     assert!(memory.used_current.get());
     assert_eq!(memory.word(0), 0);
+}
+
+#[test]
+fn files_that_had_the_same_path_one_after_the_other_have_two_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("data");
+    let mut tally = Tally::default();
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        std::fs::write(dir.path().join("new"), "x").unwrap();
+        std::fs::rename(dir.path().join("new"), &path).unwrap();
+        // The file is registered twice.
+        for _ in 0..2 {
+            let file = File::open(&path).unwrap();
+            tally.take(&registration(&file));
+            open.push(file);
+        }
+    }
+    let files = tally.report(&Totals::default()).files;
+    let seen: Vec<_> = files.iter().map(|file| (file.path.clone(), file.registrations)).collect();
+    let shown = path.display().to_string();
+    assert_eq!(seen, [(shown.clone(), 2), (format!("{shown} (file 2)"), 2)]);
 }
 
 #[test]
