@@ -3,7 +3,7 @@
 //! waits for it only for a limited time. The kernel ends a thread that waits in procfs at the end of this program.
 
 use super::allowance::Allowance;
-use super::process::Identity;
+use super::process::{self, Identity};
 use crossbeam_channel::{Sender, bounded, unbounded};
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 /// The time for an answer after the time in which the examination must end by itself.
 const GRACE: Duration = Duration::from_millis(200);
+/// Maximum number of threads that wait for processes of one user, so that no user can hide the processes of others.
+const MOST_OF_A_USER: usize = 4;
 /// Maximum number of threads that wait for a process. With as many, no process is examined.
-const MOST_ABANDONED: usize = 8;
+const MOST_ABANDONED: usize = 16;
 
 /// The limits of the examinations of a round.
 #[derive(Clone, Debug)]
@@ -59,6 +61,8 @@ impl Limits {
 pub enum Unexamined {
     /// It did not answer in time, now or earlier.
     NoAnswer,
+    /// As many other processes of its user did not answer as threads may wait for.
+    User,
     /// A limit was reached.
     Limit,
 }
@@ -69,6 +73,7 @@ impl Unexamined {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::NoAnswer => "no answer in time",
+            Self::User => "other processes of its user do not answer",
             Self::Limit => "limit of an examination reached",
         }
     }
@@ -92,13 +97,25 @@ impl Worker {
     }
 }
 
+/// A process that did not answer.
+#[derive(Debug)]
+struct Silent {
+    process: Identity,
+    /// `None` if it has ended.
+    user: Option<u32>,
+    /// The thread that waits for it.
+    thread: JoinHandle<()>,
+}
+
 /// Examines processes in rounds.
 #[derive(Debug)]
 pub struct Examiner {
     limits: Limits,
     worker: Option<Worker>,
-    /// The processes that did not answer, with the threads that still wait for them.
-    abandoned: Vec<(Identity, JoinHandle<()>)>,
+    /// The processes that did not answer and for which a thread still waits.
+    silent: Vec<Silent>,
+    /// The user of the process with an id.
+    user_of: fn(u32) -> Option<u32>,
     /// The limits that are left in this round.
     left: Allowance,
     /// The processes that were not examined in this round.
@@ -116,7 +133,8 @@ impl Examiner {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let left = limits.begin();
-        Self { limits, worker: None, abandoned: Vec::new(), left, unexamined: BTreeSet::new() }
+        let user_of = |pid: u32| process::user(&process::folder(pid.cast_signed()));
+        Self { limits, worker: None, silent: Vec::new(), user_of, left, unexamined: BTreeSet::new() }
     }
 
     /// Begins a round with new limits.
@@ -153,12 +171,18 @@ impl Examiner {
         examine: impl FnOnce(&mut Allowance) -> T + Send + 'static,
     ) -> Result<T, Unexamined> {
         // A thread that ended after all is not counted, and its process is asked again.
-        self.abandoned.retain(|(_, thread)| !thread.is_finished());
-        if self.abandoned.iter().any(|(silent, _)| *silent == process) {
+        self.silent.retain(|silent| !silent.thread.is_finished());
+        if self.silent.iter().any(|silent| silent.process == process) {
             return Err(Unexamined::NoAnswer);
         }
-        if self.abandoned.len() >= MOST_ABANDONED || !self.left.clone().may_go_on() {
+        if self.silent.len() >= MOST_ABANDONED || !self.left.clone().may_go_on() {
             return Err(Unexamined::Limit);
+        }
+        if self.silent.len() >= MOST_OF_A_USER {
+            let user = (self.user_of)(process.0);
+            if self.silent.iter().filter(|silent| silent.user == user).count() >= MOST_OF_A_USER {
+                return Err(Unexamined::User);
+            }
         }
         let until = Instant::now() + self.limits.process;
         let until = self.left.until.map_or(until, |round| round.min(until));
@@ -175,7 +199,7 @@ impl Examiner {
         // If the thread has ended, the answer is missing too.
         let _ = worker.jobs.send(job);
         let Ok((seen, left)) = answered.recv_deadline(until + GRACE) else {
-            self.abandoned.push((process, worker.thread));
+            self.silent.push(Silent { process, user: (self.user_of)(process.0), thread: worker.thread });
             return Err(Unexamined::NoAnswer);
         };
         self.worker = Some(worker);
@@ -231,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_number_of_threads_waits_and_then_no_process_is_examined() {
+    fn silent_processes_of_one_user_leave_those_of_others_examined() {
         let (end, ended) = bounded::<()>(0);
         let mut examiner =
             Examiner::new(Limits { process: Duration::ZERO, round: Duration::from_secs(60), ..Limits::default() });
@@ -239,11 +263,22 @@ mod tests {
             let ended = ended.clone();
             examiner.ask((process, 1), move |_| _ = ended.recv())
         };
-        for process in 0..MOST_ABANDONED as u32 {
-            assert_eq!(waits(process, &mut examiner), Err(Unexamined::NoAnswer));
+        // Each hundred of ids belongs to another user.
+        examiner.user_of = |process| Some(process / 100);
+        let users = (MOST_ABANDONED / MOST_OF_A_USER) as u32;
+        let until = Instant::now() + Duration::from_secs(60);
+        for user in 0..users {
+            while examiner.ask((user * 100 + 99, 1), |_| 7) != Ok(7) {
+                assert!(Instant::now() < until);
+            }
+            for process in 0..MOST_OF_A_USER as u32 {
+                assert_eq!(waits(user * 100 + process, &mut examiner), Err(Unexamined::NoAnswer));
+            }
+            let of_user = examiner.ask((user * 100 + 98, 1), |_| ());
+            assert_eq!(of_user, Err(if user + 1 < users { Unexamined::User } else { Unexamined::Limit }));
         }
-        assert_eq!(waits(100, &mut examiner), Err(Unexamined::Limit));
-        assert_eq!(examiner.unexamined(), MOST_ABANDONED as u64 + 1);
+        assert_eq!(examiner.ask((users * 100, 1), |_| ()), Err(Unexamined::Limit));
+        assert!(examiner.unexamined() > MOST_ABANDONED as u64);
         drop(end);
     }
 

@@ -49,6 +49,14 @@ pub fn is_own(process: &Path) -> bool {
         && users(process).is_none_or(|users| users.iter().all(|id| *id == user))
 }
 
+/// The real user of a process, who started it. The folder of a process that the kernel protects belongs to root. `None` if
+/// the process has ended.
+#[must_use]
+pub fn user(process: &Path) -> Option<u32> {
+    let real = users(process).and_then(|users| users.first().copied());
+    real.or_else(|| std::fs::metadata(process).ok().map(|folder| folder.uid()))
+}
+
 /// The real, effective, saved and file system user of a process.
 fn users(process: &Path) -> Option<Vec<u32>> {
     let status = Allowance::unlimited().beginning(&process.join("status"), STATUS_BYTES).ok()?;
@@ -191,7 +199,10 @@ mod tests {
             is_own(place.path())
         };
         assert!(has([own; 4]));
-        assert!(!has([own + 1, own, own, own]) && !has([own, own, own + 1, own]));
+        assert!(!has([own + 1, own, own, own]) && user(place.path()) == Some(own + 1));
+        assert!(!has([own, own, own + 1, own]));
+        std::fs::remove_file(place.path().join("status")).unwrap();
+        assert_eq!((user(place.path()), user(&place.path().join("none"))), (Some(own), None));
     }
 
     #[test]
