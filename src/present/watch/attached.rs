@@ -41,6 +41,10 @@ pub(super) fn answer(process: &AttachedProcess) -> Answer {
 /// The reason why the open files of a process are not listed.
 const FOREIGN_MOUNTS: &str = "not examined: another user has made the mounts of the process";
 
+/// The children of a process that are not examined, and what is missing then.
+const UNSEEN_CHILDREN: &str =
+    "children that begin and end between two readings: calls to another libcufile, and reads unless their parent waits";
+
 /// Labelled facts about a running process. `names_library` is whether its libcufile is one of them.
 pub(super) fn facts(process: &AttachedProcess, names_library: bool) -> Vec<(&'static str, String)> {
     let gap = || GAP.to_owned();
@@ -59,6 +63,9 @@ pub(super) fn facts(process: &AttachedProcess, names_library: bool) -> Vec<(&'st
     facts.extend(top::unexamined(process.unexamined_processes).map(|text| ("examined", text)));
     if process.has_foreign_mounts {
         facts.push(("files", FOREIGN_MOUNTS.to_owned()));
+    }
+    if process.recorded || process.read_call_bytes.is_some() {
+        facts.push(("not seen", UNSEEN_CHILDREN.to_owned()));
     }
     facts
 }
@@ -84,6 +91,8 @@ mod tests {
         let seen = AttachedProcess { read_call_bytes: Some(4096), ..AttachedProcess::default() };
         assert_eq!(text(&seen, "system calls").as_deref(), Some("4 KiB, with child processes"));
         assert_eq!((text(&seen, "examined"), text(&seen, "files")), (None, None));
+        assert_eq!(text(&seen, "not seen").as_deref(), Some(UNSEEN_CHILDREN));
+        assert_eq!(text(&AttachedProcess::default(), "not seen"), None);
         let partial =
             AttachedProcess { reads_at_least: true, unexamined_processes: 2, has_foreign_mounts: true, ..seen.clone() };
         assert_eq!(text(&partial, "system calls").as_deref(), Some("at least 4 KiB, with child processes"));
