@@ -18,6 +18,10 @@ pub(super) fn buffers(report: &WatchReport) -> Option<String> {
     (report.buffers.registered > 0).then(|| format!("{least}{registrations} in {time}, {most}{size} at a time"))
 }
 
+/// Copies that are no calls of the recorded functions.
+const UNSEEN_COPIES: &str =
+    "not seen: graphs, kernels that copy, page faults of managed memory, internal calls of CUDA libraries";
+
 /// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
 pub(super) fn gpu_copies(report: &WatchReport) -> Option<String> {
     let copies = units::sum(report.other_calls.iter().filter(|call| call.is_gpu_copy()).map(|call| call.count));
@@ -25,11 +29,10 @@ pub(super) fn gpu_copies(report: &WatchReport) -> Option<String> {
         (0, 0) => None,
         // libcufile copies for its transfers itself.
         (0, _) if report.transfers() > 0 => None,
-        (0, _) => Some(
-            "none recorded; libcuda is loaded. 'gds-top top' shows the PCIe traffic of each GPU, of all processes"
-                .to_owned(),
-        ),
-        _ => Some(format!("{} recorded at the functions of libcuda", plural_ies(copies, "cop"))),
+        (0, _) => Some(format!(
+            "none recorded; libcuda is loaded ({UNSEEN_COPIES}). 'gds-top top' shows the PCIe traffic of each GPU, of all processes"
+        )),
+        _ => Some(format!("{} recorded at the functions of libcuda; {UNSEEN_COPIES}", plural_ies(copies, "cop"))),
     }
 }
 
@@ -47,4 +50,22 @@ pub(super) fn driver(properties: &DriverProperties) -> String {
     parts.extend(set(properties.control_flags, &control));
     parts.extend(set(properties.features, &features));
     parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::CallTotal;
+
+    #[test]
+    fn a_report_with_or_without_gpu_copies_names_those_that_are_not_seen() {
+        let copies = |count: u64| {
+            let call = CallTotal { function: "cuMemcpyHtoD".to_owned(), count, ..CallTotal::default() };
+            WatchReport { cuda_processes: 1, other_calls: vec![call], ..WatchReport::default() }
+        };
+        let texts = [0, 3].map(|count| gpu_copies(&copies(count)).unwrap_or_default());
+        assert!(texts.iter().all(|text| text.contains(UNSEEN_COPIES)), "{texts:?}");
+        assert!(texts[0].starts_with("none recorded") && texts[1].starts_with("3 copies recorded"), "{texts:?}");
+        assert_eq!(gpu_copies(&WatchReport::default()), None);
+    }
 }
