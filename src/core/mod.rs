@@ -34,6 +34,7 @@ mod packed;
 pub mod phase;
 pub mod race_plan;
 pub mod route;
+mod route_statistics;
 pub mod run;
 pub mod sample;
 pub mod serving;
@@ -46,6 +47,7 @@ pub mod system;
 pub mod units;
 pub mod watch;
 pub mod watched_call;
+mod watched_file;
 pub mod workload;
 mod workload_lane;
 
@@ -78,6 +80,7 @@ pub use packed::PackedSpans;
 pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
 pub use route::{Route, RouteProof};
+pub use route_statistics::RouteStatistics;
 pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
 pub use sample::{Metric, Sample};
 pub use serving::{IgnoredOption, KvStore, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
@@ -88,11 +91,11 @@ pub use span_columns::SpanColumns;
 pub use spec::Setting;
 pub use system::{DiskUse, GpuUse, HiddenProcess, OpenFile, ProcessUse, SeenRoute, SystemSample};
 pub use watch::{
-    BufferUse, CallPace, CallTotal, DriverProperties, KvName, LatencyClass, NotLoaded, OpenCall, PlainReads, ProcessIo,
-    ProgramEnd, RouteStatistics, SizeClass, TensorsUnknown, Transfers, UnseenTransfers, WITHOUT_SPACE, WatchReport,
-    WatchedConfiguration, WatchedFailure, WatchedFile, WatchedLibrary, WatchedTensor,
+    BufferUse, CallPace, CallTotal, DriverProperties, LatencyClass, NotLoaded, OpenCall, ProcessIo, ProgramEnd,
+    SizeClass, UnseenTransfers, WITHOUT_SPACE, WatchReport, WatchedConfiguration, WatchedFailure, WatchedLibrary,
 };
 pub use watched_call::{BATCH_ENTRY, Caller, Method, STREAM_TRANSFER, WatchedCall};
+pub use watched_file::{KvName, PlainReads, TensorsUnknown, Transfers, WatchedFile, WatchedTensor};
 pub use workload::{
     ConcurrentWrites, Fallback, FallbackAction, FallbackReason, HandleCacheCounts, LayerTimes, OnStreams, Percentiles,
     Recompute, Unchecked, WorkloadOrder, WorkloadResult,

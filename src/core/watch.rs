@@ -1,8 +1,9 @@
 //! The report of a watched program: its cuFile calls, files, libraries and buffers.
 
 use super::attached::AttachedProcess;
-use super::route::{Route, RouteProof};
+use super::route_statistics::RouteStatistics;
 use super::watched_call::Caller;
+use super::watched_file::WatchedFile;
 use serde::{Deserialize, Serialize};
 
 /// The facts about a watched program so far. A later report replaces an earlier one.
@@ -257,137 +258,6 @@ impl CallTotal {
     }
 }
 
-/// The transfers of a file in one direction. Each batch entry and each stream transfer counts once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Transfers {
-    /// The number of submitted transfers.
-    pub count: u64,
-    /// The bytes that were transferred.
-    pub bytes: u64,
-    /// The number of failed transfers.
-    pub errors: u64,
-    /// The number of transfers that succeeded and moved 0 bytes. Like failed ones, they are in no count below, except
-    /// `batched` and `streamed`.
-    #[serde(default)]
-    pub empty: u64,
-    /// The number of transfers below 1 MiB.
-    pub below_mib: u64,
-    /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
-    pub unaligned: u64,
-    /// The number of transfers to or from unregistered memory.
-    pub unregistered: u64,
-    /// The number of transfers whose memory may have been registered before the recording began, or by a lost call.
-    #[serde(default)]
-    pub maybe_registered: u64,
-    /// The number of transfers that were entries of a batch.
-    pub batched: u64,
-    /// The number of transfers on a stream.
-    pub streamed: u64,
-}
-
-/// A file that cuFile used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WatchedFile {
-    /// Its path when it was registered. A number follows if another file had the same path before.
-    pub path: String,
-    /// The route of its transfers. [`Route::None`] if it is unknown.
-    pub route: Route,
-    /// Whether the route is proven.
-    pub proven: bool,
-    /// The evidence for the route.
-    pub proof: RouteProof,
-    /// The reads of the file.
-    pub reads: Transfers,
-    /// The writes of the file.
-    pub writes: Transfers,
-    /// The number of registrations of its descriptors.
-    pub registrations: u64,
-    /// The number of failed registrations.
-    pub failed_registrations: u64,
-    /// Whether its descriptors have `O_DIRECT`. `None` if it is unknown or differs between them.
-    pub o_direct: Option<bool>,
-    /// The tensors that were read, for a safetensors file.
-    pub tensors: Vec<WatchedTensor>,
-    /// The number of tensors with bytes in the file. 0 if it is not a safetensors file.
-    pub tensors_of_file: u64,
-    /// The reason why the tensors of a safetensors file are not known.
-    #[serde(default)]
-    pub tensors_unknown: Option<TensorsUnknown>,
-    /// The content of a file of a KV-cache system, according to its name.
-    #[serde(default)]
-    pub kv: Option<KvName>,
-    /// The reads with libc and through mappings.
-    #[serde(default)]
-    pub plain: PlainReads,
-    /// For a file that was read with `O_DIRECT`, the share of it in the page cache after the end. `None` if it is unknown.
-    #[serde(default)]
-    pub cached_fraction: Option<f64>,
-}
-
-/// The reason why the tensors of a safetensors file are not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TensorsUnknown {
-    /// Another file is at its path.
-    OtherFile,
-    /// Its header was not read: the file could not be opened, has no valid header, or is beyond a limit.
-    NotRead,
-}
-
-/// The parts of the file name of a KV cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KvName {
-    /// `lmcache`, `llmd` or `ucm`.
-    pub system: String,
-    /// The chunk or block in hexadecimal digits.
-    pub chunk: String,
-    /// The layer or group, if the name has one.
-    pub layer: Option<String>,
-    /// The model, if the name has one.
-    pub model: Option<String>,
-}
-
-/// The reads of a file without cuFile. Reads below 64 KiB are not recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct PlainReads {
-    /// The number of read calls.
-    pub count: u64,
-    /// The bytes that they returned.
-    pub bytes: u64,
-    /// The number of failed read calls.
-    pub errors: u64,
-    /// The time inside the read calls in nanoseconds.
-    pub total_ns: u64,
-    /// The number of mappings.
-    pub mappings: u64,
-    /// The size of the largest mapping in bytes.
-    pub mapped_bytes: u64,
-    /// The mapped bytes that were in the page tables of a process when gds-top read them. The process touched them,
-    /// or the kernel mapped them together with touched pages.
-    pub touched_bytes: u64,
-}
-
-/// A tensor of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WatchedTensor {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// The number of reads that touched it.
-    pub reads: u64,
-    /// The bytes of the tensor that were read. A byte that was read twice counts twice.
-    pub bytes: u64,
-    /// The bytes of the tensor in touched pages of a mapping. They are an upper bound, because the kernel maps pages
-    /// together. 0 in earlier recordings.
-    #[serde(default)]
-    pub touched_bytes: u64,
-    /// The bytes of the tensor that reads moved at least once. `None` if it is not known, as in earlier recordings.
-    #[serde(default)]
-    pub covered_bytes: Option<u64>,
-}
-
 /// The reads in one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeClass {
@@ -433,107 +303,6 @@ pub struct BufferUse {
     pub most_bytes: u64,
 }
 
-/// The level-3 statistics of libcufile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RouteStatistics {
-    /// The number of processes whose statistics were read.
-    pub processes: u64,
-    /// The number of processes with transfers whose statistics could not be read.
-    pub missing_processes: u64,
-    /// The reads that libcufile counted in these processes, without batches and streams.
-    pub reads: u64,
-    /// The writes that libcufile counted.
-    pub writes: u64,
-    /// The batch entries that libcufile processed.
-    pub batch_entries: u64,
-    /// The transfers with P2PDMA.
-    pub p2pdma: u64,
-    /// The transfers with nvidia-fs.
-    pub nvfs: u64,
-    /// The transfers with POSIX calls, in compat mode.
-    pub posix: u64,
-    /// The writes among the transfers that were counted by route.
-    #[serde(default)]
-    pub writes_by_route: u64,
-    /// The bytes of the reads that were counted by route. Some versions do not include batch entries.
-    #[serde(default)]
-    pub read_bytes: u64,
-    /// The bytes of the writes that were counted by route. 0 in earlier recordings.
-    #[serde(default)]
-    pub written_bytes: u64,
-    /// The bytes of all reads, without batches and streams. The fields from here on are 0 in earlier recordings.
-    #[serde(default)]
-    pub all_read_bytes: u64,
-    /// The bytes of all writes, without batches and streams.
-    #[serde(default)]
-    pub all_written_bytes: u64,
-    /// The bytes that batches read.
-    #[serde(default)]
-    pub batch_read_bytes: u64,
-    /// The batches that were submitted.
-    #[serde(default)]
-    pub batch_submissions: u64,
-    /// The successful registrations of files.
-    #[serde(default)]
-    pub handle_registrations: u64,
-    /// The successful registrations of buffers.
-    #[serde(default)]
-    pub buffer_registrations: u64,
-}
-
-impl RouteStatistics {
-    /// The sum of the counters of different programs.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        let (mut sum, mut other) = (*self, *other);
-        for (counter, more) in sum.counters().into_iter().zip(other.counters()) {
-            *counter = counter.saturating_add(*more);
-        }
-        sum
-    }
-
-    /// Whether these counters of a library began again at 0 after `earlier`. `reopened` is whether the driver was closed
-    /// and a file registered after that: if the counters had gone on, they would have one more registration.
-    #[must_use]
-    pub fn began_again(&self, earlier: &Self, reopened: bool) -> bool {
-        let (mut now, mut before) = (*self, *earlier);
-        let is_less = now.counters().into_iter().zip(before.counters()).any(|(now, before)| *now < *before);
-        is_less || (reopened && self.handle_registrations <= earlier.handle_registrations)
-    }
-
-    /// The larger value of each counter. Of two readings at the same time, each can have the older value of a counter.
-    #[must_use]
-    pub fn largest(&self, other: &Self) -> Self {
-        let (mut largest, mut other) = (*self, *other);
-        for (counter, more) in largest.counters().into_iter().zip(other.counters()) {
-            *counter = (*counter).max(*more);
-        }
-        largest
-    }
-
-    const fn counters(&mut self) -> [&mut u64; 17] {
-        [
-            &mut self.processes,
-            &mut self.missing_processes,
-            &mut self.reads,
-            &mut self.writes,
-            &mut self.batch_entries,
-            &mut self.p2pdma,
-            &mut self.nvfs,
-            &mut self.posix,
-            &mut self.writes_by_route,
-            &mut self.read_bytes,
-            &mut self.written_bytes,
-            &mut self.all_read_bytes,
-            &mut self.all_written_bytes,
-            &mut self.batch_read_bytes,
-            &mut self.batch_submissions,
-            &mut self.handle_registrations,
-            &mut self.buffer_registrations,
-        ]
-    }
-}
-
 impl WatchReport {
     /// The transfers of all files that moved bytes, or whose result is not known.
     #[must_use]
@@ -560,35 +329,5 @@ impl WatchReport {
     #[must_use]
     pub fn statistics_name_no_route(&self) -> bool {
         self.statistics.is_some_and(|seen| seen.by_route() == 0 && seen.transfers() > 0)
-    }
-}
-
-impl Transfers {
-    /// The transfers that moved bytes, or whose result is not known.
-    #[must_use]
-    pub const fn moved(&self) -> u64 {
-        self.count.saturating_sub(self.errors).saturating_sub(self.empty)
-    }
-}
-
-impl WatchedFile {
-    /// The reads and writes that moved bytes, or whose result is not known.
-    #[must_use]
-    pub const fn moved(&self) -> u64 {
-        self.reads.moved().saturating_add(self.writes.moved())
-    }
-}
-
-impl RouteStatistics {
-    /// The transfers that libcufile counted.
-    #[must_use]
-    pub const fn transfers(&self) -> u64 {
-        self.reads.saturating_add(self.writes).saturating_add(self.batch_entries)
-    }
-
-    /// The transfers that libcufile counted by route.
-    #[must_use]
-    pub const fn by_route(&self) -> u64 {
-        self.nvfs.saturating_add(self.p2pdma).saturating_add(self.posix)
     }
 }
