@@ -2,7 +2,8 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::outside::{self, Input};
+use super::input::Input;
+use super::outside;
 use super::probe_thread::{ProbeThread, RecorderState};
 use super::probes;
 use super::process_log::ProcessLog;

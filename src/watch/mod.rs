@@ -12,6 +12,7 @@ mod files;
 mod group;
 mod hit_bytes;
 mod hit_memory;
+mod input;
 mod kv_names;
 mod launch;
 mod library;

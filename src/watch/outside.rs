@@ -1,12 +1,13 @@
 //! Observes a running program from outside: the counters in procfs, the pages of mapped files in its page tables, and
 //! the requests of io_uring.
 
+use super::input::Input;
 use super::tally::Tally;
 use crate::core::{ProcessIo, is_libcufile};
 use crate::trust::process::{self, Identity, identity};
 use crate::trust::{Allowance, Examiner, Limits};
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
-use procfs::{FromRead, ProcError, ProcResult};
+use procfs::{FromRead, ProcResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,11 +18,6 @@ use std::time::{Duration, Instant};
 /// percent of the time.
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
-/// Maximum number of processes of a program that are read in one sample. A program can start processes faster than
-/// they are read.
-const MOST_PROCESSES: usize = 4096;
-/// Maximum number of threads of these processes whose children are read.
-const MOST_TASKS: usize = 65_536;
 /// Maximum number of bytes of the facts about a ring that are read. The numbers of its requests come first.
 const INFO_BYTES: u64 = 4096;
 /// Maximum number of rings of io_uring. The program can write any number of them into the shared file.
@@ -188,30 +184,6 @@ impl Outside {
     }
 }
 
-/// The counters of a process and its descendants in procfs.
-///
-/// When a process has waited for a child that ended, the kernel adds the counters of the child to its own. So the
-/// counters of the processes that exist are added. No process of the tree waits for an orphan, so the last counters of an
-/// orphan stay in the sum. The sum is less if a parent never waits for its children; then the largest sum stays.
-#[derive(Debug, Default)]
-pub(super) struct Input {
-    largest: Option<ProcessIo>,
-    /// The processes of the last reading.
-    known: HashMap<Identity, ProcessIo>,
-    /// The known processes whose parent ended before them.
-    orphans: HashSet<Identity>,
-    /// The counters of orphans that have ended.
-    ended: ProcessIo,
-    /// Whether the counters of a process are missing.
-    is_partial: bool,
-    /// The known processes that exist, but could not be read in the last reading.
-    stale: HashSet<Identity>,
-    /// Whether a process ended between the last two readings.
-    pub(super) has_ended_process: bool,
-    /// Whether the sum of the last reading was less than an earlier one.
-    is_less: bool,
-}
-
 /// The mapping of a file with data.
 struct Data {
     path: PathBuf,
@@ -247,106 +219,6 @@ impl Mapped {
     }
 }
 
-impl Input {
-    /// A process and its descendants, and orphans that were its descendants.
-    pub(super) fn tree(&mut self, root: u32) -> Vec<Process> {
-        let roots = std::iter::once(root).chain(self.orphans.iter().map(|(pid, _)| *pid));
-        let (processes, is_cut) = tree(roots.collect());
-        self.is_partial |= is_cut;
-        processes
-    }
-
-    /// Adds the counters of all processes of a tree.
-    pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
-        let before = std::mem::take(&mut self.known);
-        self.stale.clear();
-        self.has_ended_process = false;
-        for process in processes {
-            let of = identity(process.pid.unsigned_abs());
-            if of.1 == 0 {
-                continue;
-            }
-            match examiner.ask(of, move |_| counters(of.0)) {
-                Ok(Ok(counted)) => _ = self.known.insert(of, counted),
-                // It has ended.
-                Ok(Err(ProcError::NotFound(_))) => {}
-                // Without the right to examine a process, its counters are missing, not zero. Only root can read those of a
-                // process that has ended. The process that waits for it gets them.
-                _ => self.is_partial |= process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of,
-            }
-        }
-        for (&of, &last) in &before {
-            if self.known.contains_key(&of) {
-                continue;
-            }
-            let process =
-                i32::try_from(of.0).ok().and_then(|pid| Process::new(pid).ok()).filter(|_| identity(of.0) == of);
-            if let Some(process) = process {
-                // The list of children may be incomplete while it changes.
-                let parent = process.stat().map_or(0, |stat| stat.ppid);
-                if !self.known.keys().chain(before.keys()).any(|(pid, _)| i32::try_from(*pid) == Ok(parent)) {
-                    self.orphans.insert(of);
-                }
-                let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
-                if now.is_none() {
-                    self.stale.insert(of);
-                }
-                self.known.insert(of, now.unwrap_or(last));
-                continue;
-            }
-            self.has_ended_process = true;
-            if self.orphans.remove(&of) {
-                // It may have read more after its last reading.
-                self.is_partial = true;
-                self.ended = merged(self.ended, last, u64::saturating_add);
-            }
-        }
-        let now = self.known.values().copied().reduce(|a, b| merged(a, b, u64::saturating_add));
-        let now = now.map(|now| merged(now, self.ended, u64::saturating_add));
-        let is_less = self.largest.zip(now).is_some_and(|(most, now)| now.read_call_bytes < most.read_call_bytes);
-        // A parent may get the counters of a child between the readings of the two, and the next sum has them. Without a
-        // wait of the parent, they stay missing.
-        let was_less = std::mem::replace(&mut self.is_less, is_less);
-        self.is_partial |= was_less && is_less;
-        self.largest = match (self.largest, now) {
-            (Some(before), Some(now)) => Some(merged(before, now, u64::max)),
-            (before, now) => before.or(now),
-        };
-    }
-
-    /// Notes the final counters of a process, with those of its descendants that it waited for.
-    fn end(&mut self, root: u32, io: ProcessIo) {
-        let others = self.known.iter().filter(|((pid, _), _)| *pid != root).map(|(_, io)| *io);
-        let now = others.chain([self.ended]).fold(io, |sum, more| merged(sum, more, u64::saturating_add));
-        self.largest = Some(self.largest.map_or(now, |before| merged(before, now, u64::max)));
-    }
-
-    /// The sum. `None` if no process could be examined.
-    pub(super) const fn total(&self) -> Option<ProcessIo> {
-        self.largest
-    }
-
-    /// Whether the sum is a lower bound, because a process could not be examined, or its last bytes are missing.
-    pub(super) const fn is_partial(&self) -> bool {
-        self.is_partial
-    }
-
-    /// Whether the last reading has the counters of this process.
-    pub(super) fn is_current(&self, process: Identity) -> bool {
-        self.known.contains_key(&process) && !self.stale.contains(&process)
-    }
-}
-
-fn merged(a: ProcessIo, b: ProcessIo, merge: fn(u64, u64) -> u64) -> ProcessIo {
-    ProcessIo {
-        read_call_bytes: merge(a.read_call_bytes, b.read_call_bytes),
-        storage_read_bytes: merge(a.storage_read_bytes, b.storage_read_bytes),
-        major_faults: merge(a.major_faults, b.major_faults),
-        minor_faults: merge(a.minor_faults, b.minor_faults),
-        io_uring_requests: merge(a.io_uring_requests, b.io_uring_requests),
-    }
-}
-
 /// A reading of /proc/self/io.
 struct OwnIo {
     /// `rchar` and `read_bytes`.
@@ -371,41 +243,10 @@ fn difference(after: [u64; 2], before: [u64; 2]) -> [u64; 2] {
     [after[0].saturating_sub(before[0]), after[1].saturating_sub(before[1])]
 }
 
-/// The counters of a process and of its children that have ended.
-fn counters(pid: u32) -> ProcResult<ProcessIo> {
-    let process = Process::new(pid.cast_signed())?;
-    let counted = process.io()?;
-    let mut io =
-        ProcessIo { read_call_bytes: counted.rchar, storage_read_bytes: counted.read_bytes, ..ProcessIo::default() };
-    if let Ok(stat) = process.stat() {
-        io.major_faults = stat.majflt.saturating_add(stat.cmajflt);
-        io.minor_faults = stat.minflt.saturating_add(stat.cminflt);
-    }
-    Ok(io)
-}
-
 /// The mappings of a process. A path that is not UTF-8 gets replacement characters.
 pub(super) fn maps(pid: u32, allowed: &mut Allowance) -> ProcResult<MemoryMaps> {
     let text = process::mappings(&process::folder(pid.cast_signed()), allowed)?;
     MemoryMaps::from_read(text.as_bytes())
-}
-
-/// Processes and all their descendants, and whether some can be missing because of a limit.
-fn tree(mut left: Vec<u32>) -> (Vec<Process>, bool) {
-    let mut found = Vec::new();
-    let mut tasks = 0;
-    while let Some(pid) = left.pop() {
-        if found.len() >= MOST_PROCESSES || tasks >= MOST_TASKS {
-            return (found, true);
-        }
-        let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else { continue };
-        for task in process.tasks().into_iter().flatten().flatten().take(MOST_TASKS - tasks) {
-            tasks += 1;
-            left.extend(task.children().unwrap_or_default());
-        }
-        found.push(process);
-    }
-    (found, false)
 }
 
 /// The rings of io_uring of a process: descriptor, inode and completed requests.
@@ -477,87 +318,8 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::input::tests::until;
     use super::*;
-    use std::process::Stdio;
-
-    /// Waits for a condition, for at most a minute.
-    fn until(is: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !is() {
-            assert!(start.elapsed() < Duration::from_secs(60));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    #[test]
-    fn reads_of_a_child_and_of_an_orphan_are_counted() {
-        const READ: u64 = 16 << 20;
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        std::fs::File::create(path("data")).unwrap().set_len(READ).unwrap();
-        let script = "cat data > /dev/null; sh -c 'echo $$ > pid; while test ! -e go; do sleep 0.02; done; cat data > /dev/null; \
-            touch done; exec sleep 60' & while test ! -e end; do sleep 0.02; done";
-        let mut shell = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).spawn().unwrap();
-        let root = shell.id();
-        let long = Duration::from_secs(60);
-        let limits = Limits { process: long, round: long, ..Limits::default() };
-        let (mut input, mut examiner) = (Input::default(), Examiner::new(limits));
-        let mut add = |input: &mut Input| {
-            examiner.begin_round();
-            let processes = input.tree(root);
-            input.add(&processes, &mut examiner);
-        };
-        until(|| std::fs::read_to_string(path("pid")).is_ok_and(|pid| pid.ends_with('\n')));
-        add(&mut input);
-        std::fs::write(path("end"), "").unwrap();
-        until(|| Process::new(root.cast_signed()).unwrap().stat().unwrap().state == 'Z');
-        add(&mut input);
-        let before = input.total().unwrap().read_call_bytes;
-        assert!((READ..2 * READ).contains(&before), "{before}");
-        std::fs::write(path("go"), "").unwrap();
-        until(|| path("done").exists());
-        add(&mut input);
-        let after = input.total().unwrap().read_call_bytes;
-        let pid =
-            std::fs::read_to_string(path("pid")).unwrap().trim().parse().ok().and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
-        shell.wait().unwrap();
-        assert!(after >= 2 * READ && !input.is_partial(), "{after}");
-    }
-
-    #[test]
-    fn counters_of_a_process_that_does_not_answer_are_missing() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let mut input = Input::default();
-        let mut examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
-        let processes = input.tree(child.id());
-        input.add(&processes, &mut examiner);
-        assert!(input.is_partial() && input.total().is_none() && examiner.unexamined() == 1);
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn an_orphan_that_has_ended_has_no_current_counters_and_its_child_is_no_orphan() {
-        let mut child =
-            std::process::Command::new("sh").args(["-c", "cat; true"]).stdin(Stdio::piped()).spawn().unwrap();
-        until(|| tree(vec![child.id()]).0.len() == 2);
-        let of = identity(child.id());
-        let mut input = Input::default();
-        let long = Duration::from_secs(60);
-        let mut examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
-        let processes = input.tree(of.0);
-        input.add(&processes, &mut examiner);
-        assert!(input.is_current(of) && !input.has_ended_process);
-        // The tree does not have them, but both exist.
-        input.add(&[], &mut examiner);
-        assert!(input.orphans == HashSet::from([of]) && input.is_current(of) && !input.is_partial());
-        // Without its input, the child ends too.
-        child.kill().unwrap();
-        child.wait().unwrap();
-        input.add(&[], &mut examiner);
-        assert!(!input.is_current(of) && input.has_ended_process && input.is_partial());
-    }
 
     #[test]
     fn reads_until_the_end_of_a_program_are_counted() {
