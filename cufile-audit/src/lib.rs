@@ -34,6 +34,8 @@ mod names;
 #[cfg(any(audit_library, test))]
 mod originals;
 #[cfg(any(audit_library, test))]
+mod pages;
+#[cfg(any(audit_library, test))]
 mod plain;
 #[cfg(any(audit_library, test))]
 mod relocations;
@@ -52,7 +54,7 @@ mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 20] = [
+pub const SOURCES: [(&str, &str); 21] = [
     ("lib.rs", include_str!("lib.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
@@ -65,6 +67,7 @@ pub const SOURCES: [(&str, &str); 20] = [
     ("mappings.rs", include_str!("mappings.rs")),
     ("names.rs", include_str!("names.rs")),
     ("originals.rs", include_str!("originals.rs")),
+    ("pages.rs", include_str!("pages.rs")),
     ("plain.rs", include_str!("plain.rs")),
     ("relocations.rs", include_str!("relocations.rs")),
     ("rings.rs", include_str!("rings.rs")),

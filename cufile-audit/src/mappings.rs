@@ -3,7 +3,7 @@
 
 use crate::layout::{Record, kind};
 use crate::rings::{self, Writer};
-use crate::{system, uring};
+use crate::{pages, system, uring};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The maximum number of mappings of a process that are observed.
@@ -124,7 +124,7 @@ impl Present<'_> {
 #[inline(never)]
 fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
     let page = system::page_bytes();
-    let table = if system::is_filtered() { -1 } else { system::page_table() };
+    let table = if system::is_filtered() { -1 } else { pages::page_table() };
     if table < 0 {
         return;
     }
@@ -132,10 +132,10 @@ fn record(mapping: &Mapping, first: usize, from: usize, to: usize) {
     let offset = |address: usize| start.wrapping_add((address.max(first) - first) as u64);
     let mut present = Present { mapping, ranges: [(0, 0); RANGES], count: 0 };
     let mut at = from - from % page;
-    let mut regions = [system::PageRegion::default(); RANGES];
+    let mut regions = [pages::PageRegion::default(); RANGES];
     // Linux before 6.7 lists no regions, so its table is read entry by entry.
     while at < to {
-        let Some((count, reached)) = system::present_pages(table, at, to.next_multiple_of(page), &mut regions) else {
+        let Some((count, reached)) = pages::present_pages(table, at, to.next_multiple_of(page), &mut regions) else {
             break;
         };
         for region in regions.iter().take(count) {
@@ -195,14 +195,14 @@ mod tests {
         // Every third page is touched. The memory of the vector is zeroed by the kernel, page by page.
         (0..13).for_each(|third| room[third * 3 * page] = 1);
         let base = (room.as_ptr() as usize).next_multiple_of(page);
-        let table = system::page_table();
+        let table = pages::page_table();
         assert!(table >= 0);
         let (from, to) = (base, base + 32 * page);
-        let mut regions = [system::PageRegion::default(); 64];
+        let mut regions = [pages::PageRegion::default(); 64];
         let mut entries = [0_u64; 32];
         let read = system::read_words(table, &mut entries, 32, from / page * 8);
         assert_eq!(read, 32);
-        if let Some((count, reached)) = system::present_pages(table, from, to, &mut regions) {
+        if let Some((count, reached)) = pages::present_pages(table, from, to, &mut regions) {
             assert_eq!(reached, to);
             let listed = |at: usize| {
                 regions.iter().take(count).any(|region| region.start as usize <= at && at < region.end as usize)

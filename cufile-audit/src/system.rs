@@ -1,11 +1,11 @@
 //! The system interface of the library: its libc, the clock, and a block of memory per thread.
 
-use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use core::ffi::{c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `open`.
 const O_RDWR: c_int = 2;
-const O_CLOEXEC: c_int = 0o2_000_000;
+pub(crate) const O_CLOEXEC: c_int = 0o2_000_000;
 const O_NONBLOCK: c_int = 0o4_000;
 const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 const F_GETFL: c_int = 3;
@@ -38,37 +38,6 @@ const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
 const ESRCH: c_int = 3;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
 
-/// The request of an ioctl that lists pages, since Linux 6.7, and its category of pages that are present.
-const PAGEMAP_SCAN: c_ulong = 0xc060_6610;
-const PAGE_IS_PRESENT: u64 = 1 << 3;
-
-/// `struct pm_scan_arg` of linux/fs.h.
-#[repr(C)]
-#[derive(Default)]
-struct PageScan {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    regions: u64,
-    room: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_any_of_mask: u64,
-    return_mask: u64,
-}
-
-/// `struct page_region` of linux/fs.h: addresses of pages with the same categories.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct PageRegion {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    categories: u64,
-}
-
 #[repr(C)]
 struct Timespec {
     seconds: i64,
@@ -90,7 +59,6 @@ unsafe extern "C" {
     fn getpid() -> c_int;
     fn getppid() -> c_int;
     fn getrlimit(resource: c_int, limit: *mut u64) -> c_int;
-    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
     fn lseek(fd: c_int, offset: i64, whence: c_int) -> i64;
     fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     fn mmap(
@@ -101,7 +69,7 @@ unsafe extern "C" {
         fd: c_int,
         offset: i64,
     ) -> *mut c_void;
-    fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn pwrite(fd: c_int, from: *const c_void, length: usize, offset: i64) -> isize;
     fn pread(fd: c_int, to: *mut c_void, length: usize, offset: i64) -> isize;
     fn readlink(path: *const c_char, out: *mut c_char, room: usize) -> isize;
@@ -488,12 +456,6 @@ pub(crate) unsafe fn write_at(memory: c_int, address: usize, word: u64) {
     unsafe { pwrite(memory, (&raw const word).cast(), 8, address as i64) };
 }
 
-/// A descriptor for the page table entries of this process. It is negative if it cannot be opened.
-pub(crate) fn page_table() -> c_int {
-    // SAFETY: the argument is a C string literal.
-    unsafe { open(c"/proc/self/pagemap".as_ptr(), O_CLOEXEC) }
-}
-
 /// Reads up to `wanted` words at an offset of a file. Returns their number.
 pub(crate) fn read_words(fd: c_int, out: &mut [u64], wanted: usize, offset: usize) -> usize {
     let bytes = wanted.min(out.len()) * 8;
@@ -519,24 +481,6 @@ pub(crate) unsafe fn first_words<const N: usize>(path: *const c_char) -> [u64; N
         }
     }
     words
-}
-
-/// Lists the present pages between two addresses. Returns the number of regions and the address at which the kernel
-/// stopped, or `None` if the kernel does not know the request.
-pub(crate) fn present_pages(fd: c_int, start: usize, end: usize, out: &mut [PageRegion]) -> Option<(usize, usize)> {
-    let mut scan = PageScan {
-        size: size_of::<PageScan>() as u64,
-        start: start as u64,
-        end: end as u64,
-        regions: out.as_mut_ptr() as u64,
-        room: out.len() as u64,
-        category_mask: PAGE_IS_PRESENT,
-        return_mask: PAGE_IS_PRESENT,
-        ..PageScan::default()
-    };
-    // SAFETY: the kernel writes at most `room` regions to `out`, and `walk_end` of `scan`. Both exist during the call.
-    let found = unsafe { ioctl(fd, PAGEMAP_SCAN, &raw mut scan) };
-    Some((usize::try_from(found).ok()?, usize::try_from(scan.walk_end).ok()?))
 }
 
 /// The size of a page in bytes.
