@@ -142,15 +142,13 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Re
     // Only root may do this, and only root may set probes.
     let _ = setpriority_process(None, FIRST);
     loop {
-        match asked.try_recv() {
+        let request = asked.try_recv();
+        let wants_state = matches!(request, Ok(Request::State));
+        match request {
             Ok(Request::Add { process, range, path, answer }) => {
                 let _ = answer.send(recorder.add(process, range, &path));
             }
-            Ok(Request::State) => {
-                let (totals, open_calls) = (recorder.totals(), recorder.open_calls(now_ns()));
-                let state = RecorderState { totals, open_calls, processes: recorder.processes() };
-                let _ = reports.send(Reported::State(state));
-            }
+            Ok(Request::State) => {}
             Err(TryRecvError::Empty) => recorder.wait(DRAIN_EVERY),
             Err(TryRecvError::Disconnected) => return,
         }
@@ -162,6 +160,12 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Re
         for group in groups {
             let _ = reports.send(Reported::Group(group));
         }
+        // The calls before the question are read first: at the end of the process, there is no later question.
+        if wants_state {
+            let (totals, open_calls) = (recorder.totals(), recorder.open_calls(now_ns()));
+            let state = RecorderState { totals, open_calls, processes: recorder.processes() };
+            let _ = reports.send(Reported::State(state));
+        }
     }
 }
 
@@ -169,6 +173,37 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Sender<Re
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::device::Hit;
+    use cufile_audit::layout::Function;
+
+    #[test]
+    fn the_numbers_come_after_all_calls_before_the_question() {
+        let mut recorder = Recorder::new(1);
+        // The thread leaves the first call without a return, so the call inside it counts with the third one.
+        for (function, at_return, stack_pointer) in [
+            (Function::Read, false, 80),
+            (Function::BufRegister, false, 40),
+            (Function::BufRegister, true, 48),
+            (Function::DriverClose, false, 96),
+        ] {
+            let (arguments, stack) = ([0; 6], Vec::new());
+            let hit =
+                Hit::Probe { probe: 0, process: 1, thread: 9, at_ns: 5, result: 0, arguments, stack_pointer, stack };
+            recorder.take(0, function, at_return, hit, false);
+        }
+        let ((requests, asked), (reports, reported)) = (unbounded(), unbounded());
+        requests.send(Request::State).unwrap();
+        drop(requests);
+        std::thread::spawn(move || record(recorder, &asked, &reports)).join().unwrap();
+        let order: Vec<&str> = (reported.iter())
+            .map(|message| match message {
+                Reported::Group(_) => "call",
+                Reported::Lost(_) => "loss",
+                Reported::State(_) => "numbers",
+            })
+            .collect();
+        assert_eq!(order, ["call", "numbers"]);
+    }
 
     #[test]
     fn a_thread_that_does_not_answer_is_left() {
