@@ -333,8 +333,13 @@ impl Recorder {
         // Each copy of libcufile reports the fork, and procfs may have shown the process before. Later, another process
         // has its number.
         let is_known = belongs(process).is_some_and(|began_ns| at_ns < began_ns.saturating_add(SAME_FORK_NS));
-        if process != parent && belongs(parent).is_some() && !is_known {
-            self.add_descendant(process, parent, at_ns);
+        if process == parent || is_known {
+            return;
+        }
+        match belongs(parent) {
+            Some(_) => self.add_descendant(process, parent, at_ns),
+            // It has the number of a process that has ended. The parent may be a descendant that made no call yet.
+            None => _ = self.belongs.remove(&process),
         }
     }
 
