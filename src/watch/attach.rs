@@ -3,23 +3,19 @@
 
 use super::error::WatchError;
 use super::input::Input;
-use super::outside;
 use super::probe_thread::{ProbeThread, RecorderState};
 use super::probes;
+use super::process_files::{Copies, Files, MOST_FILES};
 use super::process_log::ProcessLog;
 use super::rings::now_ns;
 use super::routes::{self, MachineRoutes};
-use super::settings::Settings;
 use super::tally::Tally;
-use crate::core::{
-    AttachedFile, AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall,
-    is_libcufile,
-};
-use crate::trust::process::{folder, has_these_mounts, identity, is_own};
+use crate::core::{AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall};
+use crate::trust::process::{folder, identity, is_own};
 use crate::trust::{self, Allowance, Examiner, Unexamined};
-use procfs::process::{MMPermissions, MMapPath, Process};
-use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use procfs::process::Process;
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Time between two readings of procfs. Between them, calls are read from the kernel more often.
@@ -29,15 +25,8 @@ const DRAIN_EVERY: Duration = Duration::from_millis(5);
 /// times the duration, up to a limit.
 const SHARE: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum number of listed files of a process, and maximum number of bytes of their paths.
-const MOST_FILES: usize = 10_000;
+/// Maximum number of bytes of the paths of listed files.
 const PATH_BYTES: usize = 8 << 20;
-/// Maximum number of descriptors of a file whose flags are read. The kernel writes all locks of a file after the flags.
-const MOST_FLAGS: u64 = 16;
-/// Maximum number of bytes of the facts about a descriptor.
-const INFO_BYTES: u64 = 4096;
-/// The bit of O_DIRECT in the flags of a descriptor.
-const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
 /// A running process that is watched.
 #[derive(Debug)]
@@ -372,125 +361,9 @@ impl Attached {
     }
 }
 
-/// The copies of libcufile that a process has mapped, and its settings if they were wanted and it has a copy.
-struct Copies {
-    mapped: Vec<((u64, u64), PathBuf)>,
-    settings: Option<Settings>,
-}
-
-impl Copies {
-    fn of(pid: u32, wants_settings: bool, allowed: &mut Allowance) -> Self {
-        let mut mapped: Vec<((u64, u64), PathBuf)> = Vec::new();
-        for map in outside::maps(pid, allowed).into_iter().flatten() {
-            let MMapPath::Path(path) = map.pathname else { continue };
-            let is_new = || !mapped.iter().any(|(_, known)| *known == path);
-            if is_libcufile(&path) && mapped.len() < probes::MOST_COPIES && is_new() {
-                mapped.push((map.address, path));
-            }
-        }
-        let settings = (wants_settings && !mapped.is_empty()).then(|| Settings::of(pid, allowed)).flatten();
-        Self { mapped, settings }
-    }
-}
-
-/// The open and mapped files of a process.
-struct Files {
-    readable: bool,
-    has_foreign_mounts: bool,
-    libcufile: Option<String>,
-    files: BTreeMap<String, AttachedFile>,
-}
-
-impl Files {
-    fn of(pid: u32, allowed: &mut Allowance) -> Self {
-        let process = folder(pid.cast_signed());
-        let maps = outside::maps(pid, allowed);
-        let descriptors = std::fs::read_dir(process.join("fd"));
-        let readable = maps.is_ok() && descriptors.is_ok();
-        // Its paths name other files here, and the user decides whether their file systems answer.
-        let has_foreign_mounts = readable && !is_own(&process) && !has_these_mounts(&process);
-        let is_listed = |path: &Path| !has_foreign_mounts && is_data(path);
-        let mut libcufile = None;
-        let mut files = BTreeMap::new();
-        let mut last = PathBuf::new();
-        for map in maps.into_iter().flatten() {
-            let MMapPath::Path(path) = map.pathname else { continue };
-            if path == last {
-                continue;
-            }
-            if is_libcufile(&path) {
-                libcufile = Some(path.to_string_lossy().into_owned());
-            }
-            // All mappings of a file are adjacent, and a part of a library can be executed.
-            if map.perms.contains(MMPermissions::EXECUTE) || is_library(&path) {
-                continue;
-            }
-            if !allowed.may_go_on() {
-                break;
-            }
-            if is_listed(&path) {
-                entry(&mut files, &path, allowed).mapped = true;
-            }
-            last = path;
-        }
-        for descriptor in descriptors.into_iter().flatten().flatten() {
-            if !allowed.descriptor() {
-                break;
-            }
-            let Ok(path) = descriptor.path().read_link() else { continue };
-            if !is_listed(&path) {
-                continue;
-            }
-            let file = entry(&mut files, &path, allowed);
-            if file.descriptors < MOST_FLAGS {
-                let info = allowed.beginning(&process.join("fdinfo").join(descriptor.file_name()), INFO_BYTES);
-                let direct = info.is_ok_and(|info| flags(&info.bytes).is_some_and(|flags| flags & O_DIRECT != 0));
-                file.o_direct = direct && (file.o_direct || file.descriptors == 0);
-            }
-            file.descriptors += 1;
-        }
-        Self { readable, has_foreign_mounts, libcufile, files }
-    }
-}
-
 /// The pause after an examination that took this time.
 fn pause(took: Duration) -> Duration {
     took.saturating_mul(SHARE).min(LONGEST_PAUSE)
-}
-
-/// The flags in the facts about a descriptor.
-fn flags(info: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(info);
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
-}
-
-fn entry<'a>(
-    files: &'a mut BTreeMap<String, AttachedFile>,
-    path: &Path,
-    allowed: &mut Allowance,
-) -> &'a mut AttachedFile {
-    let mut path = path.to_string_lossy().into_owned();
-    if !files.contains_key(&path) && (files.len() >= MOST_FILES || !allowed.path(&path)) {
-        path = MORE_FILES.to_owned();
-    }
-    files.entry(path.clone()).or_insert_with(|| {
-        let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-        AttachedFile { path, bytes, ..AttachedFile::default() }
-    })
-}
-
-fn name(path: &Path) -> &str {
-    path.file_name().and_then(|name| name.to_str()).unwrap_or("")
-}
-
-fn is_library(path: &Path) -> bool {
-    name(path).ends_with(".so") || name(path).contains(".so.")
-}
-
-/// Whether a path is a regular file outside /proc and /sys. Models can be in /dev/shm.
-fn is_data(path: &Path) -> bool {
-    path.is_absolute() && !["/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ mod plain;
 mod possible;
 mod probe_thread;
 mod probes;
+mod process_files;
 mod process_log;
 mod ranges;
 mod readings;
