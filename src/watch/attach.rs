@@ -14,7 +14,7 @@ use crate::core::{AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEn
 use crate::trust::process::{folder, identity, is_own};
 use crate::trust::{self, Allowance, Examiner, Unexamined};
 use procfs::process::Process;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,8 @@ pub struct Attached {
     tally: Tally,
     /// The numbers of the recorder for exactly the calls in `tally`.
     counted: RecorderState,
-    /// The processes whose settings are known.
-    configured: HashSet<u32>,
+    /// The processes whose settings are known: their start time and the address of their first copy of libcufile.
+    configured: HashMap<u32, (u64, u64)>,
     log: Option<ProcessLog>,
 }
 
@@ -103,7 +103,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         recorder: None,
         tally: Tally::default(),
         counted: RecorderState::default(),
-        configured: HashSet::new(),
+        configured: HashMap::new(),
         log: None,
     };
     match ProbeThread::start(pid) {
@@ -232,16 +232,17 @@ impl Attached {
         let mut mapping: Vec<(u32, PathBuf)> = Vec::new();
         for (at, process) in processes.iter().enumerate() {
             let of = identity(process.pid.unsigned_abs());
-            let wants_settings = !self.configured.contains(&of.0);
-            let seen = self.examiner.ask(of, move |allowed| Copies::of(of.0, wants_settings, allowed));
+            let known = self.configured.get(&of.0).filter(|(began, _)| *began == of.1).map(|(_, address)| *address);
+            let seen = self.examiner.ask(of, move |allowed| Copies::of(of.0, known, allowed));
             if seen.as_ref().is_err_and(|why| *why == Unexamined::Limit) && self.first == 0 {
                 self.first = first + at;
             }
             let Ok(Copies { mapped, settings }) = seen else { continue };
-            if !mapped.is_empty() {
-                self.configured.insert(of.0);
+            // A program that starts has no variables for a moment.
+            if let Some((settings, ((address, _), _))) = settings.zip(mapped.first()) {
+                self.configured.insert(of.0, (of.1, *address));
+                self.tally.settings.add(settings);
             }
-            settings.into_iter().for_each(|settings| self.tally.settings.add(settings));
             for (range, path) in mapped {
                 mapping.push((of.0, path.clone()));
                 if libraries.len() < probes::MOST_COPIES && !libraries.iter().any(|(_, _, known)| *known == path) {

@@ -19,14 +19,16 @@ const INFO_BYTES: u64 = 4096;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
-/// The copies of libcufile that a process has mapped, and its settings if they were wanted and it has a copy.
+/// The copies of libcufile that a process has mapped, and its settings if it has a copy and they are not known.
 pub(super) struct Copies {
     pub(super) mapped: Vec<((u64, u64), PathBuf)>,
     pub(super) settings: Option<Settings>,
 }
 
 impl Copies {
-    pub(super) fn of(pid: u32, wants_settings: bool, allowed: &mut Allowance) -> Self {
+    /// `known` is the address of the first copy of the program whose settings are known. Another program in the process can
+    /// have another environment, and its copies have other addresses.
+    pub(super) fn of(pid: u32, known: Option<u64>, allowed: &mut Allowance) -> Self {
         let mut mapped: Vec<((u64, u64), PathBuf)> = Vec::new();
         for map in outside::maps(pid, allowed).into_iter().flatten() {
             let MMapPath::Path(path) = map.pathname else { continue };
@@ -35,7 +37,8 @@ impl Copies {
                 mapped.push((map.address, path));
             }
         }
-        let settings = (wants_settings && !mapped.is_empty()).then(|| Settings::of(pid, allowed)).flatten();
+        let first = mapped.first().map(|((address, _), _)| *address);
+        let settings = first.filter(|_| first != known).and_then(|_| Settings::of(pid, allowed));
         Self { mapped, settings }
     }
 }
@@ -133,4 +136,41 @@ fn is_library(path: &Path) -> bool {
 /// Whether a path is a regular file outside /proc and /sys. Models can be in /dev/shm.
 fn is_data(path: &Path) -> bool {
     path.is_absolute() && !["/proc", "/sys"].iter().any(|folder| path.starts_with(folder)) && path.is_file()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_settings_of_another_program_in_a_process_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("libcufile.so.0");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let start = Instant::now();
+        // Another test may just fork, and its child has the new file open for a moment.
+        let mut child = loop {
+            match Command::new(&program).arg0("sleep").arg("60").spawn() {
+                Ok(child) => break child,
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ExecutableFileBusy),
+            }
+            assert!(start.elapsed() < Duration::from_secs(60));
+        };
+        let of = |known| Copies::of(child.id(), known, &mut Allowance::unlimited());
+        // While a program starts, it has no variables for a moment.
+        let mut first = of(None);
+        while first.settings.is_none() && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+            first = of(None);
+        }
+        let ((address, _), _) = first.mapped[0];
+        let has_settings = [None, Some(address), Some(address + 1)].map(|known| of(known).settings.is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(has_settings, [true, false, true]);
+    }
 }
