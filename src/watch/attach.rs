@@ -53,6 +53,8 @@ pub struct Attached {
     /// The processes whose settings are known: their start time and the address of their first copy of libcufile.
     configured: HashMap<u32, (u64, u64)>,
     log: Option<ProcessLog>,
+    /// The messages in the log at its last reading.
+    log_text: Option<String>,
 }
 
 /// Attaches to a process until it ends or the time is over.
@@ -105,6 +107,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         counted: RecorderState::default(),
         configured: HashMap::new(),
         log: None,
+        log_text: None,
     };
     match ProbeThread::start(pid) {
         Ok(recorder) => attached.recorder = Some(recorder),
@@ -279,20 +282,24 @@ impl Attached {
             log.read(allowed);
             Some(log)
         });
+        // Without an answer, the log is searched for again. What was read of it stays in the report.
         self.log = read.ok().flatten();
-        if let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) {
-            let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
-            seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
+        let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) else { return };
+        let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
+        if seen.log.as_ref().is_none_or(|before| before.lines != lines) {
+            self.log_text = Some(log.text());
         }
+        seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
     }
 
     /// The messages of the process in its log.
     pub(super) fn log_text(&self) -> Option<String> {
-        self.log.as_ref().map(ProcessLog::text)
+        self.log_text.clone()
     }
 
     fn machine(&self) -> MachineRoutes {
-        let log_reports_compat = self.log.as_ref().is_some_and(ProcessLog::reports_compat);
+        let log = self.report.attached.as_ref().and_then(|seen| seen.log.as_ref());
+        let log_reports_compat = log.is_some_and(|log| log.compat);
         MachineRoutes {
             log_reports_compat,
             ..MachineRoutes::look(self.nvfs_before, self.tally.settings.may_use_p2pdma)
@@ -304,9 +311,11 @@ impl Attached {
         let examined = self.ask(Files::of);
         let Some(seen) = self.report.attached.as_mut() else { return };
         let Ok(Files { readable, has_foreign_mounts, libcufile, mut files }) = examined else { return };
-        // It stays true if the process ends at this moment.
+        // Both stay as they are if the process ends at this moment.
         seen.readable |= readable;
-        seen.has_foreign_mounts = has_foreign_mounts;
+        if readable {
+            seen.has_foreign_mounts = has_foreign_mounts;
+        }
         seen.libcufile = libcufile.or_else(|| seen.libcufile.take());
         // A file that was seen once stays in the report, even if it was closed since.
         let mut path_bytes: usize = files.keys().map(String::len).sum();
@@ -371,6 +380,7 @@ fn pause(took: Duration) -> Duration {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::trust::Limits;
 
     #[test]
     fn open_and_mapped_files_of_a_process_are_seen() {
@@ -427,6 +437,29 @@ mod tests {
         attached.finish();
         let seen = attached.report().attached.unwrap();
         assert!(seen.read_call_bytes.is_some_and(|read| read >= READ as u64), "{seen:?}");
+    }
+
+    #[test]
+    fn what_a_log_reported_stays_if_a_later_look_has_no_answer() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(dir.path().join("cufile.log")).unwrap();
+        let mut command = std::process::Command::new("sleep");
+        let mut child = command.arg("60").stdout(log.try_clone().unwrap()).spawn().unwrap();
+        let line = format!(" 27-11-2026 14:39:59:877 [pid={} tid=9] NOTICE  running in compatible mode\n", child.id());
+        std::io::Write::write_all(&mut &log, line.as_bytes()).unwrap();
+        let mut attached = attach(child.id(), None).unwrap();
+        attached.report.attached.as_mut().unwrap().libcufile = Some("/l/libcufile.so.0".to_owned());
+        let shown = |attached: &Attached| (attached.machine().log_reports_compat, attached.log_text());
+        let long = Duration::from_secs(60);
+        attached.examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        attached.look_at_log();
+        let before = shown(&attached);
+        attached.examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
+        attached.look_at_log();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(before.0 && before.1.as_ref().is_some_and(|text| text.ends_with("running in compatible mode\n")));
+        assert!(attached.log.is_none() && shown(&attached) == before);
     }
 
     #[test]
