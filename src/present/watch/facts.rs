@@ -18,7 +18,7 @@ pub(super) fn buffers(report: &WatchReport) -> Option<String> {
     (report.buffers.registered > 0).then(|| format!("{least}{registrations} in {time}, {most}{size} at a time"))
 }
 
-/// Copies that are no calls of the recorded functions.
+/// Copies that are not calls of the recorded functions.
 const UNSEEN_COPIES: &str =
     "not seen: graphs, kernels that copy, page faults of managed memory, internal calls of CUDA libraries";
 

@@ -199,7 +199,7 @@ fn a_fork_is_recorded_once_until_another_process_has_the_number() {
     let forked: Vec<_> = recorder.forked.iter().map(|group| (group.process, group.record.start_ns)).collect();
     assert_eq!(forked, [(5, 2000), (5, 2000 + SAME_FORK_NS)]);
     assert_eq!(recorder.processes(), 2);
-    // Now a process that is no descendant has the number of one that has ended, and the other way round.
+    // A process that is not a descendant has the number of one that has ended, and a new descendant that of another process.
     recorder.fork(5, 9, 2000 + 3 * SAME_FORK_NS);
     recorder.belongs.insert(6, None);
     recorder.fork(6, 1, 2000);
