@@ -5,21 +5,18 @@ use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
 use super::named_file::Descriptor;
+use super::probed_process::{has_breakpoint, is_mapped, parent_of};
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
 use crate::trust::{Allowance, open_regular};
 use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, IDENTITY_WORD, Record, kind};
-use procfs::process::{MMPermissions, MMapPath};
-use rustix::param::clock_ticks_per_second;
 use rustix::process::geteuid;
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -145,20 +142,26 @@ impl Recorder {
     }
 
     /// Adds probes to a copy of libcufile that a process has mapped at `range`. Returns the record of its load, or
-    /// `None` if the copy already has probes or was refused before.
+    /// `None` if the copy already has probes or was refused before, or if the process does not have it any more.
     pub(super) fn add(&mut self, process: u32, range: (u64, u64), path: &Path) -> Result<Option<Group>, String> {
         if self.known.len() >= MOST_COPIES || self.known.iter().any(|known| known == path) {
             return Ok(None);
         }
-        self.known.push(path.to_owned());
-        if !geteuid().is_root() {
-            return Err("kernel probes need root".to_owned());
-        }
         // This is the mapped file itself. The process can put another file at its path at any time, and the kernel
         // writes the probes into the file that is named here.
         let mapped = format!("/proc/{process}/map_files/{:x}-{:x}", range.0, range.1);
-        let library =
-            open_regular(Path::new(&mapped)).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let library = match geteuid().is_root() {
+            true => {
+                open_regular(Path::new(&mapped)).map_err(|error| format!("cannot read {}: {error}", path.display()))
+            }
+            false => Err("kernel probes need root".to_owned()),
+        };
+        // A later look finds the copy in another process, or at the addresses at which the linker maps it at last.
+        if library.is_err() && !is_mapped(process, range) {
+            return Ok(None);
+        }
+        self.known.push(path.to_owned());
+        let library = library?;
         let real = PathBuf::from(format!("/proc/self/fd/{}", library.as_raw_fd()));
         let mut probes = Vec::new();
         let mut functions = Vec::new();
@@ -400,36 +403,6 @@ impl Recorder {
     pub(super) fn totals(&self) -> Totals {
         Totals { functions: self.totals.clone(), threads: self.threads.len() as u64, lost: self.lost }
     }
-}
-
-/// The parent of a process, and its start in nanoseconds of CLOCK_MONOTONIC, which is up to a clock tick too early.
-fn parent_of(process: u32) -> Option<(u32, u64)> {
-    let stat = procfs::process::Process::new(i32::try_from(process).ok()?).ok()?.stat().ok()?;
-    let parent = u32::try_from(stat.ppid).ok().filter(|parent| *parent > 0)?;
-    let since_boot_ns = u128::from(stat.starttime) * 1_000_000_000 / u128::from(clock_ticks_per_second().max(1));
-    let now_ns = now_ns();
-    let boot = clock_gettime(ClockId::Boottime);
-    let up_ns = boot.tv_sec as u128 * 1_000_000_000 + boot.tv_nsec as u128;
-    let age_ns = u64::try_from(up_ns.saturating_sub(since_boot_ns)).unwrap_or(u64::MAX);
-    Some((parent, now_ns.saturating_sub(age_ns)))
-}
-
-/// The instruction that the kernel writes at a probe.
-const BREAKPOINT: &[u8] = if cfg!(target_arch = "x86_64") { &[0xcc] } else { &[0xa0, 0x00, 0x20, 0xd4] };
-
-/// Whether the code of a process has a breakpoint at an offset of a mapped file. `None` if the code cannot be read.
-fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<bool> {
-    let maps = super::outside::maps(process, &mut Allowance::unlimited()).ok()?;
-    let code = maps.iter().find(|map| {
-        let length = map.address.1 - map.address.0;
-        matches!(&map.pathname, MMapPath::Path(mapped) if mapped == path)
-            && map.perms.contains(MMPermissions::EXECUTE)
-            && offset.checked_sub(map.offset).is_some_and(|inside| inside < length)
-    })?;
-    let mut bytes = vec![0; BREAKPOINT.len()];
-    let memory = File::open(format!("/proc/{process}/mem")).ok()?;
-    memory.read_exact_at(&mut bytes, code.address.0 + (offset - code.offset)).ok()?;
-    Some(bytes == BREAKPOINT)
 }
 
 /// The bytes of the batch entries that ended. No entry has more than the address space of a program.

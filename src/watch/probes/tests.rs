@@ -207,6 +207,24 @@ fn a_fork_is_recorded_once_until_another_process_has_the_number() {
 }
 
 #[test]
+fn a_library_of_a_process_that_has_ended_is_tried_again() {
+    let mut ended = std::process::Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    let mut recorder = Recorder::new(1);
+    let path = Path::new("/l/libcufile.so.0");
+    let added = recorder.add(ended.id(), (0x1000, 0x2000), path);
+    assert!(added.is_ok_and(|group| group.is_none()) && recorder.known.is_empty());
+    // This file is mapped and is not a library.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let page = rustix::param::page_size() as u64;
+    file.as_file().set_len(page).unwrap();
+    let mapping = crate::device::FileMapping::new(file.as_file()).unwrap();
+    let from = mapping.bytes().as_ptr().addr() as u64;
+    let added = recorder.add(std::process::id(), (from, from + page), path);
+    assert!(added.is_err() && recorder.known == [path]);
+}
+
+#[test]
 fn the_parent_of_a_process_without_a_reported_fork_is_read_from_procfs() {
     let own = std::process::id();
     let before_ns = now_ns();
@@ -223,7 +241,7 @@ fn the_parent_of_a_process_without_a_reported_fork_is_read_from_procfs() {
         (child.id(), kind::PROCESS, own.into())
     );
     // The kernel stores the start in ticks of 10 ms, rounded down.
-    let tick_ns = 1_000_000_000 / clock_ticks_per_second();
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
     let began_ns = started.record.start_ns;
     assert!(
         (before_ns.saturating_sub(2 * tick_ns)..=after_ns).contains(&began_ns),
