@@ -85,7 +85,9 @@ pub use disks::{
 };
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
-pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
+pub use driver_origin::{
+    DriverOrigin, UbuntuDriver, driver_origin, following_kernel, modules_of_other_variants, nvidia_fs_of_ubuntu,
+};
 pub use excluded::{Excluded, excluded};
 pub use ext4::{ext4_journal, ext4_mode, ext4_sets_ordered};
 pub use fabric::runs_fabric;
