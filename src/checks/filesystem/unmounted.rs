@@ -7,7 +7,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::build_log;
 use crate::checks::storage::namespaces;
 use crate::core::CheckId;
-use crate::machine::{self, Message, PathFacts, PlannedMount, Source};
+use crate::machine::{self, BootLoader, Message, PathFacts, PlannedMount, Source};
 use crate::text::quoted;
 use std::path::Path;
 
@@ -179,12 +179,17 @@ impl Lacking {
         };
         match self.others.first() {
             None => install.text("."),
-            Some(other) if machine::packages::id(ctx.root) == "ubuntu" => install.text(format!(
+            Some(other) if machine::packages::id(ctx.root) == "ubuntu" && !is_extlinux(ctx) => install.text(format!(
                 ". If there is no such package, boot kernel {other}, which has the module. For that, set GRUB_DEFAULT=\"Advanced options for Ubuntu>Ubuntu, with Linux {other}\" in /etc/default/grub. Then run `sudo update-grub && sudo reboot`."
             )),
             Some(other) => install.text(format!(". If there is no such package, boot kernel {other}, which has the module.")),
         }
     }
+}
+
+/// Whether the machine has no GRUB: extlinux starts its kernel.
+fn is_extlinux(ctx: &Context<'_>) -> bool {
+    machine::boot_loader(ctx.root).is_some_and(|boot| boot.loader == BootLoader::Extlinux)
 }
 
 /// The inactive array of a planned file system, and its line in /proc/mdstat.
