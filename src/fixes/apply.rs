@@ -1,5 +1,5 @@
-//! Applies a fix: writes the journal, then the files, then runs the commands. If a step fails, all changes are
-//! undone.
+//! Applies a fix: writes the journal, then runs the commands before the first file, writes the files and runs the other
+//! commands. If a step fails, all changes are undone.
 
 use super::editable::may_edit;
 use super::error::FixError;
@@ -13,6 +13,7 @@ use super::step::{Hook, Runner, Step, step};
 use crate::core::{Change, FixPlan, FixPolicy, Needs};
 use crate::text::quoted_line;
 use rustix::fd::OwnedFd;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,7 +28,7 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
     apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
 }
 
-/// Applies a plan to which the user consented: its files, then its commands. `hook` is called before each step. If it
+/// Applies a plan to which the user consented: the commands before its first file, its files, then its other commands. `hook` is called before each step. If it
 /// returns false, the work stops at this step, as after a power failure. Below `--root`, no command is run.
 ///
 /// # Errors
@@ -80,7 +81,12 @@ fn apply_locked(
     let mut entry = prepare(plan, place, journal).map_err(|e| e.with(NOTHING.to_owned()))?;
     step(hook, Step::Journal)?;
     journal.write(&entry).map_err(|e| e.with(NOTHING.to_owned()))?;
-    let done = write_all(place, &entry, hook).and_then(|()| run_commands(&mut entry, journal, hook, run));
+    // A command before the first file can be a test without which the file must not be written.
+    let files = plan.changes.iter().position(|change| matches!(change, Change::WriteFile { .. })).unwrap_or(0);
+    let commands = entry.commands.len();
+    let done = run_commands(&mut entry, 0..files, journal, hook, run)
+        .and_then(|()| write_all(place, &entry, hook))
+        .and_then(|()| run_commands(&mut entry, files..commands, journal, hook, run));
     let done = done.and_then(|()| {
         step(hook, Step::Finish)?;
         journal.write(&Entry { stage: Stage::Applied, ..entry.clone() })
@@ -180,8 +186,14 @@ fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, r
     error.with(then)
 }
 
-fn run_commands(entry: &mut Entry, journal: &Journal, hook: Hook<'_>, run: Runner<'_>) -> Result<(), FixError> {
-    for at in 0..entry.commands.len() {
+fn run_commands(
+    entry: &mut Entry,
+    range: Range<usize>,
+    journal: &Journal,
+    hook: Hook<'_>,
+    run: Runner<'_>,
+) -> Result<(), FixError> {
+    for at in range {
         if entry.commands[at].state == CommandState::Skipped {
             continue;
         }

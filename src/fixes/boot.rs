@@ -5,7 +5,7 @@ use super::fstab::{Fstab, ORDERED, with_options};
 use super::parts::{empty, family, initramfs as rebuild, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{NvmlGpu, Root, excluded, ext4_journal, has_display_mode, pci_gpus};
+use crate::machine::{NvmlGpu, Root, excluded, ext4_journal, ext4_mode, ext4_sets_ordered, has_display_mode, pci_gpus};
 use crate::text::quoted;
 use std::path::PathBuf;
 
@@ -138,9 +138,14 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
         };
     }
     let test = has_journal.is_none().then(|| journal_test(&device));
+    let is_hidden = unseen.is_some_and(|facts| {
+        ext4_sets_ordered(root, facts).is_some()
+            && ext4_journal(root, facts).is_none_or(|(.., text)| ext4_mode(&text) == "ordered")
+    });
+    let clear = is_hidden.then(|| cleared(&device));
     if point.as_deref() == Some("/") {
         let mut plan = with_word(root, "rootflags=data=ordered", plan);
-        plan.changes = test.into_iter().chain(plan.changes).collect();
+        plan.changes = test.into_iter().chain(clear).chain(plan.changes).collect();
         // The mode in /etc/fstab is applied to the mounted root file system, which fails if it is another one.
         let before = root.read_text("/etc/fstab").ok();
         let is_other = facts.and_then(|facts| facts.option_value("data").map(|mode| mode != "ordered")) == Some(true);
@@ -174,7 +179,7 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
     let unmount = ["sudo", "umount", &point].map(str::to_owned).to_vec();
     let by_fstab = ["sudo", "mount", &point].map(str::to_owned).to_vec();
     let why = format!(
-        "{} A remount cannot change the journal mode, so stop all programs that use {point}. If 'sudo tune2fs -l {device} | grep journal_data' prints a line, the superblock asks for another mode: run 'sudo tune2fs -o ^journal_data {device}' after the unmount.",
+        "{} A remount cannot change the journal mode, so stop all programs that use {point}. If 'sudo tune2fs -l {device} | grep journal_data_ordered' prints a line, the kernel does not show the mode: run 'sudo tune2fs -o ^journal_data_ordered {device}' after the unmount.",
         plan.why
     );
     let before = root.read_text("/etc/fstab").ok();
@@ -190,8 +195,20 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
             ..plan
         },
         Fstab::HasIt => FixPlan {
-            changes: vec![run(unmount.clone()), run(by_fstab.clone())],
-            why: format!("{why} /etc/fstab has data=ordered for {point} already."),
+            changes: [run(unmount.clone())].into_iter().chain(clear).chain([run(by_fstab.clone())]).collect(),
+            why: if is_hidden {
+                format!(
+                    "{} /etc/fstab has data=ordered for {point} already, and the kernel does not list a mode that is the default in the superblock. So that default is removed. Stop all programs that use {point}.",
+                    plan.why
+                )
+            } else {
+                format!("{why} /etc/fstab has data=ordered for {point} already.")
+            },
+            undo: if is_hidden {
+                format!("if tune2fs -l listed it before, run 'sudo tune2fs -o journal_data_ordered {device}'")
+            } else {
+                String::new()
+            },
             undo_commands: vec![unmount, by_fstab],
             ..plan
         },
@@ -208,6 +225,11 @@ pub(super) fn ordered(root: &Root, report: &Report) -> FixPlan {
     };
     plan.changes = test.into_iter().chain(plan.changes).collect();
     plan
+}
+
+/// The command that removes the default mode in the superblock. Another mode is removed too, because they are one field.
+fn cleared(device: &str) -> Change {
+    Change::Run { argv: ["sudo", "tune2fs", "-o", "^journal_data_ordered", device].map(str::to_owned).to_vec() }
 }
 
 /// A command that stops the plan if the file system has no journal: a change would keep the system from starting.

@@ -3,7 +3,9 @@
 
 use super::parts::{Family, run};
 use crate::core::Change;
-use crate::machine::{Root, is_foreign_kernel, kernel_release, packages};
+use crate::machine::{
+    BootLoader, PINNED_BY_GRUB, Root, boot_loader, is_foreign_kernel, kernel_release, packages, pinned_entry,
+};
 
 /// Whether the boot loader may start another kernel than the one that a package brings: a custom kernel can
 /// have a higher version.
@@ -29,15 +31,37 @@ pub(super) fn of_package(family: Family, package: &str) -> String {
     }
 }
 
+/// Why the boot loader does not start a new kernel by itself: a sentence that starts with a space. `None` if it does.
+pub(super) fn pinned(root: &Root) -> Option<String> {
+    let pinned = pinned_entry(root)?;
+    let edit = match boot_loader(root).map(|boot| boot.loader) {
+        Some(BootLoader::Extlinux) => " Add an entry for the new kernel there, and name its label after DEFAULT.",
+        _ => "",
+    };
+    Some(format!(
+        " The boot loader starts another kernel, because {} has {}, so the plan changes its default.{edit}",
+        pinned.source, pinned.text
+    ))
+}
+
 /// The commands that make a kernel the default of the boot loader. `release` can be a variable of a shell.
-pub(super) fn start_by_default(family: Family, release: &str, before: &str) -> Change {
-    let script = match family {
-        // A file in this folder overrides /etc/default/grub on Debian and Ubuntu.
-        Family::Debian => format!(
-            "{before}root=$(grub-probe --target=fs_uuid /) && echo \"GRUB_DEFAULT='gnulinux-advanced-$root>gnulinux-{release}-advanced-$root'\" > /etc/default/grub.d/zz-gds-top.cfg && update-grub && grep -q \"gnulinux-{release}-advanced-$root\" /boot/grub/grub.cfg"
+pub(super) fn start_by_default(root: &Root, family: Family, release: &str, before: &str) -> Change {
+    let script = match (boot_loader(root).map(|boot| boot.loader), family) {
+        // Its default is the label of an entry, which a person must write.
+        (Some(BootLoader::Extlinux), _) => return run("sudoedit /boot/extlinux/extlinux.conf"),
+        // Before version 250, systemd-boot does not know patterns, so the complete id is set.
+        (Some(BootLoader::SystemdBoot), _) => format!(
+            "{before}entry=$(bootctl list | sed -n 's/^ *id: *//p' | grep -F -e \"-{release}.\" | head -n 1) && test -n \"$entry\" && bootctl set-default \"$entry\""
         ),
-        Family::RedHat => format!("{before}grubby --set-default \"/boot/vmlinuz-{release}\""),
-        Family::Suse => format!(
+        (Some(BootLoader::Kernelstub), _) => {
+            format!("{before}kernelstub -k \"/boot/vmlinuz-{release}\" -i \"/boot/initrd.img-{release}\"")
+        }
+        // A file in this folder overrides /etc/default/grub on Debian and Ubuntu.
+        (_, Family::Debian) => format!(
+            "{before}root=$(grub-probe --target=fs_uuid /) && echo \"GRUB_DEFAULT='gnulinux-advanced-$root>gnulinux-{release}-advanced-$root'\" > {PINNED_BY_GRUB} && update-grub && grep -q \"gnulinux-{release}-advanced-$root\" /boot/grub/grub.cfg"
+        ),
+        (_, Family::RedHat) => format!("{before}grubby --set-default \"/boot/vmlinuz-{release}\""),
+        (_, Family::Suse) => format!(
             "{before}root=$(grub2-probe --target=fs_uuid /) && grub2-set-default \"gnulinux-advanced-$root>gnulinux-{release}-advanced-$root\" && grub2-mkconfig -o /boot/grub2/grub.cfg"
         ),
     };
@@ -45,10 +69,10 @@ pub(super) fn start_by_default(family: Family, release: &str, before: &str) -> C
 }
 
 /// How to return to the present kernel.
-pub(super) fn undo(family: Family) -> &'static str {
-    match family {
-        Family::Debian => "sudo rm /etc/default/grub.d/zz-gds-top.cfg && sudo update-grub, then reboot",
-        Family::RedHat | Family::Suse => "choose the old kernel in the boot menu",
+pub(super) fn undo(root: &Root, family: Family) -> String {
+    match (boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader), family) {
+        (BootLoader::Grub, Family::Debian) => format!("sudo rm {PINNED_BY_GRUB} && sudo update-grub, then reboot"),
+        _ => "choose the old kernel in the boot menu".to_owned(),
     }
 }
 
@@ -62,5 +86,5 @@ pub(super) fn changes(root: &Root, family: Family, release: &str, to_build: bool
     let found = run(&format!("sudo modinfo -k {release} -n nvidia"));
     let headers = headers.map(|line| run(&line.replacen(" install ", " install -y ", 1)));
     let first = headers.into_iter().chain(build);
-    first.chain([found, start_by_default(family, release, ""), run("sudo reboot")]).collect()
+    first.chain([found, start_by_default(root, family, release, ""), run("sudo reboot")]).collect()
 }

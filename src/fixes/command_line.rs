@@ -36,8 +36,25 @@ fn loader(root: &Root) -> BootLoader {
     boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader)
 }
 
+/// Whether no file shows the boot loader of a machine with a device tree, as with a boot script of U-Boot. It has no tools
+/// of GRUB.
+pub(super) fn is_unknown(root: &Root) -> bool {
+    root.exists("/proc/device-tree") && !root.exists("/sys/firmware/efi") && boot_loader(root).is_none()
+}
+
+/// Whether a change is for GRUB.
+pub(super) fn is_of_grub(change: &Change) -> bool {
+    match change {
+        Change::Run { argv } => argv.iter().any(|word| word.contains("grub") || word == "pbl"),
+        Change::WriteFile { path, .. } => path.to_string_lossy().starts_with(GRUB),
+    }
+}
+
 /// The place of a new argument, as part of a sentence: `to GRUB_CMDLINE_LINUX_DEFAULT of /etc/default/grub`.
 pub(super) fn place(root: &Root) -> &'static str {
+    if is_unknown(root) {
+        return "to the settings of the boot loader, which no file shows";
+    }
     match (loader(root), menu(root)) {
         (BootLoader::SystemdBoot, _) => "to /etc/kernel/cmdline, the source of systemd-boot's entries",
         (BootLoader::Kernelstub, _) => "to the options of kernelstub for systemd-boot",

@@ -7,8 +7,8 @@ use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
     Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, dkms_rows, driver_origin, following_kernel,
-    gpu_kinds, is_aarch64, kernel_release, module_info, nvidia_driver, nvidia_fs_builds, nvidia_version_line,
-    os_release, precompiled_driver,
+    gpu_kinds, is_aarch64, kernel_release, module_info, modules_of_other_variants, nvidia_driver, nvidia_fs_builds,
+    nvidia_version_line, os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
@@ -368,25 +368,30 @@ fn rpm_fusion(root: &Root, flavour: Flavour, same: Option<&str>) -> Vec<Change> 
         .collect()
 }
 
-/// The packages of Ubuntu's archive for a branch, in the variant of the installed driver.
+/// The packages of Ubuntu's archive for a branch, in the variant of the installed driver. A name that ends in a hyphen is
+/// removed (apt-get(8)).
 fn of_ubuntu(root: &Root, driver: UbuntuDriver, flavour: Flavour, branch: u32) -> String {
     let server = if driver.is_server { "-server" } else { "" };
     let open = if flavour == Flavour::Open { "-open" } else { "" };
-    let built = kernel_release(root)
-        .filter(|_| driver.is_prebuilt)
+    let release = kernel_release(root).filter(|_| driver.is_prebuilt);
+    let others =
+        release.as_deref().map(|release| modules_of_other_variants(root, &format!("{branch}{server}{open}"), release));
+    let removed: String = others.into_iter().flatten().map(|package| format!(" {package}-")).collect();
+    let built = release
         .map(|release| {
             let modules = format!("linux-modules-nvidia-{branch}{server}{open}-");
             let following = following_kernel(root, &release).map(|kernel| format!("{modules}{kernel} "));
             format!("{modules}{release} {}", following.unwrap_or_default())
         })
         .unwrap_or_default();
-    match (driver.is_headless, driver.is_prebuilt) {
+    let packages = match (driver.is_headless, driver.is_prebuilt) {
         (true, true) => {
             format!("{built}nvidia-headless-no-dkms-{branch}{server}{open} nvidia-utils-{branch}{server}")
         }
         (true, false) => format!("nvidia-headless-{branch}{server}{open} nvidia-utils-{branch}{server}"),
         (false, _) => format!("{built}nvidia-driver-{branch}{server}{open}"),
-    }
+    };
+    packages + &removed
 }
 
 /// The installed packages of Debian's driver. A pattern would miss those with another name, such as

@@ -1,7 +1,7 @@
 //! Checks whether a plan is possible on the machine. The kernel, driver and boot of a container, of WSL or of an
 //! image-based system are changed elsewhere, and each distribution has other commands.
 
-use super::command_line::is_kept_with_the_image;
+use super::command_line::{is_kept_with_the_image, is_of_grub, is_unknown};
 use super::held;
 use super::parts::{Family, family, known_family};
 use super::spec::{self, Systems};
@@ -100,6 +100,14 @@ pub(super) fn fitted(root: &Root, report: &Report, mut plan: FixPlan) -> FixPlan
     } else if let Some(path) = place_of(Kept::Lost) {
         plan.remaining.push(format!(
             "make the same change in the image, or mount {path} from outside, because the change is lost with this container"
+        ));
+    }
+    if plan.changes.iter().any(is_of_grub) && is_unknown(root) {
+        plan.changes.retain(|change| !is_of_grub(change));
+        plan.undo_commands.clear();
+        plan.obstacle = plan.obstacle.or(Some(
+            "no file shows the boot loader of this machine: change its settings by hand (with U-Boot, the variable bootargs or the boot script)"
+                .to_owned(),
         ));
     }
     // An obstacle of the machine overrides one of the plan.

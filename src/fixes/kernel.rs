@@ -32,10 +32,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         return FixPlan {
             title: format!("Boot the installed kernel {release}"),
             why: format!(
-                "{WHY} The kernel {release} is installed and has it, so no kernel is downloaded. Reboot only if the previous commands succeed. {instead}"
+                "{WHY} The kernel {release} is installed and has it, so no kernel is downloaded. Reboot only if the previous commands succeed. {instead}{}",
+                boot_entry::pinned(root).unwrap_or_default()
             ),
             changes: boot_entry::changes(root, family, &release, to_build),
-            undo: boot_entry::undo(family).to_owned(),
+            undo: boot_entry::undo(root, family),
             ..plan
         };
     }
@@ -84,12 +85,14 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         let status = if by_dkms { "dkms status -k \"$new\" && " } else { "" };
         changes.push(shell(&format!("{newest}; test -n \"$new\" || exit 1; {status}modinfo -k \"$new\" -n {modules}")));
     }
-    let undo = if boot_entry::has_foreign(root) {
-        changes.push(boot_entry::start_by_default(family, "$new", &format!("{newest}; test -n \"$new\" || exit 1; ")));
-        why.push_str(
+    let pinned = boot_entry::pinned(root);
+    let undo = if pinned.is_some() || boot_entry::has_foreign(root) {
+        let before = format!("{newest}; test -n \"$new\" || exit 1; ");
+        changes.push(boot_entry::start_by_default(root, family, "$new", &before));
+        why.push_str(pinned.as_deref().unwrap_or(
             " The boot loader would start the kernel with the highest version, so the new one is made its default.",
-        );
-        boot_entry::undo(family).to_owned()
+        ));
+        boot_entry::undo(root, family)
     } else {
         plan.undo.clone()
     };

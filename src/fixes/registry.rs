@@ -6,7 +6,7 @@ use super::parts::{empty, family, initramfs, line_in, run, words};
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::Root;
 use crate::machine::modprobe::{COMMAND_LINE, in_force};
-use crate::machine::registry::{list, other_separator, p2pdma_keys, parts};
+use crate::machine::registry::{cut_off, list, other_separator, p2pdma_keys, parts};
 use std::path::PathBuf;
 
 /// The file for the keys, if no other file sets any.
@@ -105,9 +105,12 @@ fn change(root: &Root, keys: &[(&str, &str)]) -> (Option<Change>, Option<String>
 /// The text with these keys in the list of this setting. Other keys keep their values and order. `None` if all keys
 /// are already set.
 fn with_keys(text: &str, setting: &Setting, keys: &[(&str, &str)]) -> Option<String> {
+    // Keys after a blank without quotes become a part of the list.
+    let rest = cut_off(text, setting);
+    let lists = [setting.value.as_str()].into_iter().chain(rest.iter().map(|word| word.text.as_str()));
     let mut set: Vec<(&str, &str)> =
-        parts(&setting.value).map(|part| part.split_once('=').unwrap_or((part, ""))).collect();
-    if keys.iter().all(|key| set.contains(key)) && other_separator(&setting.value).is_none() {
+        lists.flat_map(parts).map(|part| part.split_once('=').unwrap_or((part, ""))).collect();
+    if keys.iter().all(|key| set.contains(key)) && other_separator(&setting.value).is_none() && rest.is_empty() {
         return None;
     }
     for (key, value) in keys {
@@ -117,7 +120,8 @@ fn with_keys(text: &str, setting: &Setting, keys: &[(&str, &str)]) -> Option<Str
         }
     }
     let mut after = text.to_owned();
-    after.replace_range(setting.place.clone(), &format!("{PARAMETER}=\"{}\"", list(&set)));
+    let end = rest.last().map_or(setting.place.end, |word| word.place.end);
+    after.replace_range(setting.place.start..end, &format!("{PARAMETER}=\"{}\"", list(&set)));
     Some(after)
 }
 
@@ -156,6 +160,15 @@ mod tests {
             (
                 "options nvidia NVreg_RegistryDwords=\"A=2,RMForceStaticBar1=1 ForceP2P=0\"\n",
                 "options nvidia NVreg_RegistryDwords=\"A=2;RMForceStaticBar1=1;ForceP2P=0;\"\n",
+            ),
+            // Without quotes, a blank ends the value.
+            (
+                "options nvidia NVreg_RegistryDwords=RMForceStaticBar1=1; A=2; NVreg_Bar=2\n",
+                "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;A=2;ForceP2P=0;\" NVreg_Bar=2\n",
+            ),
+            (
+                "options nvidia NVreg_RegistryDwords=RMForceStaticBar1=1 ; ForceP2P=0 # A=1\n",
+                "options nvidia NVreg_RegistryDwords=\"RMForceStaticBar1=1;ForceP2P=0;\" # A=1\n",
             ),
             ("# options nvidia NVreg_RegistryDwords=\"A=1\"\n", "# options nvidia NVreg_RegistryDwords=\"A=1\"\n"),
             ("options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n", "options nvidia_uvm NVreg_RegistryDwords=\"A=1\"\n"),

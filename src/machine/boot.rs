@@ -50,7 +50,7 @@ pub fn boot_loader(root: &Root) -> Option<Boot> {
         return boot(BootLoader::Kernelstub, path, "exists");
     }
     let grub = first(&["/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/boot/grub2/grubenv", "/boot/grub/grubenv"]);
-    if let Some(name) = loader_name(root) {
+    if let Some(name) = efi_text(root, NAME) {
         let lower = name.to_lowercase();
         if lower.contains("systemd-boot") || lower.contains("systemd-stub") {
             return boot(BootLoader::SystemdBoot, NAME, &name);
@@ -72,8 +72,9 @@ pub fn boot_loader(root: &Root) -> Option<Boot> {
     first(&["/etc/default/grub"]).and_then(|path| boot(BootLoader::Grub, path, "exists"))
 }
 
-fn loader_name(root: &Root) -> Option<String> {
-    let bytes = root.read_bytes(NAME).ok()?;
+/// The text of an EFI variable of the Boot Loader Interface.
+pub(super) fn efi_text(root: &Root, variable: &str) -> Option<String> {
+    let bytes = root.read_bytes(variable).ok()?;
     let units: Vec<u16> = bytes.get(4..)?.as_chunks::<2>().0.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
     let name = String::from_utf16_lossy(&units);
     let name = name.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned();

@@ -153,6 +153,36 @@ pub fn following_kernel(root: &Root, release: &str) -> Option<String> {
     parts.max_by_key(String::len)
 }
 
+/// The installed packages with modules that Ubuntu built in another variant than `580-server-open`, for the running kernel
+/// or following its updates. They have no conflict with those of the variant (apt-cache show), but NVIDIA's README does not
+/// allow both flavours on one file system.
+#[must_use]
+pub fn modules_of_other_variants(root: &Root, variant: &str, release: &str) -> Vec<String> {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let is_other = |name: &String| {
+        let parts =
+            ["linux-modules-nvidia-", "linux-objects-nvidia-"].iter().find_map(|start| name.strip_prefix(start));
+        let Some((found, kernel)) = parts.filter(|rest| rest.starts_with(is_digit)).map(variant_and_kernel) else {
+            return false;
+        };
+        // Those of another kernel do not reach this one.
+        found != variant && (kernel == release || !kernel.starts_with(is_digit))
+    };
+    deb_packages(root).into_iter().map(|package| package.name).filter(is_other).collect()
+}
+
+/// The parts of `580-server-open-generic-hwe-24.04`.
+fn variant_and_kernel(rest: &str) -> (&str, &str) {
+    let mut end = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+    for part in ["-server", "-open"] {
+        let after = rest[end..].strip_prefix(part);
+        if after.is_some_and(|after| after.is_empty() || after.starts_with('-')) {
+            end += part.len();
+        }
+    }
+    (&rest[..end], rest[end..].trim_start_matches('-'))
+}
+
 /// Ubuntu keeps the modules that it built in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
 fn is_built_by_ubuntu(root: &Root) -> bool {
     module_info(root, "nvidia").and_then(|module| module.file).is_some_and(|file| file.contains("/kernel/nvidia-"))
@@ -187,5 +217,22 @@ fn of_module(root: &Root) -> Option<DriverOrigin> {
         Some(DriverOrigin::Nvidia)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_name_has_a_variant_and_a_kernel() {
+        for (rest, variant, kernel) in [
+            ("580-generic", "580", "generic"),
+            ("580-open-generic-hwe-24.04", "580-open", "generic-hwe-24.04"),
+            ("580-server-open-6.8.0-90-generic", "580-server-open", "6.8.0-90-generic"),
+            ("580-server", "580-server", ""),
+        ] {
+            assert_eq!(variant_and_kernel(rest), (variant, kernel));
+        }
     }
 }

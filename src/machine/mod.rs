@@ -4,6 +4,7 @@ mod archive;
 mod arguments;
 mod block;
 mod boot;
+mod boot_default;
 mod capture;
 mod command;
 mod confidential;
@@ -71,6 +72,7 @@ mod visible;
 pub use arguments::{argument_command, renew_entries};
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
+pub use boot_default::{PINNED_BY_GRUB, PinnedEntry, pinned_entry};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;
@@ -83,9 +85,11 @@ pub use disks::{
 };
 pub use dkms::{DkmsRow, build_again, build_log, dkms_rows, ofed_module_to_build};
 pub use driver::{DRIVER_VERSION, Driver, ModuleInfo, module_info, precompiled_driver};
-pub use driver_origin::{DriverOrigin, UbuntuDriver, driver_origin, following_kernel, nvidia_fs_of_ubuntu};
+pub use driver_origin::{
+    DriverOrigin, UbuntuDriver, driver_origin, following_kernel, modules_of_other_variants, nvidia_fs_of_ubuntu,
+};
 pub use excluded::{Excluded, excluded};
-pub use ext4::ext4_journal;
+pub use ext4::{ext4_journal, ext4_mode, ext4_sets_ordered};
 pub use fabric::runs_fabric;
 pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
 pub use gone::{device_of_uuid, gone_device};

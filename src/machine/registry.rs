@@ -1,5 +1,6 @@
 //! Registry keys with which the NVIDIA driver was loaded, for all GPUs or for one GPU by its address.
 
+use super::modprobe::{self, Setting, Word};
 use super::pci::{PciGpu, pci_gpus};
 use super::root::Root;
 
@@ -20,7 +21,7 @@ pub fn p2pdma_keys(root: &Root) -> Vec<(&'static str, &'static str)> {
 /// them.
 #[must_use]
 pub fn absent_after_reboot(root: &Root) -> Vec<String> {
-    let set = super::modprobe::in_force(root, "nvidia", "NVreg_RegistryDwords");
+    let set = modprobe::in_force(root, "nvidia", "NVreg_RegistryDwords");
     let value = set.map(|set| set.value).unwrap_or_default();
     let list = format!("RegistryDwords: \"{}\"", value.trim_matches('"'));
     let is_absent = |(key, value): &(&str, &str)| number(&list, key, None) != parse(value);
@@ -42,6 +43,36 @@ pub fn parts(list: &str) -> impl Iterator<Item = &str> {
             .map(str::trim)
             .filter(|key| !key.is_empty())
     })
+}
+
+/// The keys after a list without quotes. The kernel ends a value at a blank, and takes them for unknown parameters of the
+/// driver (kernel/params.c).
+#[must_use]
+pub fn cut_off(text: &str, setting: &Setting) -> Vec<Word> {
+    let is_key = |word: &&Word| {
+        let key = word.text.trim_matches(';');
+        let is_parameter = ["NVreg_", "rm_firmware_active", "#"].iter().any(|start| key.starts_with(start));
+        key.is_empty() || (key.contains('=') && !is_parameter)
+    };
+    let of = |words: Vec<Word>| {
+        let at = words.iter().position(|word| word.place == setting.place)?;
+        Some(words[at + 1..].iter().take_while(is_key).cloned().collect::<Vec<Word>>())
+    };
+    modprobe::statements(text, "options", "nvidia").into_iter().find_map(of).unwrap_or_default()
+}
+
+/// The file of modprobe.d whose list is in force and cut at a blank, and the keys that are lost. `None` if none is cut.
+#[must_use]
+pub fn cut_list(root: &Root) -> Option<(String, Vec<String>)> {
+    if modprobe::in_force(root, "nvidia", "NVreg_RegistryDwords")?.source == modprobe::COMMAND_LINE {
+        return None;
+    }
+    let files = modprobe::files(root);
+    let last = modprobe::settings(&files, "nvidia", "NVreg_RegistryDwords").pop()?;
+    let file = &files[last.file];
+    let lost: Vec<String> =
+        cut_off(&file.text, &last).iter().flat_map(|word| parts(&word.text)).map(str::to_owned).collect();
+    (!lost.is_empty()).then(|| (file.path.clone(), lost))
 }
 
 /// The list of keys with which the driver was loaded, as it was written.

@@ -90,6 +90,32 @@ fn a_command_that_fails_takes_the_files_back_and_says_what_ran_before_it() {
     assert!(Journal::open(&place(&folder)).entries().is_empty());
 }
 
+#[test]
+fn a_command_before_the_file_is_a_test_without_which_it_is_not_written() {
+    let with_test = |folder: &Path, test: &str| {
+        let mut plan = plan(folder, &["echo after"]);
+        plan.changes.insert(0, Change::Run { argv: ["sh", "-c", test].map(str::to_owned).to_vec() });
+        plan
+    };
+    let (_keep, folder) = folder();
+    let is_absent = format!("test ! -e {} && echo before", folder.join("made").display());
+    let mut said = Vec::new();
+    let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| said.push(line));
+    fixes::apply_with(&with_test(&folder, &is_absent), &place(&folder), &mut |_| true, &mut run).unwrap();
+    assert_eq!(said, ["before", "after"]);
+    fixes::undo_with(ID, &place(&folder), &mut |_| true, &mut |_| Ok(())).unwrap();
+
+    let mut steps = Vec::new();
+    let mut hook = |step| {
+        steps.push(step);
+        true
+    };
+    let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |_| {});
+    let failed = fixes::apply_with(&with_test(&folder, "exit 1"), &place(&folder), &mut hook, &mut run).unwrap_err();
+    assert!(failed.to_string().contains("no file was changed"), "{failed}");
+    assert!(!steps.contains(&Step::Stage) && !folder.join("made").exists(), "{steps:?}");
+}
+
 /// The journal of the machine, like that of root in /var/lib: a fix that is refused or undone leaves no directory.
 #[test]
 fn a_fix_that_is_refused_or_undone_leaves_no_journal() {

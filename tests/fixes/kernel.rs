@@ -128,6 +128,60 @@ fn an_installed_kernel_with_p2pdma_is_booted_and_no_other_is_installed() {
 }
 
 #[test]
+fn a_boot_entry_that_is_set_to_the_old_kernel_is_set_to_the_new_one() {
+    const OLD: &str = "gnulinux-advanced-1>gnulinux-5.15.0-139-generic-advanced-1";
+    const RHEL_9_4: &str = "5.14.0-427.13.1.el9_4.x86_64";
+    let grub = |value: &str| put("files/etc/default/grub", format!("GRUB_TIMEOUT=0\nGRUB_DEFAULT={value}\n"));
+    let saved =
+        |folder: &str, entry: &str| put(format!("files/boot/{folder}/grubenv"), format!("saved_entry={entry}\n"));
+    let updates = |value: &str| put("files/etc/sysconfig/kernel", format!("UPDATEDEFAULT={value}\n"));
+    let variable = |text: &str| {
+        let text: String = text.chars().flat_map(|letter| [letter, '\0']).collect();
+        put(
+            "files/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f",
+            format!("\u{6}\0\0\0{text}\0\0"),
+        )
+    };
+    let entry = |line: &str| put("files/boot/efi/loader/loader.conf", format!("timeout 0\n{line}\n"));
+    let rows: Vec<(&str, &str, Vec<Edit>, Option<&str>)> = vec![
+        (UBUNTU, "5.15.0-139-generic", vec![grub("0")], None),
+        (UBUNTU, "5.15.0-139-generic", vec![grub("gnulinux-simple-1")], None),
+        (UBUNTU, "5.15.0-139-generic", vec![grub("saved")], None),
+        (UBUNTU, "5.15.0-139-generic", vec![grub(&format!("\"{OLD}\""))], Some("gnulinux-$new-advanced-$root")),
+        (UBUNTU, "5.15.0-139-generic", vec![grub("saved"), saved("grub", OLD)], Some("gnulinux-$new-advanced-$root")),
+        (
+            ROCKY,
+            RHEL_9_4,
+            vec![grub("saved"), saved("grub2", "5e1f-5.14.0-427.13.1.el9_4.x86_64"), updates("yes")],
+            None,
+        ),
+        (
+            ROCKY,
+            RHEL_9_4,
+            vec![grub("saved"), saved("grub2", "5e1f-5.14.0-427.13.1.el9_4.x86_64"), updates("no")],
+            Some("grubby --set-default"),
+        ),
+        (DEBIAN, "6.1.0-28-amd64", vec![variable("systemd-boot 257.9"), entry("default 5e1f-*")], None),
+        (
+            DEBIAN,
+            "6.1.0-28-amd64",
+            vec![variable("systemd-boot 257.9"), entry("default 5e1f-6.1.0-28-amd64.conf")],
+            Some("bootctl set-default"),
+        ),
+    ];
+    for (release, running, edits, wanted) in rows {
+        let plan = plan(release, running, edits);
+        let set: Vec<String> = lines(&plan)
+            .into_iter()
+            .filter(|line| line.contains("gnulinux-") || line.contains("set-default"))
+            .collect();
+        assert_eq!(set.len(), usize::from(wanted.is_some()), "{running}: {:?}", lines(&plan));
+        assert!(set.iter().all(|line| wanted.is_some_and(|part| line.contains(part))), "{set:?}");
+        assert_eq!(plan.why.contains("starts another kernel"), wanted.is_some(), "{}", plan.why);
+    }
+}
+
+#[test]
 fn an_installed_kernel_of_red_hat_is_booted_instead_of_uek_7() {
     const ORACLE: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
     const UEK: &str = "5.15.0-313.189.5.1.el9uek.x86_64";

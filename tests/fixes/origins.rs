@@ -83,6 +83,22 @@ fn a_newer_driver_comes_from_the_origin_of_the_installed_one() {
 }
 
 #[test]
+fn modules_of_the_other_flavour_are_removed_in_the_command_that_installs_the_open_ones() {
+    let names = [
+        "nvidia-driver-580-server",
+        "linux-modules-nvidia-580-server-6.14.0-37-generic",
+        "linux-modules-nvidia-580-server-generic-hwe-24.04",
+        "linux-objects-nvidia-580-server-6.14.0-37-generic",
+        "linux-modules-nvidia-580-server-6.14.0-33-generic",
+        "linux-modules-nvidia-fs-6.14.0-37-generic",
+    ];
+    let status: String = names.map(|name| deb(name, "580.95.05-0ubuntu0.24.04.1", "install")).concat();
+    let plan = Machine::new("proprietary-nvfs", UBUNTU, vec![put(STATUS, status)]).plan("nvidia-driver-open");
+    let wanted = "sudo apt-get install -y linux-modules-nvidia-580-server-open-6.14.0-37-generic linux-modules-nvidia-580-server-open-generic-hwe-24.04 nvidia-driver-580-server-open linux-modules-nvidia-580-server-6.14.0-37-generic- linux-modules-nvidia-580-server-generic-hwe-24.04- linux-objects-nvidia-580-server-6.14.0-37-generic-";
+    assert!(lines(&plan).iter().any(|line| line == wanted), "{:?}", lines(&plan));
+}
+
+#[test]
 fn holds_of_the_packages_are_lifted_before_they_stop_a_plan() {
     let nvidia = || {
         vec![put(

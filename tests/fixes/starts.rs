@@ -109,6 +109,14 @@ fn a_word_goes_where_the_boot_loader_has_it_from() {
 }
 
 #[test]
+fn a_boot_loader_that_no_file_shows_gets_no_command_of_grub() {
+    let plan = plan("iommu-off", DEBIAN, vec![put("files/proc/device-tree/model", "a board with U-Boot")]);
+    assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains("bootargs")), "{:?}", plan.obstacle);
+    assert!(lines(&plan).iter().all(|line| !line.contains("grub")), "{:?}", lines(&plan));
+    assert!(!plan.why.contains("GRUB") && plan.undo_commands.is_empty(), "{plan:?}");
+}
+
+#[test]
 fn headers_of_sles_are_those_of_the_running_kernel() {
     let running = |release: &str| vec![put("files/proc/sys/kernel/osrelease", format!("{release}\n"))];
     for (release, wanted) in [

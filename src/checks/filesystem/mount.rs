@@ -200,11 +200,14 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             }),
         None => {
             let journal = machine::ext4_journal(ctx.root, facts);
-            let judged = match &journal {
-                Some((false, ..)) => without_journal(facts, is_root),
-                Some((true, ..)) => not_shown().advice(set_ordered(is_root)),
+            let mode = journal.as_ref().map_or("ordered", |(.., text)| machine::ext4_mode(text));
+            let judged = match (&journal, machine::ext4_sets_ordered(ctx.root, facts)) {
+                (Some((false, ..)), _) => without_journal(facts, is_root),
+                (_, Some((source, line))) if mode == "ordered" => hidden(facts, is_root).found(source, line),
+                (Some(_), _) if mode != "ordered" => of_superblock(mode).advice(set_ordered(is_root)),
+                (Some(_), _) => not_shown().advice(set_ordered(is_root)),
                 // The kernel refuses the option if there is no journal, which stops the start of the system.
-                None => not_shown().advice(
+                (None, _) => not_shown().advice(
                     Advice::from("Test whether it has a journal: ")
                         .command(format!("sudo tune2fs -l {} | grep has_journal", device(facts)))
                         .text(format!(". Stop if that prints nothing. {}", set_ordered(is_root))),
@@ -225,6 +228,29 @@ fn not_shown() -> Judged {
         .missing(Cost::Root, &[Route::Nvfs])
         .only_warn()
         .fix(FixId::Ext4Ordered)
+}
+
+/// The finding of an ext4 with another mode by its superblock (`tune2fs -o`). The kernel does not list such a mode.
+fn of_superblock(mode: &str) -> Judged {
+    let mut judged = not_shown();
+    judged.finding.summary = format!("the superblock sets data={mode}, and the mount options must show data=ordered");
+    judged
+}
+
+/// The finding of an ext4 whose mode is set, but not listed, because its superblock has the same one.
+fn hidden(facts: &PathFacts, is_root: bool) -> Judged {
+    let mut judged = not_shown();
+    judged.finding.summary = "data=ordered is set, but the mount options do not show it".to_owned();
+    let clear = format!("sudo tune2fs -o ^journal_data_ordered {}", device(facts));
+    let point = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
+    let point = quoted(&point);
+    let why = "The kernel does not list a mode that the superblock has too. ";
+    judged.advice(if is_root {
+        Advice::from(why).text("Run ").command(clear).text(", then reboot.")
+    } else {
+        let again = format!("sudo umount {point} && {clear} && sudo mount {point}");
+        Advice::from(why).text("Stop its programs and run ").command(again)
+    })
 }
 
 const fn set_ordered(is_root: bool) -> &'static str {

@@ -7,7 +7,7 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::build_log;
 use crate::checks::storage::namespaces;
 use crate::core::CheckId;
-use crate::machine::{self, Message, PathFacts, PlannedMount, Source};
+use crate::machine::{self, BootLoader, Message, PathFacts, PlannedMount, Source};
 use crate::text::quoted;
 use std::path::Path;
 
@@ -55,7 +55,16 @@ pub(super) fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, 
     let advice = match (rejected.first(), port) {
         (None, Some(port)) => with_rdma_port(planned, port, &mount).and(advice),
         (Some(one), _) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
-        (None, None) => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
+        (None, None) => {
+            let advice = Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason);
+            match namespaces::empty(ctx, &rejected).first() {
+                Some(name) => advice.text(format!(
+                    ". {name} has no namespace: if {point} was on it, follow {} before the mount.",
+                    CheckId::NvmeState
+                )),
+                None => advice,
+            }
+        }
     };
     let judged = judged(summary, Cost::Root).advice(advice);
     rejected.into_iter().fold(judged, |judged, one| judged.found(machine::KERNEL_LOG, one.line))
@@ -179,12 +188,17 @@ impl Lacking {
         };
         match self.others.first() {
             None => install.text("."),
-            Some(other) if machine::packages::id(ctx.root) == "ubuntu" => install.text(format!(
+            Some(other) if machine::packages::id(ctx.root) == "ubuntu" && !is_extlinux(ctx) => install.text(format!(
                 ". If there is no such package, boot kernel {other}, which has the module. For that, set GRUB_DEFAULT=\"Advanced options for Ubuntu>Ubuntu, with Linux {other}\" in /etc/default/grub. Then run `sudo update-grub && sudo reboot`."
             )),
             Some(other) => install.text(format!(". If there is no such package, boot kernel {other}, which has the module.")),
         }
     }
+}
+
+/// Whether the machine has no GRUB: extlinux starts its kernel.
+fn is_extlinux(ctx: &Context<'_>) -> bool {
+    machine::boot_loader(ctx.root).is_some_and(|boot| boot.loader == BootLoader::Extlinux)
 }
 
 /// The inactive array of a planned file system, and its line in /proc/mdstat.

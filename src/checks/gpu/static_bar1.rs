@@ -62,6 +62,25 @@ fn overridden(ctx: &Context<'_>, absent: &[&str]) -> Option<Judged> {
     )))
 }
 
+/// The finding if a blank cuts the list in force, because it has no quotes: the driver gets only the keys before it.
+fn cut(ctx: &Context<'_>) -> Option<Judged> {
+    let (path, lost) = machine::registry::cut_list(ctx.root)?;
+    if machine::registry::absent_after_reboot(ctx.root).is_empty() {
+        return None;
+    }
+    let how = format!(
+        "Write the registry keys in {path} as one list in quotes ({PARAMETER}=\"KEY=1;KEY=1;\"), {}, then reboot.",
+        rebuild_initramfs(ctx.root)
+    );
+    Some(
+        Judged::lack(CheckId::GpuStaticBar1, format!("a blank without quotes cuts the registry keys in {path}"))
+            .found(path, format!("the kernel does not give {} to {PARAMETER}", lost.join(" and ")))
+            .missing(Cost::Reboot, &[Route::P2pdma])
+            .fix(FixId::P2pdmaRegistryKeys)
+            .advice(how),
+    )
+}
+
 /// The finding if the list in force has another separator than the semicolon: the driver knows none of its keys.
 fn separated(ctx: &Context<'_>) -> Option<Judged> {
     let set = modprobe::in_force(ctx.root, "nvidia", PARAMETER)?;
@@ -123,7 +142,7 @@ pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
     if !is_known || !ctx.gpu_on_bus() || machine::container(ctx.root).is_some() {
         return None;
     }
-    if let Some(judged) = separated(ctx) {
+    if let Some(judged) = cut(ctx).or_else(|| separated(ctx)) {
         return Some(judged);
     }
     let absent = machine::registry::absent_after_reboot(ctx.root);
@@ -166,7 +185,7 @@ pub(crate) fn static_bar1(ctx: &Context<'_>) -> Judged {
                         .missing(Cost::Reboot, &[Route::P2pdma])
                         .advice(how);
                 }
-                if let Some(judged) = separated(ctx).or_else(|| overridden(ctx, &absent)) {
+                if let Some(judged) = cut(ctx).or_else(|| separated(ctx)).or_else(|| overridden(ctx, &absent)) {
                     return judged.found(machine::registry::PARAMS_FILE, line);
                 }
                 let written = reboot_pending::written(ctx, "options nvidia ", "RMForceStaticBar1=1")

@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::machine::packages::{Family, family, known_family};
-use crate::machine::{self, BootLoader, Root};
+use crate::machine::{self, BootLoader, PINNED_BY_GRUB, Root};
 
 /// The commands that make an installed kernel the default of the boot loader. `None` if they are not known.
 fn default_command(root: &Root, release: &str) -> Option<String> {
@@ -15,14 +15,26 @@ fn default_command(root: &Root, release: &str) -> Option<String> {
     }
     let entry = format!("gnulinux-advanced-$root>gnulinux-{release}-advanced-$root");
     Some(match family(root) {
-        // A file in this folder overrides /etc/default/grub.
         Family::Debian => format!(
-            "root=$(sudo grub-probe --target=fs_uuid /) && echo \"GRUB_DEFAULT='{entry}'\" | sudo tee /etc/default/grub.d/zz-gds-top.cfg && sudo update-grub"
+            "root=$(sudo grub-probe --target=fs_uuid /) && echo \"GRUB_DEFAULT='{entry}'\" | sudo tee {PINNED_BY_GRUB} && sudo update-grub"
         ),
         Family::RedHat => format!("sudo grubby --set-default /boot/vmlinuz-{release}"),
         Family::Suse => format!(
             "root=$(sudo grub2-probe --target=fs_uuid /) && sudo grub2-set-default \"{entry}\" && sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
         ),
+    })
+}
+
+/// How Debian and its derivatives start the newest kernel again, if a setting selects another one: the rest of a sentence
+/// after the command that installs it. `None` if no setting does.
+pub(crate) fn select_newest(root: &Root) -> Option<Advice> {
+    machine::pinned_entry(root).filter(|_| family(root) == Family::Debian)?;
+    let is_grub = machine::boot_loader(root).is_some_and(|boot| boot.loader == BootLoader::Grub);
+    let select = Advice::from(". The boot loader is set to another kernel, so also ");
+    Some(if is_grub {
+        select.text("run ").command(format!("echo GRUB_DEFAULT=0 | sudo tee {PINNED_BY_GRUB} && sudo update-grub"))
+    } else {
+        select.text("make the new one its default")
     })
 }
 

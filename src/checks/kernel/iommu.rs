@@ -40,6 +40,9 @@ fn without_words(ctx: &Context<'_>, words: &[&str]) -> Advice {
         return Advice::run(command).text(", then reboot.");
     }
     let named = wrong.join(" and ");
+    if machine::boot_loader(ctx.root).is_some_and(|boot| boot.loader == machine::BootLoader::Extlinux) {
+        return format!("Remove {named} from APPEND in /boot/extlinux/extlinux.conf, then reboot.").into();
+    }
     match machine::packages::family(ctx.root) {
         machine::packages::Family::RedHat => Advice::from(format!("Remove {named} from the kernel command line: "))
             .command(format!("sudo grubby --update-kernel=ALL --remove-args=\"{}\"", wrong.join(" ")))

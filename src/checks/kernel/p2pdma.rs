@@ -1,9 +1,10 @@
 //! Checks of the kernel release and its support of PCI P2PDMA.
 
+use super::boot_kernel;
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, DIRECT, Judged};
-use crate::core::{CheckId, FixId, Route};
+use crate::core::{CheckId, FixId, Route, Status};
 use crate::machine;
 
 const P2PDMA: &[Route] = &[Route::P2pdma];
@@ -35,17 +36,27 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
                 judged.advice(format!("Build the driver for {kernel}, which is installed and has P2PDMA, and boot it."))
             }
             // The additional effort: P2PDMA is preferred to nvidia-fs with its driver only if the kernel is the last step.
-            (None, Some(package)) => judged.missing(Cost::Install, P2PDMA).advice(
-                Advice::from("Install the newer kernel of this release: ")
-                    .command(format!("sudo apt-get install --install-recommends {package}"))
-                    .text(", then reboot."),
-            ),
+            (None, Some(package)) => {
+                let install = Advice::from("Install the newer kernel of this release: ")
+                    .command(format!("sudo apt-get install --install-recommends {package}"));
+                let advice = match boot_kernel::select_newest(ctx.root) {
+                    Some(select) => install.and(select),
+                    None => install,
+                };
+                judged.missing(Cost::Install, P2PDMA).advice(advice.text(", then reboot."))
+            }
             (None, None) => judged.advice("Install Linux 6.2 or later, and boot it."),
         }
     } else {
         Judged::pass(ID, format!("Linux {release}"))
     };
-    judged.found("/proc/sys/kernel/osrelease", release)
+    let judged = judged.found("/proc/sys/kernel/osrelease", release);
+    // Reading the boot loader from the firmware is slow, so it is done only if needed.
+    let is_old = judged.finding.status != Status::Pass;
+    match is_old.then(|| machine::pinned_entry(ctx.root)).flatten() {
+        Some(pinned) => judged.found(pinned.source, pinned.text),
+        None => judged,
+    }
 }
 
 /// The package with a kernel 6.2 or later of the same release: Ubuntu's HWE kernel.

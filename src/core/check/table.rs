@@ -277,7 +277,7 @@ checks! {
         examines "the journal mode of ext4"
         why "libcufile reads data=ordered from the mount options, and the kernel does not print the default."
         look "grep ext4 /proc/mounts" todo ""
-        causes ["The kernel does not print the default data=ordered.", "The mount has data=writeback.", "The file system has no journal."];
+        causes ["The kernel does not print the default data=ordered.", "The mount has data=writeback.", "The file system has no journal.", "The superblock sets the mode (tune2fs -o), which the kernel does not print."];
     CfgCompat = "cfg-compat", Cufile, Machine, Config, EVERY, []
         examines "compat mode in cufile.json and the environment"
         why "With compat mode allowed, a missing direct route is not reported."
