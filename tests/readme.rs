@@ -368,18 +368,21 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Adds `--help` to each command, so that the words before it are parsed but nothing runs. Words after `--` belong to
-/// another program.
+/// Adds `--help` to a command of a page, so that the words before it are parsed but nothing runs. Words after `--`
+/// belong to another program.
+fn assert_accepted(page: &Path, command: &str) {
+    let words = shlex::Shlex::new(command.split(" #").next().unwrap()).take_while(|word| word != ">" && word != "--");
+    let out = gds_top().args(words.skip(1)).arg("--help").output().unwrap();
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}: '{command}': {error}", page.display());
+}
+
 #[test]
 fn every_command_of_the_documents_is_accepted() {
     let mut seen = 0;
     for (path, page) in pages() {
         for command in commands(&page) {
-            let words =
-                shlex::Shlex::new(command.split(" #").next().unwrap()).take_while(|word| word != ">" && word != "--");
-            let out = gds_top().args(words.skip(1)).arg("--help").output().unwrap();
-            let error = String::from_utf8_lossy(&out.stderr);
-            assert!(out.status.success(), "{}: '{command}': {error}", path.display());
+            assert_accepted(&path, &command);
             seen += 1;
         }
     }
@@ -529,6 +532,31 @@ fn every_link_works_in_the_packages() {
     let release = std::fs::read_to_string(".ci/release").unwrap();
     for (source, _) in deb.iter().filter(|(_, folder)| folder.starts_with("usr/share/doc/")) {
         assert!(release.contains(source), "the tarball lacks {source}");
+    }
+}
+
+#[test]
+fn the_page_of_crates_and_wheels_has_no_relative_link_and_its_commands_are_accepted() {
+    let page = "deploy/package/README.md";
+    let read = |path: &str| std::fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+    let package = read("Cargo.toml")["package"].clone();
+    assert_eq!(package["readme"].as_str(), Some(page));
+    assert_eq!(read("pyproject.toml")["project"]["readme"].as_str(), Some(page));
+    // The pages that a crate contains link to no page that it lacks.
+    let included = package["include"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
+    let included: Vec<&str> = included.filter(|path| path.ends_with(".md")).collect();
+    assert!(included.contains(&"/deploy/package/README.md"), "{included:?}");
+    for path in included {
+        let text = std::fs::read_to_string(path.trim_start_matches('/')).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let relative: Vec<&str> = links.filter(|link| !link.contains("://")).collect();
+        assert!(relative.is_empty(), "{path}: {relative:?}");
+    }
+    let text = std::fs::read_to_string(page).unwrap();
+    let found = commands(&text);
+    assert_eq!(found.len(), 5);
+    for command in found {
+        assert_accepted(Path::new(page), &command);
     }
 }
 
