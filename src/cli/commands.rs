@@ -143,12 +143,12 @@ pub(super) enum Sub {
         #[command(subcommand)]
         action: super::config::ConfigSub,
     },
-    /// Write what the checks read into one redacted archive
+    /// Write what the checks read into one redacted archive or directory
     ///
-    /// 'gds-top check --capture ARCHIVE' examines it on another machine.
+    /// 'gds-top check --capture FILE' examines it on another machine.
     #[command(display_order = 16)]
     Capture {
-        /// A directory, or an archive whose name ends in .tar.zst
+        /// A new archive if the name ends in .tar.zst, else a new directory. Endings of other archives are refused
         file: PathBuf,
         /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,
