@@ -21,7 +21,7 @@ mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
 pub use against::{
-    Against, Change, Doubt, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, is_busy, left_out,
+    Against, Change, Doubt, LEAST_NOISE, Lack, LeftOut, Measured, Side, Tolerance, against, is_busy, left_out,
 };
 pub use classes::{SizeClass, size_classes};
 pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
