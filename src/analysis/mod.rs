@@ -32,7 +32,7 @@ pub use grid::{GridTable, RateRatio, grid_tables, rate_range, rate_ratio, warmth
 pub use predict::{Prediction, Shape, Threads, predict};
 pub use profiling::{ProfilingMode, ProfilingOverhead};
 pub use rows::{TensorRow, tensor_rows};
-pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
+pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, Untimed, sweep_noise};
 pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, failed_set_ups, is_not_recorded, is_proven_direct, watch_advice};
 pub use watch_compare::{
