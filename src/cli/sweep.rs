@@ -154,6 +154,7 @@ impl<'a> Runner<'a> {
         let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
         let place = |lane: LaneId| place(lane, variants.len());
         let mut state = State::default();
+        let mut unavailable = None;
         let mut progress = Progress::new(&headless_options(self.output, None));
         for event in &feed.events {
             state.reduce(&event);
@@ -164,12 +165,17 @@ impl<'a> Runner<'a> {
                     results[place(lane)].push(result);
                 }
                 EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),
+                EventBody::EngineUnavailable { why, .. } => unavailable = Some(why),
                 _ => {}
             }
         }
         progress.clear(&mut streams::err());
         // After its last event, the session still removes its files.
-        if state.ended == Some(true) { Err(End::Interrupted) } else { Ok(results) }
+        match unavailable {
+            _ if state.ended == Some(true) => Err(End::Interrupted),
+            Some(why) => Err(End::Failed(why)),
+            None => Ok(results),
+        }
     }
 
     /// Runs variants once, or as often as the user requested, and adds them to the table.
