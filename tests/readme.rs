@@ -389,6 +389,19 @@ fn every_command_of_the_documents_is_accepted() {
     assert!(seen > 40, "only {seen} commands were found");
 }
 
+#[test]
+fn the_page_of_commands_has_an_example_of_each_command() {
+    let help = String::from_utf8(gds_top().arg("-h").output().unwrap().stdout).unwrap();
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let names = listed.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).filter(|n| *n != "help").collect();
+    assert!(names.len() > 15 && names.contains(&"fleet"), "{names:?}");
+    let page = std::fs::read_to_string("docs/commands.md").unwrap();
+    let has_example = |name: &&str| commands(&page).iter().any(|command| command.split(' ').nth(1) == Some(*name));
+    let missing: Vec<&str> = names.into_iter().filter(|name| !has_example(name)).collect();
+    assert!(missing.is_empty(), "docs/commands.md has no example of {missing:?}");
+}
+
 /// An example in README.md has a comment with the lines and the command, followed by a block with its output.
 #[test]
 fn the_outputs_in_the_readme_are_those_of_the_program() {

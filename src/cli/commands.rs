@@ -24,7 +24,7 @@ pub(super) struct Cli {
     ///
     /// A .safetensors file, a directory of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
     /// profile by name (qwen3-0.6b). Without it the screens examine the directory of synthetic models (~/.cache/gds-top),
-    /// and nothing is loaded until you press a key; with --headless a synthetic model of 150 MB is written there on
+    /// and nothing is loaded until you press a key; with --headless a synthetic model of 143 MiB is written there on
     /// first use.
     #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
     pub(super) model: Option<String>,
