@@ -94,6 +94,10 @@ fn a_named_engine_without_its_library_is_reported_once_and_never_started() {
     assert!(why(0).0 == "gds-slab" && why(0).1.contains("/nonexistent"), "{unavailable:?}");
     assert_eq!((why(1).0, why(1).1), ("gds-batch", why(0).1));
     assert!(why(2).0 == "nixl" && why(2).1.contains("NIXL was not found"), "{unavailable:?}");
+    let out = program(&[&["bench", "-q", "--target", "host"], &asked[..], &[model]].concat(), &absent);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("gds-slab cannot run here: no libcufile was found"), "{said}");
+    assert!(said.contains("gds-batch cannot run here for the same reason"), "{said}");
     // A sweep and a self-test report the reason too.
     for words in [&["bench", "--sweep", model][..], &["selftest"]] {
         let engines = ["--engine", "gds-slab", "--target", "host", "--cache", "as-is"];
