@@ -121,6 +121,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["learn"], 2),
         (vec!["learn", "--headless"], 0),
         (vec!["capture", "/nowhere/x.tar.zst"], 2),
+        (vec!["capture", "machine.tar.gz", "model"], 2),
         (vec!["capture", "machine.tar.zst", "model"], 0),
         (vec!["check", "--root", "machine.tar.zst"], 0),
         (vec!["fleet", "healthy.json"], 0),

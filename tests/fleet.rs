@@ -323,6 +323,45 @@ fn a_broken_file_is_listed_and_the_others_count() {
 }
 
 #[test]
+fn links_fifos_and_sockets_in_a_folder_are_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[report("node1")]);
+    let at = |name: &str| folder.path().join(name);
+    std::os::unix::fs::symlink("0.json", at("latest.json")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket.json")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("fifo.json"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    std::fs::write(at("notes.txt"), "").unwrap();
+    let found = as_json(folder.path());
+    let skipped: Vec<(&str, &str)> = found["skipped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            let name = Path::new(one["source"].as_str().unwrap()).file_name().unwrap();
+            (name.to_str().unwrap(), one["why"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        skipped,
+        [
+            ("fifo.json", "it is a FIFO and not a file"),
+            ("latest.json", "it is a link, and links are not followed; pass it as a source"),
+            ("socket.json", "it is a socket and not a file"),
+        ]
+    );
+    assert_eq!((found["nodes"].as_array().unwrap().len(), &found["unread"]), (1, &json!([])));
+    let out = fleet(folder.path(), &[]);
+    let text = String::from_utf8(out.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(out.status.code(), Some(0), "{text}");
+    assert!(text.contains("3 entries were skipped.") && text.contains("fifo.json: it is a FIFO"), "{text}");
+    // If nothing else is there, the first of them is the reason.
+    std::fs::remove_file(at("0.json")).unwrap();
+    let out = fleet(folder.path(), &[]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(2) && said.contains("FIFO"), "{said}");
+}
+
+#[test]
 fn sources_without_a_report_end_with_status_2() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("no-such-file"), "/proc/self/environ".into()] {

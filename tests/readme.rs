@@ -368,22 +368,38 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Adds `--help` to each command, so that the words before it are parsed but nothing runs. Words after `--` belong to
-/// another program.
+/// Adds `--help` to a command of a page, so that the words before it are parsed but nothing runs. Words after `--`
+/// belong to another program.
+fn assert_accepted(page: &Path, command: &str) {
+    let words = shlex::Shlex::new(command.split(" #").next().unwrap()).take_while(|word| word != ">" && word != "--");
+    let out = gds_top().args(words.skip(1)).arg("--help").output().unwrap();
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}: '{command}': {error}", page.display());
+}
+
 #[test]
 fn every_command_of_the_documents_is_accepted() {
     let mut seen = 0;
     for (path, page) in pages() {
         for command in commands(&page) {
-            let words =
-                shlex::Shlex::new(command.split(" #").next().unwrap()).take_while(|word| word != ">" && word != "--");
-            let out = gds_top().args(words.skip(1)).arg("--help").output().unwrap();
-            let error = String::from_utf8_lossy(&out.stderr);
-            assert!(out.status.success(), "{}: '{command}': {error}", path.display());
+            assert_accepted(&path, &command);
             seen += 1;
         }
     }
     assert!(seen > 40, "only {seen} commands were found");
+}
+
+#[test]
+fn the_page_of_commands_has_an_example_of_each_command() {
+    let help = String::from_utf8(gds_top().arg("-h").output().unwrap().stdout).unwrap();
+    let (_, listed) = help.split_once("Commands:\n").unwrap();
+    let names = listed.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    let names: Vec<&str> = names.filter_map(|line| line.split_whitespace().next()).filter(|n| *n != "help").collect();
+    assert!(names.len() > 15 && names.contains(&"fleet"), "{names:?}");
+    let page = std::fs::read_to_string("docs/commands.md").unwrap();
+    let has_example = |name: &&str| commands(&page).iter().any(|command| command.split(' ').nth(1) == Some(*name));
+    let missing: Vec<&str> = names.into_iter().filter(|name| !has_example(name)).collect();
+    assert!(missing.is_empty(), "docs/commands.md has no example of {missing:?}");
 }
 
 /// An example in README.md has a comment with the lines and the command, followed by a block with its output.
@@ -421,7 +437,25 @@ fn the_outputs_in_the_readme_are_those_of_the_program() {
 
 #[test]
 fn the_readme_is_short_and_the_book_has_every_page() {
-    assert!(std::fs::read_to_string("README.md").unwrap().lines().count() <= 136, "move text to docs/");
+    let readme = std::fs::read_to_string("README.md").unwrap();
+    assert!(readme.lines().count() <= 120, "move text to docs/");
+    let parts = [
+        "## Install\n",
+        "## In 60 seconds\n",
+        "## Is it safe?\n",
+        "## Compared with other tools\n",
+        "## Findings\n",
+        "## In scripts\n",
+        "## Hardware and limits\n",
+        "## More\n",
+    ];
+    assert!(parts.iter().all(|part| readme.contains(part)) && readme.matches("](assets/pictures/").count() == 1);
+    // The commands of a fresh machine come before the first part.
+    let (top, _) = readme.split_once("## Install").unwrap();
+    assert!(top.contains("cargo run --release") && top.contains("cargo test --workspace"));
+    for command in ["gds-top bench model --cache hot --baseline", "kubectl apply", "sbatch "] {
+        assert!(readme.contains(command), "{command}");
+    }
     let summary = std::fs::read_to_string("docs/SUMMARY.md").unwrap();
     for (path, _) in pages() {
         let name = path.file_name().unwrap().to_str().unwrap();
@@ -511,6 +545,31 @@ fn every_link_works_in_the_packages() {
     let release = std::fs::read_to_string(".ci/release").unwrap();
     for (source, _) in deb.iter().filter(|(_, folder)| folder.starts_with("usr/share/doc/")) {
         assert!(release.contains(source), "the tarball lacks {source}");
+    }
+}
+
+#[test]
+fn the_page_of_crates_and_wheels_has_no_relative_link_and_its_commands_are_accepted() {
+    let page = "deploy/package/README.md";
+    let read = |path: &str| std::fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+    let package = read("Cargo.toml")["package"].clone();
+    assert_eq!(package["readme"].as_str(), Some(page));
+    assert_eq!(read("pyproject.toml")["project"]["readme"].as_str(), Some(page));
+    // The pages that a crate contains link to no page that it lacks.
+    let included = package["include"].as_array().unwrap().iter().map(|path| path.as_str().unwrap());
+    let included: Vec<&str> = included.filter(|path| path.ends_with(".md")).collect();
+    assert!(included.contains(&"/deploy/package/README.md"), "{included:?}");
+    for path in included {
+        let text = std::fs::read_to_string(path.trim_start_matches('/')).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let relative: Vec<&str> = links.filter(|link| !link.contains("://")).collect();
+        assert!(relative.is_empty(), "{path}: {relative:?}");
+    }
+    let text = std::fs::read_to_string(page).unwrap();
+    let found = commands(&text);
+    assert_eq!(found.len(), 5);
+    for command in found {
+        assert_accepted(Path::new(page), &command);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compares runs with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
 use crate::core::median::median_u64;
-use crate::core::{CacheState, Engine, RunResult, TargetName};
+use crate::core::{CacheState, Engine, RunResult, TargetName, cached_before};
 use serde::Deserialize;
 
 /// The part of a run that is compared. The `runs[]` array of a report is read into these.
@@ -13,6 +13,9 @@ pub struct Measured {
     pub model: Option<String>,
     /// Cache state.
     pub cache: CacheState,
+    /// The share of the model in the page cache before the run. `None` if it was not measured.
+    #[serde(default)]
+    pub cache_resident_before_fraction: Option<f64>,
     /// The target of the bytes.
     pub target: TargetName,
     /// The bytes of its tensors. `None` if the report has no such field.
@@ -31,6 +34,7 @@ impl From<&RunResult> for Measured {
             engine: run.engine.clone(),
             model: Some(run.model.clone()),
             cache: run.cache,
+            cache_resident_before_fraction: run.cache_resident_before_fraction,
             target: run.target.clone(),
             bytes: Some(run.bytes),
             wall_ns: Some(run.wall_ns),
@@ -41,10 +45,22 @@ impl From<&RunResult> for Measured {
 }
 
 impl Measured {
-    /// Its time, if the run succeeded and verification found no wrong bytes.
+    /// Its time, if the run succeeded, verification found no wrong bytes, and the run was cold if it should be.
     #[must_use]
     pub fn good_ns(&self) -> Option<u64> {
+        self.loaded_ns().filter(|_| !self.is_not_cold())
+    }
+
+    /// Its time, if the run succeeded and verification found no wrong bytes.
+    fn loaded_ns(&self) -> Option<u64> {
         self.wall_ns.filter(|ns| *ns > 0 && self.error.is_none() && self.verified != Some(false))
+    }
+
+    /// Whether it loaded the model and should be cold, but the page cache had a part of the model. Its time is not
+    /// compared.
+    #[must_use]
+    pub fn is_not_cold(&self) -> bool {
+        self.loaded_ns().is_some() && cached_before(self.cache, self.cache_resident_before_fraction).is_some()
     }
 
     fn is_like(&self, other: &Self) -> bool {
@@ -232,22 +248,44 @@ pub struct LeftOut {
     pub engine: Engine,
     /// Cache state.
     pub cache: CacheState,
-    /// Whether it is in the runs of now. Otherwise it is only in the baseline.
-    pub ran: bool,
+    /// The reason.
+    pub lack: Lack,
 }
 
-/// The engines that [`against`] leaves out: those of now without a successful run in the baseline, and those of the
-/// baseline that did not run now with the same model, target and cache state.
+/// The runs that a comparison lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// A successful run in the baseline.
+    Before,
+    /// A run of now: the engine is only in the baseline.
+    Now,
+    /// A cold run in the baseline: all successful ones were not cold.
+    ColdBefore,
+    /// A cold run of now: all successful ones were not cold.
+    ColdNow,
+}
+
+/// The engines that [`against`] leaves out: those of now without a successful run in the baseline, those of the
+/// baseline that did not run now with the same model, target and cache state, and those whose cold runs on one side
+/// were not cold.
 #[must_use]
 pub fn left_out(baseline: &[Measured], now: &[Measured]) -> Vec<LeftOut> {
     let good = |run: &&Measured| run.good_ns().is_some();
-    let new = now.iter().filter(|run| run.model.is_none() || !baseline.iter().filter(good).any(|b| b.is_like(run)));
+    let lack = |run: &Measured| {
+        let like = |runs: &[Measured], is: &dyn Fn(&Measured) -> bool| runs.iter().any(|r| r.is_like(run) && is(r));
+        if run.model.is_none() || !like(baseline, &|b| b.good_ns().is_some()) {
+            let was_cached = run.model.is_some() && like(baseline, &Measured::is_not_cold);
+            return Some(if was_cached { Lack::ColdBefore } else { Lack::Before });
+        }
+        (!like(now, &|n| !n.is_not_cold())).then_some(Lack::ColdNow)
+    };
+    let new = now.iter().filter_map(|run| Some((run, lack(run)?)));
     let gone = baseline.iter().filter(good).filter(|run| {
         now.iter().any(|n| n.is_beside(run)) && !now.iter().any(|n| n.engine == run.engine && n.is_beside(run))
     });
     let mut all: Vec<LeftOut> = Vec::new();
-    for (run, ran) in new.map(|run| (run, true)).chain(gone.map(|run| (run, false))) {
-        let one = LeftOut { engine: run.engine.clone(), cache: run.cache, ran };
+    for (run, lack) in new.chain(gone.map(|run| (run, Lack::Now))) {
+        let one = LeftOut { engine: run.engine.clone(), cache: run.cache, lack };
         if !all.contains(&one) {
             all.push(one);
         }
@@ -263,11 +301,12 @@ pub fn left_out(baseline: &[Measured], now: &[Measured]) -> Vec<LeftOut> {
 /// baseline's time and a speedup to the new time, so that the rule is symmetric. If only the first condition holds, or
 /// the repeats differ by more than 50 %, a slower median is undecided and never "the same".
 ///
-/// Engines without a successful run in the baseline, and engines that are in only one set, are left out.
+/// Engines without a successful run in the baseline, and engines that are in only one set, are left out. So are runs
+/// that should be cold and were not.
 #[must_use]
 pub fn against(baseline: &[Measured], now: &[Measured], tolerance: Tolerance) -> Vec<Against> {
     let mut compared: Vec<Against> = Vec::new();
-    for run in now {
+    for run in now.iter().filter(|run| !run.is_not_cold()) {
         let Some(model) = &run.model else { continue };
         if compared
             .iter()
@@ -364,6 +403,32 @@ mod tests {
     }
 
     #[test]
+    fn cold_runs_that_the_page_cache_served_are_not_compared() {
+        let cold = |walls: &[u64], resident: f64| -> Vec<Measured> {
+            let of = |run: Measured| Measured {
+                cache: CacheState::Cold,
+                cache_resident_before_fraction: Some(resident),
+                ..run
+            };
+            runs(&Engine::Pread, walls).into_iter().map(of).collect()
+        };
+        let one = |lack| LeftOut { engine: Engine::Pread, cache: CacheState::Cold, lack };
+        let (disk, cached) = (cold(&[100, 101, 102], 0.0), cold(&[10, 11, 12], 0.9));
+        for (before, now, expected) in [(&cached, &disk, Lack::ColdBefore), (&disk, &cached, Lack::ColdNow)] {
+            assert_eq!((against(before, now, QUIET), left_out(before, now)), (vec![], vec![one(expected)]));
+        }
+        // The other runs are compared.
+        let mixed = [cached.clone(), disk.clone()].concat();
+        let compared = against(&disk, &mixed, QUIET);
+        assert_eq!((compared[0].change, compared[0].now.map(|side| side.runs)), (Change::Same, Some(3)));
+        assert_eq!(left_out(&disk, &mixed), []);
+        // The page cache does not excuse wrong bytes.
+        let mut wrong = cached;
+        wrong[0].verified = Some(false);
+        assert_eq!(against(&disk, &wrong, QUIET)[0].change, Change::Broken);
+    }
+
+    #[test]
     fn a_command_is_compared_whatever_its_process_read() {
         let command = Engine::Command("cat {model}".into());
         let (before, mut now) = (runs(&command, &[100]), runs(&command, &[900]));
@@ -378,12 +443,12 @@ mod tests {
     fn engines_in_one_set_only_are_listed() {
         let of = |engines: &[Engine]| engines.iter().flat_map(|engine| runs(engine, &[100, 100])).collect::<Vec<_>>();
         let (before, now) = (of(&[Engine::Pread, Engine::Odirect]), of(&[Engine::Pread, Engine::Mmap]));
-        let one = |engine, ran| LeftOut { engine, cache: CacheState::Hot, ran };
-        assert_eq!(left_out(&before, &now), [one(Engine::Mmap, true), one(Engine::Odirect, false)]);
+        let one = |engine, lack| LeftOut { engine, cache: CacheState::Hot, lack };
+        assert_eq!(left_out(&before, &now), [one(Engine::Mmap, Lack::Before), one(Engine::Odirect, Lack::Now)]);
         let mut failed = of(&[Engine::Pread]);
         failed[0].error = Some("no".into());
         failed[1].error = Some("no".into());
-        assert_eq!(left_out(&failed, &of(&[Engine::Pread])), [one(Engine::Pread, true)]);
+        assert_eq!(left_out(&failed, &of(&[Engine::Pread])), [one(Engine::Pread, Lack::Before)]);
         assert_eq!(left_out(&of(&[Engine::Pread]), &failed), [], "it is broken, so it is compared");
     }
 

@@ -21,7 +21,7 @@ mod winner;
 
 pub use advice::{Advice, Lesson, RunFacts, advice};
 pub use against::{
-    Against, Change, Doubt, LEAST_NOISE, LeftOut, Measured, Side, Tolerance, against, is_busy, left_out,
+    Against, Change, Doubt, LEAST_NOISE, Lack, LeftOut, Measured, Side, Tolerance, against, is_busy, left_out,
 };
 pub use classes::{SizeClass, size_classes};
 pub use compare::{ComparisonGroup, RankedEngine, compare, rank_engines};
@@ -32,7 +32,7 @@ pub use grid::{GridTable, RateRatio, grid_tables, rate_range, rate_ratio, warmth
 pub use predict::{Prediction, Shape, Threads, predict};
 pub use profiling::{ProfilingMode, ProfilingOverhead};
 pub use rows::{TensorRow, tensor_rows};
-pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
+pub use sweep::{LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, Untimed, sweep_noise};
 pub use timing::{Timing, Timings, timing};
 pub use watch::{WatchAdvice, failed_set_ups, is_not_recorded, is_proven_direct, watch_advice};
 pub use watch_compare::{

@@ -15,11 +15,22 @@ pub struct Tried {
     /// The changed setting; `None` for the default and for the best settings so far.
     pub changed: Option<(Setting, u64)>,
     /// The median time in nanoseconds.
-    pub wall_ns: Result<u64, String>,
+    pub wall_ns: Result<u64, Untimed>,
+    /// The number of runs that should be cold and were not. They are not in the median.
+    pub not_cold: u64,
     /// The phases of the run with the median time.
     pub phases: PhaseTimes,
     /// The loaded bytes.
     pub bytes: u64,
+}
+
+/// The reason why runs have no time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Untimed {
+    /// A run failed, in a sentence.
+    Failed(String),
+    /// The runs should be cold, but the page cache had this share of the model before one of them, 0 to 1.
+    NotCold(f64),
 }
 
 /// The phase that differs most between a slower and a faster run.
@@ -53,8 +64,10 @@ pub enum Reason {
     SetByUser(Setting, u64),
     /// Without io_uring, the number of threads follows the depth.
     ThreadsFollowDepth,
-    /// A run with the best settings so far failed.
+    /// No run with the best settings so far has a time.
     NotSwept(Setting),
+    /// This number of runs should be cold and was not.
+    NotCold(u64),
     /// Another value is faster.
     Improved {
         /// The setting.
@@ -123,7 +136,7 @@ pub struct Swept {
     /// The gain. `None` if it could not be measured.
     pub proof: Option<Proof>,
     /// The reason why the gain could not be measured.
-    pub failed_proof: Option<String>,
+    pub failed_proof: Option<Untimed>,
 }
 
 /// A warning if times of the same settings differ by at least [`LEAST_GAIN`].
@@ -149,6 +162,7 @@ mod tests {
             settings: EngineSettings::from_iter([(Setting::Threads, threads)]),
             changed: None,
             wall_ns: Ok(wall_ns),
+            not_cold: 0,
             phases: PhaseTimes::default(),
             bytes: 1,
         };

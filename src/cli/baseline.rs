@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, note, print_coloured};
 use super::report_file;
 use super::terminal::{columns, headless_options};
-use crate::analysis::{Against, Change, LEAST_NOISE, LeftOut, Measured, Tolerance, against, left_out};
+use crate::analysis::{Against, Change, LEAST_NOISE, Lack, LeftOut, Measured, Tolerance, against, left_out};
 use crate::core::median::median_share;
 use crate::core::{CacheState, Engine, Metric};
 use crate::present::baseline as present;
@@ -55,8 +55,8 @@ impl Wanted<'_> {
     fn has(self, one: &LeftOut) -> bool {
         match self {
             Self::Named(engines) => engines.contains(&one.engine),
-            Self::Usual => !one.ran && Engine::usual().contains(&one.engine),
-            Self::Recorded => one.ran,
+            Self::Usual => one.lack != Lack::Before && Engine::usual().contains(&one.engine),
+            Self::Recorded => one.lack != Lack::Now,
         }
     }
 }
@@ -155,6 +155,7 @@ pub(super) fn measured(state: &State) -> Vec<Measured> {
             engine: lane.engine.clone(),
             model: state.model.as_ref().map(|m| m.name.clone()),
             cache: lane.cache,
+            cache_resident_before_fraction: None,
             target: (&lane.target).into(),
             bytes: None,
             wall_ns: None,
@@ -180,22 +181,19 @@ pub(super) fn judge(
     let tolerance = baseline.tolerance(pressure);
     let allowed = tolerance.allowed();
     let compared = against(&baseline.runs, now, tolerance);
+    let left = left_out(&baseline.runs, now);
     if compared.is_empty() {
-        note(&present::not_comparable(&baseline.name));
+        note(&present::not_comparable(&baseline.name, &left));
         return COULD_NOT_RUN;
     }
     if allowed > baseline.threshold {
         note(&present::busy(tolerance.pressure, allowed));
     }
-    let left = left_out(&baseline.runs, now);
     let colour = headless_options(output, None).colour && !output.json;
-    let text = lines(
-        &[present::answers(&baseline.name, &compared, left.is_empty()), present::left_out(&baseline.name, &left)]
-            .concat(),
-        &comparison(&baseline.name, allowed, &compared),
-        columns(),
-        colour,
-    );
+    let mut answers = present::answers(&baseline.name, &compared, left.is_empty());
+    answers.extend(present::left_out(&baseline.name, &left));
+    answers.extend(present::not_cold(&baseline.name, &baseline.runs, now));
+    let text = lines(&answers, &comparison(&baseline.name, allowed, &compared), columns(), colour);
     let printed = if output.json {
         text.lines().for_each(print_on_stderr);
         FINE
@@ -259,6 +257,7 @@ mod pressure_tests {
             engine: engine.clone(),
             model: Some("m".to_owned()),
             cache: CacheState::Hot,
+            cache_resident_before_fraction: None,
             target: crate::core::TargetName::Host,
             bytes: Some(1),
             wall_ns: Some(wall_ns),
@@ -287,6 +286,17 @@ mod pressure_tests {
             (vec![run(&mmap, 100)], 0.0, Wanted::Named(&named), COULD_NOT_RUN),
         ] {
             assert_eq!(judge(&before, &now, pressure, wanted, &quiet), expected, "{now:?} at {pressure}");
+        }
+        // Runs that should be cold and were not decide nothing.
+        let cold = |resident| Measured {
+            cache: CacheState::Cold,
+            cache_resident_before_fraction: Some(resident),
+            ..run(&Engine::Mmap, 100)
+        };
+        let before = Baseline { runs: vec![cold(0.0), run(&pread, 100)], ..before };
+        for (resident, expected) in [(0.0, FINE), (0.5, COULD_NOT_RUN)] {
+            let now = [cold(resident), run(&pread, 100)];
+            assert_eq!(judge(&before, &now, 0.0, Wanted::Usual, &quiet), expected, "{resident}");
         }
     }
 }

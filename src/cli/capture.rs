@@ -5,13 +5,14 @@ use super::outcome::{Ran, note, print_fitted, print_json};
 use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::fixes;
-use crate::machine::{LiveOptions, Root};
+use crate::machine::{LiveOptions, Root, is_archive_name};
 use crate::trust::Scratch;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Runs all checks, records their input, writes the capture and lists its content.
 pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
+    is_archive_name(file).map_err(|error| error.to_string())?;
     Scratch::examine_place()?;
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;

@@ -24,7 +24,7 @@ pub(super) struct Cli {
     ///
     /// A .safetensors file, a directory of shards, an index.json, a Hugging Face repo id in the local cache, or a shape
     /// profile by name (qwen3-0.6b). Without it the screens examine the directory of synthetic models (~/.cache/gds-top),
-    /// and nothing is loaded until you press a key; with --headless a synthetic model of 150 MB is written there on
+    /// and nothing is loaded until you press a key; with --headless a synthetic model of 143 MiB is written there on
     /// first use.
     #[arg(value_parser = super::hints::profiles(), hide_possible_values = true)]
     pub(super) model: Option<String>,
@@ -143,12 +143,12 @@ pub(super) enum Sub {
         #[command(subcommand)]
         action: super::config::ConfigSub,
     },
-    /// Write what the checks read into one redacted archive
+    /// Write what the checks read into one redacted archive or directory
     ///
-    /// 'gds-top check --capture ARCHIVE' examines it on another machine.
+    /// 'gds-top check --capture FILE' examines it on another machine.
     #[command(display_order = 16)]
     Capture {
-        /// A directory, or an archive whose name ends in .tar.zst
+        /// A new archive if the name ends in .tar.zst, else a new directory. Endings of other archives are refused
         file: PathBuf,
         /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,

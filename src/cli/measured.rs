@@ -2,7 +2,7 @@
 
 use super::report_file;
 use crate::analysis::{self, Prediction, Shape, Threads, Timings};
-use crate::core::{CacheState, Machine, Setting, units};
+use crate::core::{CacheState, Machine, Setting, cached_before, units};
 use crate::engines;
 use crate::present::SessionAnalysis;
 use crate::present::prediction::{Model, Predicted};
@@ -80,14 +80,26 @@ fn earlier_settings(model_bytes: u64, cpus: usize) -> (u64, u64, u64) {
     }
 }
 
+/// The measured loads of recordings and reports.
+#[derive(Default)]
+pub(super) struct Sources {
+    pub(super) all: Vec<Source>,
+    /// The recordings and reports with runs that should be cold and were not, and the number of these runs. Predictions
+    /// do not use them.
+    pub(super) not_cold: Vec<(String, u64)>,
+}
+
 /// The runs of the named recordings and reports. By default they are those of the shipped recordings.
-pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
-    let mut sources = Vec::new();
-    let mut add = |name: &str, (timings, machine): Measured| {
-        sources.extend(timings.into_iter().map(|timings| {
+pub(super) fn sources(from: &[PathBuf]) -> Result<Sources, String> {
+    let mut sources = Sources::default();
+    let mut add = |name: &str, Measured { timings, machine, not_cold }: Measured| {
+        sources.all.extend(timings.into_iter().map(|timings| {
             let gpu_bytes = machine.as_ref().and_then(|machine| gpu_bytes(machine, timings.target.as_str()));
             Source { timings, from: name.to_owned(), gpu_bytes }
         }));
+        if not_cold > 0 {
+            sources.not_cold.push((name.to_owned(), not_cold));
+        }
     };
     if from.is_empty() {
         for shipped in [shipped::SMALL, shipped::LARGE] {
@@ -103,10 +115,17 @@ pub(super) fn sources(from: &[PathBuf]) -> Result<Vec<Source>, String> {
 }
 
 /// The measured loads and the machine on which they ran.
-type Measured = (Vec<Timings>, Option<Machine>);
+struct Measured {
+    timings: Vec<Timings>,
+    machine: Option<Machine>,
+    /// The number of runs that should be cold and were not.
+    not_cold: u64,
+}
 
 fn measured(state: &State) -> Measured {
-    (SessionAnalysis::new(state).timings(), state.machine.clone())
+    let analysis = SessionAnalysis::new(state);
+    let not_cold = analysis.not_cold().count() as u64;
+    Measured { timings: analysis.timings(), machine: state.machine.clone(), not_cold }
 }
 
 /// The memory of the smallest GPU with this name in the machine.
@@ -128,6 +147,27 @@ struct Report {
     analysis: Analysis,
     #[serde(default)]
     machine: Option<Machine>,
+    #[serde(default)]
+    runs: Vec<Run>,
+}
+
+/// The fields of a run that show whether it was cold.
+#[derive(Deserialize)]
+struct Run {
+    cache: CacheState,
+    #[serde(default)]
+    cache_resident_before_fraction: Option<f64>,
+    #[serde(default)]
+    verified: Option<bool>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl Run {
+    fn is_not_cold(&self) -> bool {
+        let loaded = self.error.is_none() && self.verified != Some(false);
+        loaded && cached_before(self.cache, self.cache_resident_before_fraction).is_some()
+    }
 }
 
 #[derive(Deserialize)]
@@ -139,5 +179,6 @@ fn reported(path: &Path) -> Result<Measured, String> {
     let text = report_file::read(path)?;
     let bad = |e: serde_json::Error| format!("{} is not a report of gds-top: {e}", path.display());
     let report: Report = serde_json::from_slice(&text).map_err(bad)?;
-    Ok((report.analysis.timings, report.machine))
+    let not_cold = report.runs.iter().filter(|run| run.is_not_cold()).count() as u64;
+    Ok(Measured { timings: report.analysis.timings, machine: report.machine, not_cold })
 }

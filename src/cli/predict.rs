@@ -2,7 +2,7 @@
 
 use super::args::OutputArgs;
 use super::measured::{Source, sources};
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, Ran, fail, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, Ran, fail, note, print, print_json};
 use super::targets;
 use super::terminal::columns;
 use crate::core::TargetName;
@@ -33,12 +33,13 @@ fn of_sources(model: &str, from: &[PathBuf], choice: Option<&GpuChoice>, output:
     };
     let wanted =
         |source: &Source| choice.is_none_or(|choice| choice.is_host() == (source.timings.target == TargetName::Host));
-    let sources: Vec<Source> = match sources(from) {
-        Ok(sources) => sources.into_iter().filter(wanted).collect(),
+    let (sources, not_cold): (Vec<Source>, _) = match sources(from) {
+        Ok(sources) => (sources.all.into_iter().filter(wanted).collect(), sources.not_cold),
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
     let mut all = predictions(&model, &sources);
     if all.is_empty() {
+        prediction::not_cold(&not_cold).iter().for_each(|sentence| note(sentence));
         return fail(
             BAD_ANSWER,
             "nothing can be predicted: the model has no bytes, or the recordings have no successful load of a complete model into this target, alone and with a timeline; record one with 'gds-top bench MODEL \
@@ -48,10 +49,13 @@ fn of_sources(model: &str, from: &[PathBuf], choice: Option<&GpuChoice>, output:
     all.sort_by_key(|one| (one.timings.cache, one.prediction.wall_ns));
     if output.json {
         let list: Vec<_> = all.iter().map(|one| to_json(&model, one)).collect();
-        return print_json(&json!({ "predictions": list }));
+        let not_cold: Vec<_> = not_cold.iter().map(|(source, runs)| json!({"source": source, "runs": runs})).collect();
+        return print_json(&json!({ "predictions": list, "not_cold": not_cold }));
     }
     let table = Section::from(prediction::table(&model, &all));
-    let remarks = Block::List(prediction::remarks(&model, &all, from.is_empty()));
+    let mut remarks = prediction::remarks(&model, &all, from.is_empty());
+    remarks.extend(prediction::not_cold(&not_cold));
+    let remarks = Block::List(remarks);
     print(report::lines(&[], &[table.block(remarks)], columns(), false).as_bytes())
 }
 
@@ -266,7 +270,7 @@ mod tests {
         let state = state("h200-qwen3-0.6b");
         let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
         std::fs::write(file.path(), report::json(&state).to_string()).unwrap();
-        let (from_report, from_recording) = (sources(&[file.path().to_owned()]).unwrap(), of(&state));
+        let (from_report, from_recording) = (sources(&[file.path().to_owned()]).unwrap().all, of(&state));
         assert_eq!(from_report.len(), from_recording.len());
         let large = named("qwen2.5-7b").unwrap();
         for (one, other) in from_report.iter().zip(&from_recording) {
@@ -275,8 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn cold_runs_that_the_page_cache_served_predict_nothing_and_are_counted() {
+        let mut state = state("h200-full-qwen3-0.6b");
+        let is_cold = |lane: &crate::session::Lane| lane.engine.to_string() == "mmap" && lane.cache == CacheState::Cold;
+        for lane in state.lanes.iter_mut().filter(|lane| is_cold(lane)) {
+            lane.result.as_mut().unwrap().cache_resident_before_fraction = Some(0.9);
+        }
+        let file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+        std::fs::write(file.path(), report::json(&state).to_string()).unwrap();
+        let read = sources(&[file.path().to_owned()]).unwrap();
+        let counts: Vec<u64> = read.not_cold.iter().map(|(_, runs)| *runs).collect();
+        assert_eq!(counts, [3]);
+        assert!(prediction::not_cold(&read.not_cold)[0].contains("3 cold runs"));
+        let of_mmap =
+            |cache| read.all.iter().any(|s| s.timings.engine.to_string() == "mmap" && s.timings.cache == cache);
+        assert!(!of_mmap(CacheState::Cold) && of_mmap(CacheState::Hot));
+    }
+
+    #[test]
     fn a_profile_is_predicted_from_the_nearest_measured_size() {
-        let all = sources(&[]).unwrap();
+        let all = sources(&[]).unwrap().all;
         let (large, small) = (named("llama-3.1-70b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(predictions(&large, &all).iter().all(|one| one.from.contains("7b")));
         assert!(predictions(&small, &all).iter().all(|one| one.from.contains("0.6b")));
@@ -289,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_model_larger_than_one_gpu_does_not_fit() {
-        let mut all = sources(&[]).unwrap();
+        let mut all = sources(&[]).unwrap().all;
         let (large, small) = (named("llama-3.1-405b").unwrap(), named("qwen3-0.6b").unwrap());
         assert!(all.iter().all(|source| source.gpu_bytes.is_some_and(|bytes| bytes > 100 << 30)));
         let first =
@@ -305,7 +327,7 @@ mod tests {
 
     #[test]
     fn engines_with_different_repeats_are_named_with_the_difference() {
-        let all = sources(&[]).unwrap();
+        let all = sources(&[]).unwrap().all;
         let model = named("llama-3.1-8b").unwrap();
         let predicted = predictions(&model, &all);
         let walls = |one: &Predicted<'_>| one.timings.runs.iter().map(|run| run.wall_ns as f64).collect::<Vec<_>>();

@@ -6,7 +6,7 @@ use super::outcome::{FINE, Ran, has_terminal, print, print_json};
 use super::race::{follow_feed, screens};
 use super::terminal::{columns, headless_options};
 use super::{settings, streams};
-use crate::analysis::{LEAST_NOISE, Tolerance, WATCH_THRESHOLD, WatchGap, against, compare_watched};
+use crate::analysis::{LEAST_NOISE, Measured, Tolerance, WATCH_THRESHOLD, WatchGap, against, compare_watched};
 use crate::core::WatchReport;
 use crate::headless;
 use crate::present::baseline as present;
@@ -130,6 +130,8 @@ fn together(all: &[Baseline], watched: &[Option<Watched>], output: &OutputArgs) 
     if output.json {
         let list = compared.iter().zip(&calls).map(|((other, all), calls)| {
             let mut one = baseline::to_json(&first.name, &other.name, all);
+            let not_cold = |runs: &[Measured]| runs.iter().filter(|run| run.is_not_cold()).count();
+            one["not_cold_runs"] = serde_json::json!({"before": not_cold(&first.runs), "now": not_cold(&other.runs)});
             if let Some(calls) = calls {
                 one["watch"] = serde_json::json!(calls);
             }
@@ -145,11 +147,20 @@ fn together(all: &[Baseline], watched: &[Option<Watched>], output: &OutputArgs) 
     if all.iter().any(|one| !one.runs.is_empty()) || calls.iter().all(Option::is_none) {
         text = format!("\n{}", lines(&[], &sections, columns(), false));
     }
-    for (other, compared) in compared.iter().filter(|(_, compared)| !compared.is_empty()) {
+    for (other, compared) in &compared {
+        let not_cold = present::not_cold(&first.name, &first.runs, &other.runs);
+        if compared.is_empty() && not_cold.is_none() {
+            continue;
+        }
         let head = format!("\n{}\n", sanitise_line(&other.name));
         text.push_str(&head);
-        let sections = baseline::comparison(&first.name, first.tolerance(other.pressure).allowed(), compared);
-        text.push_str(&lines(&present::answers(&first.name, compared, true), &sections, columns(), false));
+        let sections = match compared.is_empty() {
+            true => Vec::new(),
+            false => baseline::comparison(&first.name, first.tolerance(other.pressure).allowed(), compared),
+        };
+        let mut answers = present::answers(&first.name, compared, true);
+        answers.extend(not_cold);
+        text.push_str(&lines(&answers, &sections, columns(), false));
     }
     for (other, calls) in others.iter().zip(&calls) {
         let Some(calls) = calls else { continue };

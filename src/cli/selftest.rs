@@ -73,7 +73,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         }
         states.push(state);
     }
-    Ok(print_result(&states, output))
+    Ok(print_result(&states, !race.engine.is_empty(), output))
 }
 
 fn model(profile: &str, scale: f64) -> Result<PathBuf, WeightsError> {
@@ -133,7 +133,8 @@ fn by_reason<'f>(failed: &'f [Failed<'f>]) -> Vec<(Vec<String>, &'f Failed<'f>)>
     reasons
 }
 
-fn print_result(states: &[State], output: &OutputArgs) -> u8 {
+/// Prints the result and returns the exit status. `are_named`: the user named the engines, so each of them must run.
+fn print_result(states: &[State], are_named: bool, output: &OutputArgs) -> u8 {
     let lanes = || states.iter().flat_map(|s| s.lanes.iter().map(move |l| (s, l)));
     let failed: Vec<Failed<'_>> =
         lanes().filter_map(|(state, lane)| Some(Failed { state, lane, why: selftest::failure(lane)? })).collect();
@@ -141,6 +142,7 @@ fn print_result(states: &[State], output: &OutputArgs) -> u8 {
     let good = all - failed.len();
     let status = match (good, all) {
         _ if lanes().any(|(_, lane)| selftest::has_wrong_bytes(lane)) => BAD_ANSWER,
+        _ if are_named && states.iter().any(|state| !state.unavailable.is_empty()) => COULD_NOT_RUN,
         (good, all) if good > 0 && good == all => FINE,
         _ => COULD_NOT_RUN,
     };

@@ -7,7 +7,7 @@ use super::race::{config, on_signals};
 use super::streams;
 use super::swept::{to_json, to_text};
 use super::terminal::headless_options;
-use crate::analysis::{self, LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, sweep_noise};
+use crate::analysis::{self, LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, Untimed, sweep_noise};
 use crate::core::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
 use crate::headless::Progress;
 use crate::session::live::{self, SessionConfig};
@@ -80,10 +80,17 @@ fn one(model: &str, race: &RaceArgs, output: &OutputArgs) -> u8 {
     if output.json {
         print_json(&json!({ "sweeps": all.iter().map(|swept| to_json(swept, model, race)).collect::<Vec<_>>() }));
     }
-    match (all.is_empty(), all.iter().any(|swept| swept.failed_proof.is_some())) {
-        (true, _) => COULD_NOT_RUN,
-        (_, true) => BAD_ANSWER,
-        _ => FINE,
+    status(&all)
+}
+
+/// The exit status: 1 if a run with the proposed settings failed, 3 if they could not be measured.
+fn status(all: &[Swept]) -> u8 {
+    let failed = |swept: &Swept| matches!(swept.failed_proof, Some(Untimed::Failed(_)));
+    match () {
+        () if all.is_empty() => COULD_NOT_RUN,
+        () if all.iter().any(failed) => BAD_ANSWER,
+        () if all.iter().any(|swept| swept.failed_proof.is_some()) => COULD_NOT_RUN,
+        () => FINE,
     }
 }
 
@@ -147,6 +154,7 @@ impl<'a> Runner<'a> {
         let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
         let place = |lane: LaneId| place(lane, variants.len());
         let mut state = State::default();
+        let mut unavailable = None;
         let mut progress = Progress::new(&headless_options(self.output, None));
         for event in &feed.events {
             state.reduce(&event);
@@ -157,12 +165,17 @@ impl<'a> Runner<'a> {
                     results[place(lane)].push(result);
                 }
                 EventBody::LaneDied { lane, how, .. } => results[place(lane)].push(Err(how)),
+                EventBody::EngineUnavailable { why, .. } => unavailable = Some(why),
                 _ => {}
             }
         }
         progress.clear(&mut streams::err());
         // After its last event, the session still removes its files.
-        if state.ended == Some(true) { Err(End::Interrupted) } else { Ok(results) }
+        match unavailable {
+            _ if state.ended == Some(true) => Err(End::Interrupted),
+            Some(why) => Err(End::Failed(why)),
+            None => Ok(results),
+        }
     }
 
     /// Runs variants once, or as often as the user requested, and adds them to the table.
@@ -195,11 +208,16 @@ impl<'a> Runner<'a> {
                 return Err(End::Failed(why.unwrap_or_else(|| "it has no result".to_owned())));
             }
         };
+        let default_tried = tried(None, &default, &runs);
+        // If even these runs were not cold, neither are the others.
+        if let Err(why @ Untimed::NotCold(_)) = &default_tried.wall_ns {
+            return Err(End::Failed(crate::present::sweep::untimed(why)));
+        }
         let by_threads = runs.iter().flatten().any(|run| run.setting(Setting::IoUring) == Some(0));
         let mut swept = Swept {
             engine: engine.clone(),
             cache,
-            tried: vec![tried(None, &default, &runs)],
+            tried: vec![default_tried],
             best: default.clone(),
             default,
             reasons: Vec::new(),
@@ -267,6 +285,8 @@ impl<'a> Runner<'a> {
             swept.tried.extend(round);
         }
         swept.reasons.extend(sweep_noise(&swept.tried));
+        let not_cold: u64 = swept.tried.iter().map(|tried| tried.not_cold).sum();
+        swept.reasons.extend((not_cold > 0).then_some(Reason::NotCold(not_cold)));
         self.prove(&mut swept)?;
         Ok(swept)
     }
@@ -281,7 +301,11 @@ impl<'a> Runner<'a> {
         };
         let results = self.runs(&swept.engine, swept.cache, &variants, PROOF_RUNS, true)?;
         if let Some(why) = results.iter().flatten().find_map(|run| run.as_ref().err()) {
-            swept.failed_proof = Some(why.clone());
+            swept.failed_proof = Some(Untimed::Failed(why.clone()));
+            return Ok(());
+        }
+        if let Some(cached) = results.iter().flatten().flatten().filter_map(RunResult::cached_before).reduce(f64::max) {
+            swept.failed_proof = Some(Untimed::NotCold(cached));
             return Ok(());
         }
         let median = |runs: Option<&Vec<Result<RunResult, String>>>| {
@@ -290,7 +314,7 @@ impl<'a> Runner<'a> {
         };
         let bytes = results.iter().flatten().flatten().next().map_or(0, |run| run.bytes);
         let (Some(default_ns), best_ns) = (median(results.first()), median(results.last())) else {
-            swept.failed_proof = Some("no run was measured".to_owned());
+            swept.failed_proof = Some(Untimed::Failed("no run was measured".to_owned()));
             return Ok(());
         };
         let best_ns = best_ns.unwrap_or(default_ns);
@@ -311,15 +335,27 @@ fn place(lane: LaneId, variants: usize) -> usize {
 }
 
 fn tried(changed: Option<(Setting, u64)>, settings: &EngineSettings, runs: &[Result<RunResult, String>]) -> Tried {
-    let times: Vec<u64> = runs.iter().flatten().map(|run| run.wall_ns).collect();
+    // Runs that should be cold and were not are left out.
+    let cached = runs.iter().flatten().filter_map(RunResult::cached_before);
+    let counted: Vec<&RunResult> = runs.iter().flatten().filter(|run| run.cached_before().is_none()).collect();
+    let times: Vec<u64> = counted.iter().map(|run| run.wall_ns).collect();
     let error = runs.iter().find_map(|run| run.as_ref().err().cloned());
-    let median = analysis::of_median_time(runs.iter().flatten().collect(), |run: &&RunResult| run.wall_ns);
+    let median = analysis::of_median_time(counted, |run: &&RunResult| run.wall_ns);
+    let without_time = match (error, cached.clone().reduce(f64::max)) {
+        (Some(why), _) => Some(Untimed::Failed(why)),
+        (None, Some(cached)) if times.is_empty() => Some(Untimed::NotCold(cached)),
+        (None, _) => None,
+    };
+    let wall_ns = match (without_time, analysis::median_u64(&times)) {
+        (Some(why), _) => Err(why),
+        (None, Some(wall_ns)) => Ok(wall_ns),
+        (None, None) => Err(Untimed::Failed("it has no result".to_owned())),
+    };
     Tried {
         settings: settings.clone(),
         changed,
-        wall_ns: analysis::median_u64(&times)
-            .filter(|_| error.is_none())
-            .ok_or_else(|| error.unwrap_or_else(|| "it has no result".to_owned())),
+        wall_ns,
+        not_cold: cached.count() as u64,
         phases: median.map(|run| run.phases).unwrap_or_default(),
         bytes: runs.iter().flatten().next().map_or(0, |run| run.bytes),
     }
@@ -334,6 +370,33 @@ mod tests {
     fn the_staging_memory_of_large_settings_is_computed() {
         let large = [(Setting::Threads, 32), (Setting::Slots, 8), (Setting::BlockBytes, 16 * MIB)];
         assert!(staging_bytes(&Engine::Pread, &large.into_iter().collect()) > MOST_STAGING);
+    }
+
+    #[test]
+    fn cold_runs_that_the_page_cache_served_have_no_time() {
+        let run = |wall_ns, resident| {
+            let new = RunResult::new(Engine::Pread, "m", CacheState::Cold, "host memory");
+            Ok(RunResult { wall_ns, cache_resident_before_fraction: Some(resident), ..new })
+        };
+        let of = |runs: &[Result<RunResult, String>]| tried(None, &EngineSettings::default(), runs);
+        let mixed = of(&[run(10, 0.9), run(100, 0.0)]);
+        assert_eq!((mixed.wall_ns, mixed.not_cold), (Ok(100), 1));
+        let cached = of(&[run(10, 0.9), run(11, 0.5)]);
+        assert_eq!((cached.wall_ns, cached.not_cold), (Err(Untimed::NotCold(0.9)), 2));
+        let failed = of(&[run(10, 0.9), Err("no".to_owned())]);
+        assert_eq!(failed.wall_ns, Err(Untimed::Failed("no".to_owned())));
+        let swept = |failed_proof| Swept {
+            engine: Engine::Pread,
+            cache: CacheState::Cold,
+            tried: Vec::new(),
+            default: EngineSettings::default(),
+            best: EngineSettings::default(),
+            reasons: Vec::new(),
+            proof: None,
+            failed_proof,
+        };
+        assert_eq!(status(&[swept(None), swept(Some(Untimed::NotCold(0.9)))]), COULD_NOT_RUN);
+        assert_eq!(status(&[swept(Some(Untimed::Failed("no".to_owned()))), swept(None)]), BAD_ANSWER);
     }
 
     #[test]

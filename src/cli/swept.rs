@@ -37,13 +37,13 @@ pub(super) fn to_json(swept: &Swept, model: &str, race: &RaceArgs) -> serde_json
     let tried: Vec<_> = swept
         .tried
         .iter()
-        .map(|t| json!({"settings": t.settings, "wall_ns": t.wall_ns.as_ref().ok(), "error": t.wall_ns.as_ref().err()}))
+        .map(|t| json!({"settings": t.settings, "wall_ns": t.wall_ns.as_ref().ok(), "error": t.wall_ns.as_ref().err().map(sweep::untimed)}))
         .collect();
     let reasons: Vec<String> = swept.reasons.iter().map(sweep::reason).collect();
     json!({
         "engine": swept.engine, "cache": swept.cache, "tried": tried, "default": swept.default, "best": swept.best,
         "reasons": reasons, "best_wall_ns": swept.proof.map(|p| p.best_ns), "default_wall_ns": swept.proof.map(|p| p.default_ns),
-        "verified": swept.failed_proof.is_none(), "error": swept.failed_proof, "command": command(swept, model, race),
+        "verified": swept.failed_proof.is_none(), "error": swept.failed_proof.as_ref().map(sweep::untimed), "command": command(swept, model, race),
     })
 }
 

@@ -129,7 +129,12 @@ const LINES: [Line; 11] = [
         "3",
         "runs of each engine in each cache state, 1 to 1000; one engine alone runs once if this is not set",
     ),
-    line("race", "gpu", "\"0\"", "a GPU by index or UUID, or \"host\" for host memory; without this line the best one"),
+    line(
+        "race",
+        "gpu",
+        "\"0\"",
+        "a GPU by index or UUID, or \"host\" for host memory; without this line the first one, else host memory",
+    ),
     line(
         "race",
         "set",

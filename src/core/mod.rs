@@ -81,7 +81,7 @@ pub use phase::{PHASES, Phase, PhaseTimes};
 pub use race_plan::RacePlan;
 pub use route::{Route, RouteProof};
 pub use route_statistics::RouteStatistics;
-pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult};
+pub use run::{AutoChoice, AutoReason, LaneId, LaneOrder, Outside, RouteCounts, RunResult, cached_before};
 pub use sample::{Metric, Sample};
 pub use serving::{IgnoredOption, KvStore, Serving, ServingConfig, StoreKind, WithoutCufile, WrongValue};
 pub use settings::{EngineSettings, SettingError, SettingName, SettingOrder};

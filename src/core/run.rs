@@ -253,6 +253,12 @@ pub struct RunResult {
 /// A cold run with more than this share of the model in the page cache before it was not cold.
 const NOT_COLD: f64 = 0.05;
 
+/// The share of the model in the page cache before a run that should be cold and was not. `None` for other runs.
+#[must_use]
+pub fn cached_before(cache: CacheState, resident_before_fraction: Option<f64>) -> Option<f64> {
+    resident_before_fraction.filter(|share| cache == CacheState::Cold && *share > NOT_COLD)
+}
+
 impl RunResult {
     /// Creates a result without measurements.
     #[must_use]
@@ -316,7 +322,7 @@ impl RunResult {
     /// The share of the model in the page cache before a run that should be cold and was not. `None` for other runs.
     #[must_use]
     pub fn cached_before(&self) -> Option<f64> {
-        self.cache_resident_before_fraction.filter(|share| self.cache == CacheState::Cold && *share > NOT_COLD)
+        cached_before(self.cache, self.cache_resident_before_fraction)
     }
 
     /// Whether its time and bytes count: it succeeded, took time, and has no wrong bytes.

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::marker::PhantomData;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -201,8 +202,8 @@ impl Version {
     }
 }
 
-/// A source without a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A source without a report, or an entry of a directory that was not read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unread {
     /// The path of the file, or `standard input`.
     pub source: String,
@@ -216,6 +217,8 @@ pub(super) struct Input {
     /// The reports with their sources.
     pub(super) reports: Vec<(String, Report)>,
     pub(super) unread: Vec<Unread>,
+    /// Entries of directories that are neither files nor directories, such as links.
+    pub(super) skipped: Vec<Unread>,
     /// Sources with versions that this program cannot read.
     foreign: Vec<(String, String)>,
 }
@@ -230,9 +233,10 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
             add(&mut input, &reports, "standard input", std::io::stdin().lock())
                 .map_err(|error| FleetError::Read { path: "standard input".into(), error })?;
         } else if path.is_dir() {
-            let before = files.len();
-            list(path, 0, &mut files).map_err(|error| FleetError::Read { path: path.clone(), error })?;
-            if files.len() == before {
+            let before = files.len() + input.skipped.len();
+            list(path, 0, &mut files, &mut input.skipped)
+                .map_err(|error| FleetError::Read { path: path.clone(), error })?;
+            if files.len() + input.skipped.len() == before {
                 return Err(FleetError::Empty { folder: path.clone() });
             }
         } else {
@@ -243,6 +247,8 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     }
     files.sort();
     files.dedup();
+    input.skipped.sort();
+    input.skipped.dedup();
     for part in parse_all(&files, &reports) {
         input.reports.extend(part.reports);
         input.unread.extend(part.unread);
@@ -270,8 +276,9 @@ fn same_version(input: &Input) -> Result<(), FleetError> {
     }
 }
 
-/// The `.json` and `.jsonl` files below a directory. Links are not followed, so there are no cycles.
-fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+/// The `.json` and `.jsonl` files below a directory. Links are not followed, so there are no cycles. Entries that may
+/// be or contain reports and are not read are added to `skipped`.
+fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, skipped: &mut Vec<Unread>) -> std::io::Result<()> {
     /// The maximum depth. Exports do not create deeper trees.
     const DEEPEST: usize = 16;
     for entry in std::fs::read_dir(folder)? {
@@ -279,12 +286,34 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
         let kind = entry.file_type()?;
         let path = entry.path();
         if kind.is_dir() && depth < DEEPEST {
-            list(&path, depth + 1, files)?;
-        } else if kind.is_file() && path.extension().is_some_and(|end| end == "json" || end == "jsonl") {
-            files.push(path);
+            list(&path, depth + 1, files, skipped)?;
+        } else if kind.is_file() {
+            if path.extension().is_some_and(|end| end == "json" || end == "jsonl") {
+                files.push(path);
+            }
+        } else {
+            let why = if kind.is_dir() {
+                format!("it is more than {DEEPEST} directories deep; pass it as a source")
+            } else {
+                not_read(kind).to_owned()
+            };
+            skipped.push(Unread { source: path.display().to_string(), why });
         }
     }
     Ok(())
+}
+
+/// The reason why an entry that is neither a file nor a directory is not read.
+fn not_read(kind: std::fs::FileType) -> &'static str {
+    if kind.is_symlink() {
+        "it is a link, and links are not followed; pass it as a source"
+    } else if kind.is_fifo() {
+        "it is a FIFO and not a file"
+    } else if kind.is_socket() {
+        "it is a socket and not a file"
+    } else {
+        "it is a device and not a file"
+    }
 }
 
 /// Parses the files on all CPUs. If a thread cannot be started, its share is parsed on this thread.

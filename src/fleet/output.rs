@@ -2,6 +2,7 @@
 
 use super::compare::{BandwidthGroup, Cause, Oddity};
 use super::hostlist::hostlist;
+use super::input::Unread;
 use super::node::Node;
 use super::read::Fleet;
 use crate::core::{Route, Status, units};
@@ -67,6 +68,7 @@ fn answer(fleet: &Fleet) -> Answer {
         compat: count(&|route| route == Route::Compat),
         broken: count(&|route| route == Route::None),
         unread: fleet.unread.len(),
+        skipped: fleet.skipped.len(),
         superseded: fleet.superseded,
     })
 }
@@ -77,14 +79,20 @@ fn sections(fleet: &Fleet, rows: Option<usize>) -> Vec<Section> {
     all.extend(odd(&fleet.oddities(), rows));
     all.push(causes(&fleet.causes(), rows.is_some()));
     all.extend(bandwidth(&fleet.bandwidth()));
-    let unread: Vec<String> = fleet.unread.iter().map(|unread| format!("{}: {}", unread.source, unread.why)).collect();
-    let more = unread.len().saturating_sub(rows.unwrap_or(usize::MAX));
-    let mut shown: Vec<String> = unread.into_iter().take(rows.unwrap_or(usize::MAX)).collect();
+    all.extend(Section::list("Files that could not be read", reasons(&fleet.unread, rows)));
+    all.extend(Section::list("Entries that were skipped", reasons(&fleet.skipped, rows)));
+    all
+}
+
+/// Each source with its reason. `rows` is the maximum number of lines.
+fn reasons(all: &[Unread], rows: Option<usize>) -> Vec<String> {
+    let rows = rows.unwrap_or(usize::MAX);
+    let mut shown: Vec<String> = all.iter().take(rows).map(|one| format!("{}: {}", one.source, one.why)).collect();
+    let more = all.len() - shown.len();
     if more > 0 {
         shown.push(format!("and {more} more; --json lists all"));
     }
-    all.extend(Section::list("Files that could not be read", shown));
-    all
+    shown
 }
 
 fn odd(oddities: &[Oddity<'_>], rows: Option<usize>) -> Option<Section> {
@@ -230,11 +238,13 @@ pub fn json(fleet: &Fleet) -> Value {
             })
         })
         .collect();
-    let unread: Vec<Value> =
-        fleet.unread.iter().map(|unread| json!({"source": unread.source, "why": unread.why})).collect();
+    let sources = |all: &[Unread]| -> Vec<Value> {
+        all.iter().map(|one| json!({"source": one.source, "why": one.why})).collect()
+    };
     json!({
         "schema_version": SCHEMA_VERSION, "tool": concat!("gds-top ", env!("CARGO_PKG_VERSION")), "nodes": nodes, "causes": causes,
-        "odd": odd, "bandwidth": bandwidth, "unread": unread, "superseded": fleet.superseded,
+        "odd": odd, "bandwidth": bandwidth, "unread": sources(&fleet.unread), "skipped": sources(&fleet.skipped),
+        "superseded": fleet.superseded,
     })
 }
 

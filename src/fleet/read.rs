@@ -14,6 +14,8 @@ pub struct Fleet {
     pub nodes: Vec<Node>,
     /// Sources without a report.
     pub unread: Vec<Unread>,
+    /// Entries of directories that were not read, because they are links, FIFOs, sockets or devices, or too deep.
+    pub skipped: Vec<Unread>,
     /// The number of reports whose verdicts were all replaced by newer ones of the same paths.
     pub superseded: usize,
 }
@@ -28,7 +30,7 @@ impl Fleet {
     pub fn read(paths: &[PathBuf]) -> Result<Self, FleetError> {
         let input = input::read(paths)?;
         if input.reports.is_empty() {
-            let first = input.unread.first();
+            let first = input.unread.first().or(input.skipped.first());
             return Err(FleetError::Nothing {
                 source_name: first.map_or_else(String::new, |u| u.source.clone()),
                 why: first.map_or_else(String::new, |u| u.why.clone()),
@@ -51,7 +53,7 @@ impl Fleet {
         let mut nodes: Vec<Node> =
             hosts.into_values().map(|(node, answers)| with_answers(node, answers, &mut names)).collect();
         nodes.sort_by_cached_key(|node| natural(&node.host));
-        Ok(Self { nodes, unread: input.unread, superseded })
+        Ok(Self { nodes, unread: input.unread, skipped: input.skipped, superseded })
     }
 
     /// Whether every node has a verdict and can use cuFile.

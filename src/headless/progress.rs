@@ -23,6 +23,8 @@ pub struct Progress {
     quiet: bool,
     verbose: bool,
     bar: bool,
+    /// The engines that the user named.
+    named: Vec<Engine>,
     /// The width at which lines are wrapped.
     edge: usize,
     colour: bool,
@@ -45,6 +47,7 @@ impl Progress {
             quiet: options.quiet,
             verbose: options.verbose,
             bar: options.progress && !options.quiet,
+            named: options.asked.engines.clone(),
             edge: options.edge(),
             colour: options.colour,
             width: usize::from(options.progress_width).max(20),
@@ -116,11 +119,33 @@ impl Progress {
         paint(self.colour, status, &status.mark().to_string())
     }
 
+    /// The line about an engine that cannot run. A reason is printed once. The write and the read of a variant have the
+    /// same name.
+    fn unavailable(&self, state: &State, engine: &Engine, why: &str) -> Vec<String> {
+        let name = labels::engine(engine);
+        let earlier = state.unavailable.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        let same = |(_, reason): &&(Engine, String)| reason == why;
+        let is_said = state.messages.iter().any(|(_, level, text)| *level == LogLevel::Error && text == why);
+        if is_said || earlier.iter().filter(same).any(|(other, _)| labels::engine(other) == name) {
+            return vec![];
+        }
+        let reason = match earlier.iter().any(|one| same(&one)) {
+            true => SAME_OBSTACLE.to_owned(),
+            false => cannot_run(why),
+        };
+        let status = if self.named.contains(engine) { Status::Fail } else { Status::Na };
+        vec![format!("{} {}", self.mark(status), sanitise_line(&format!("{name} {reason}")))]
+    }
+
     fn lines(&mut self, state: &State, body: &EventBody) -> Vec<String> {
         let lane = |id: &LaneId| state.lanes.iter().find(|lane| lane.id == *id);
         let marked = |status: Status, text: &str| format!("{} {}", self.mark(status), sanitise_line(text));
         match body {
             EventBody::Said { level: LogLevel::Error, text } => vec![marked(Status::Fail, text)],
+            // The reason why a named engine cannot run is an error.
+            EventBody::EngineUnavailable { engine, why } if !self.quiet || self.named.contains(engine) => {
+                self.unavailable(state, engine, why)
+            }
             _ if self.quiet => vec![],
             EventBody::Said { level: LogLevel::Warn, text } => vec![marked(Status::Warn, text)],
             EventBody::Said { text, .. } => vec![sanitise_line(text).into_owned()],
@@ -137,21 +162,6 @@ impl Progress {
                 .map(|(_, model)| sanitise_line(&format!("model {model}")).into_owned())
                 .into_iter()
                 .collect(),
-            EventBody::EngineUnavailable { engine, why } => {
-                let name = labels::engine(engine);
-                // A reason is printed once. The write and the read of a variant have the same name.
-                let earlier = state.unavailable.split_last().map_or(&[][..], |(_, earlier)| earlier);
-                let same = |(_, reason): &&(Engine, String)| reason == why;
-                let is_said = state.messages.iter().any(|(_, level, text)| *level == LogLevel::Error && text == why);
-                if is_said || earlier.iter().filter(same).any(|(other, _)| labels::engine(other) == name) {
-                    return vec![];
-                }
-                let reason = match earlier.iter().any(|one| same(&one)) {
-                    true => SAME_OBSTACLE.to_owned(),
-                    false => cannot_run(why),
-                };
-                vec![marked(Status::Na, &format!("{name} {reason}"))]
-            }
             // The bar already shows the runs that have started.
             EventBody::LaneStarted { lane: id, .. } if !self.bar => {
                 if !self.started.insert(*id) {

@@ -23,6 +23,15 @@ pub enum CaptureError {
     /// The view does not record, because recording was not requested when it was opened.
     #[error("this view of the machine was opened without recording, so there is nothing to write")]
     NotRecording,
+    /// The name is that of an archive in another format.
+    #[error(
+        "{} has the name of an archive that gds-top cannot write; end the name in .tar.zst, or leave the ending out for a directory",
+        path.display()
+    )]
+    OtherArchive {
+        /// The file.
+        path: PathBuf,
+    },
     /// The files of an archive are collected in a temporary folder first.
     #[error(
         "the files of the capture could not be written to a temporary folder: {0}; set TMPDIR to a folder with more space"
@@ -38,6 +47,26 @@ pub enum CaptureError {
     },
 }
 
+/// The endings of archives and compressed files in other formats. A directory with such a name would be taken for an
+/// archive.
+const OTHER_ARCHIVES: [&str; 9] = [".tar", ".tgz", ".tzst", ".gz", ".xz", ".bz2", ".zst", ".zip", ".7z"];
+
+/// Whether a capture with this name is an archive (`.tar.zst`) and not a folder.
+///
+/// # Errors
+/// If the name is that of an archive in another format.
+pub fn is_archive_name(dest: &Path) -> Result<bool, CaptureError> {
+    let name = dest.file_name().unwrap_or_default().to_string_lossy();
+    if name.ends_with(".tar.zst") {
+        return Ok(true);
+    }
+    let lower = name.to_lowercase();
+    match OTHER_ARCHIVES.iter().any(|ending| lower.ends_with(*ending)) {
+        true => Err(CaptureError::OtherArchive { path: dest.to_owned() }),
+        false => Ok(false),
+    }
+}
+
 impl Root {
     /// Writes everything that was read through this view to `dest` as a captured machine. The capture is an archive
     /// if the name ends in `.tar.zst`, otherwise a folder. It is written completely or not at all. `tool` is the name
@@ -46,14 +75,15 @@ impl Root {
     /// kept because verdicts contain them.
     ///
     /// # Errors
-    /// Fails if the view does not record, `dest` exists, or a file cannot be written.
+    /// Fails if the view does not record, `dest` exists or has the name of another archive, or a file cannot be
+    /// written.
     pub fn write_capture(&self, dest: &Path, tool: &str, unix_s: u64) -> Result<Captured, CaptureError> {
+        let is_archive = is_archive_name(dest)?;
         let failed = |error: std::io::Error| CaptureError::Write { path: dest.to_owned(), error };
         if fs::symlink_metadata(dest).is_ok() {
             return Err(failed(std::io::Error::other("it exists already")));
         }
         let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let is_archive = dest.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".tar.zst"));
         // A folder is created on the file system of `dest`, so that it can be renamed to `dest`.
         let scratch =
             if is_archive { Scratch::new("gds-top-capture-") } else { Scratch::new_in(parent, ".gds-top-capture-") };

@@ -40,6 +40,13 @@ impl AnalysedRun<'_> {
         self.lane.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false))
     }
 
+    /// The result, if the run was successful and loaded a complete model alone. A run of a part, or a run together with
+    /// others, is not a sample of a complete load.
+    fn complete(&self) -> Option<&RunResult> {
+        let complete = self.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
+        self.good().filter(|_| complete)
+    }
+
     /// The reason why the run failed, as a sentence; `None` if it was successful.
     #[must_use]
     pub fn error(&self) -> Option<String> {
@@ -190,15 +197,19 @@ impl<'a> SessionAnalysis<'a> {
         crossings
     }
 
-    /// The times of the successful runs for each engine, cache state and target.
+    /// The successful runs of complete models that should be cold and were not. [`Self::timings`] leaves them out.
+    pub fn not_cold(&self) -> impl Iterator<Item = &RunResult> {
+        self.runs.iter().filter_map(AnalysedRun::complete).filter(|run| run.cached_before().is_some())
+    }
+
+    /// The times of the successful runs for each engine, cache state and target. Runs that should be cold and were not
+    /// are left out.
     #[must_use]
     pub fn timings(&self) -> Vec<Timings> {
         let mut all: Vec<Timings> = Vec::new();
         let cpus = self.state.machine.as_ref().map(|m| m.cpus).filter(|cpus| *cpus > 0);
         for lane in &self.runs {
-            // A run of a part, or a run together with others, is not a sample of a complete load.
-            let complete = lane.lane.share.as_ref().is_none_or(|share| share.part.is_none() && share.group.is_none());
-            let Some(run) = lane.good().filter(|_| complete) else { continue };
+            let Some(run) = lane.complete().filter(|run| run.cached_before().is_none()) else { continue };
             let Some(timing) = timing(&lane.rows, &lane.lane.spans.unpack(), run) else { continue };
             let same = |t: &&mut Timings| {
                 t.engine == run.engine && t.cache == run.cache && t.model == run.model && t.target == run.target

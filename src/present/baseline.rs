@@ -1,7 +1,7 @@
 //! The comparison of runs with a baseline, and of several recordings with one another.
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
-use crate::analysis::{Against, Change, Doubt, LeftOut, Measured, median_u64};
+use crate::analysis::{Against, Change, Doubt, Lack, LeftOut, Measured, median_u64};
 use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
@@ -44,23 +44,44 @@ pub fn poor_baseline(pressure: f64) -> String {
     )
 }
 
-/// The sentence if the baseline has no run that can be compared.
+/// The sentence if no run can be compared. `all`: the engines that were left out.
 #[must_use]
-pub fn not_comparable(before: &str) -> String {
-    format!(
-        "Nothing here can be compared with {before}: it contains no successful run of the same engine, model, target and cache state."
-    )
+pub fn not_comparable(before: &str, all: &[LeftOut]) -> String {
+    let why = if all.iter().any(|one| one.lack == Lack::ColdNow) {
+        "the page cache had a part of the model before the cold runs"
+    } else if all.iter().any(|one| one.lack == Lack::ColdBefore) {
+        "the page cache had a part of the model before its cold runs"
+    } else {
+        "it contains no successful run of the same engine, model, target and cache state"
+    };
+    format!("Nothing here can be compared with {before}: {why}.")
+}
+
+/// The sentence about the runs that were left out because they should be cold and were not.
+#[must_use]
+pub fn not_cold(before: &str, of_before: &[Measured], of_now: &[Measured]) -> Option<Answer> {
+    let count = |runs: &[Measured]| runs.iter().filter(|run| run.is_not_cold()).count() as u64;
+    let sides = [(count(of_now), String::new()), (count(of_before), format!(" of {before}"))];
+    let some: Vec<String> = sides
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, of)| format!("{}{of}", units::plural(count, "cold run")))
+        .collect();
+    let headline = format!("Not compared: {}: the page cache had a part of the model before.", some.join(", "));
+    (!some.is_empty()).then(|| Answer::new(Status::Warn, headline, ""))
 }
 
 /// The engines that were not compared.
 #[must_use]
 pub fn left_out(before: &str, all: &[LeftOut]) -> Vec<Answer> {
-    let names = |ran: bool| -> Vec<String> {
-        all.iter().filter(|one| one.ran == ran).map(|one| format!("{} ({})", one.engine, one.cache)).collect()
+    let names = |lack: Lack| -> Vec<String> {
+        all.iter().filter(|one| one.lack == lack).map(|one| format!("{} ({})", one.engine, one.cache)).collect()
     };
     let reasons = [
-        (names(true), format!("{before} has no successful run with the same model, target and cache state")),
-        (names(false), format!("ran only in {before}")),
+        (names(Lack::Before), format!("{before} has no successful run with the same model, target and cache state")),
+        (names(Lack::Now), format!("ran only in {before}")),
+        (names(Lack::ColdBefore), format!("no run in {before} was cold")),
+        (names(Lack::ColdNow), "no run was cold".to_owned()),
     ];
     let some = reasons.into_iter().filter(|(names, _)| !names.is_empty());
     some.map(|(names, why)| Answer::new(Status::Warn, format!("Not compared: {}: {why}.", names.join(", ")), ""))

@@ -18,6 +18,8 @@ pub struct FleetCounts {
     pub broken: usize,
     /// The files that could not be read.
     pub unread: usize,
+    /// The entries of directories that were not read, such as links.
+    pub skipped: usize,
     /// The reports that newer ones replaced.
     pub superseded: usize,
 }
@@ -25,7 +27,7 @@ pub struct FleetCounts {
 /// The answer for a fleet.
 #[must_use]
 pub fn answer(counts: &FleetCounts) -> Answer {
-    let FleetCounts { nodes, direct, proven, compat, broken, unread, superseded } = *counts;
+    let FleetCounts { nodes, direct, proven, compat, broken, unread, skipped, superseded } = *counts;
     let status = match () {
         () if broken > 0 || unread > 0 => Status::Fail,
         () if proven == nodes => Status::Pass,
@@ -47,6 +49,10 @@ pub fn answer(counts: &FleetCounts) -> Answer {
     }
     if unread > 0 {
         conditions.push(format!("{} could not be read.", of(unread, "file")));
+    }
+    if skipped > 0 {
+        let (entry, was) = if skipped == 1 { ("entry", "was") } else { ("entries", "were") };
+        conditions.push(format!("{} {entry} {was} skipped.", units::count(skipped as u64)));
     }
     if superseded > 0 {
         let were = if superseded == 1 { "was" } else { "were" };

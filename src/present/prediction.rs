@@ -118,6 +118,18 @@ pub fn remarks(model: &Model, all: &[Predicted<'_>], shipped: bool) -> Vec<Strin
     remarks
 }
 
+/// A sentence for each recording or report with runs that should be cold and were not.
+#[must_use]
+pub fn not_cold(sources: &[(String, u64)]) -> Vec<String> {
+    let sentence = |(name, runs): &(String, u64)| {
+        format!(
+            "Left out: {} of {name}, because the page cache had a part of the model before.",
+            units::plural(*runs, "cold run")
+        )
+    };
+    sources.iter().map(sentence).collect()
+}
+
 /// GPUs on which the model does not fit.
 fn too_small(model: &Model, all: &[Predicted<'_>]) -> Vec<String> {
     let gpu = |one: &Predicted<'_>| Some((one.timings.target.to_string(), one.gpu_bytes?));

@@ -1,7 +1,7 @@
 //! The result of a sweep: the tested settings, the reasons and the conclusion.
 
 use super::view::{Table, number, text};
-use crate::analysis::{PROOF_RUNS, PhaseGrowth, Reason, Swept, Tried};
+use crate::analysis::{PROOF_RUNS, PhaseGrowth, Reason, Swept, Tried, Untimed};
 use crate::core::{EngineSettings, units};
 
 /// The table of the tested settings.
@@ -20,7 +20,10 @@ pub fn table(swept: &Swept) -> Table {
                 let mark = if Some(ns) == fastest { " ◀" } else { "" };
                 vec![changed, units::duration(*ns), rate, format!("{}{mark}", settings(&tried.settings))]
             }
-            Err(why) => vec![changed, "failed".to_owned(), String::new(), why.clone()],
+            Err(why) => {
+                let name = if matches!(why, Untimed::NotCold(_)) { "not cold" } else { "failed" };
+                vec![changed, name.to_owned(), String::new(), untimed(why)]
+            }
         }
     };
     Table {
@@ -33,6 +36,17 @@ pub fn table(swept: &Swept) -> Table {
 
 fn settings(all: &EngineSettings) -> String {
     all.iter().map(|(setting, value)| format!("{setting} {}", setting.text(value))).collect::<Vec<_>>().join(", ")
+}
+
+/// The reason why runs have no time, as a sentence.
+#[must_use]
+pub fn untimed(why: &Untimed) -> String {
+    match why {
+        Untimed::Failed(why) => why.clone(),
+        Untimed::NotCold(cached) => {
+            format!("up to {} of the model was in the page cache before a cold run", units::percent(*cached))
+        }
+    }
 }
 
 /// The sentence for a reason.
@@ -49,8 +63,13 @@ pub fn reason(reason: &Reason) -> String {
             "threads follow depth: without io_uring each read in flight needs a thread.".to_owned()
         }
         Reason::NotSwept(setting) => {
-            format!("{setting} was not swept: a run with the best settings so far failed.")
+            format!("{setting} was not swept: no run with the best settings so far has a time.")
         }
+        Reason::NotCold(runs) => format!(
+            "{} {} left out: the page cache had a part of the model before.",
+            units::plural(*runs, "cold run"),
+            units::verb(*runs, "was", "were")
+        ),
         Reason::Improved { setting, from, to, gain, growth } => {
             let (from, to) = (setting.text(*from), setting.text(*to));
             let cause = because(growth);
@@ -86,7 +105,7 @@ pub fn reason(reason: &Reason) -> String {
 #[must_use]
 pub fn conclusion(swept: &Swept) -> Option<String> {
     if let Some(why) = &swept.failed_proof {
-        return Some(format!("The settings were not proven: {why}"));
+        return Some(format!("The settings were not proven: {}", untimed(why)));
     }
     let proof = swept.proof?;
     let time = |ns| {

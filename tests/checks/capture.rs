@@ -49,6 +49,18 @@ fn folder_and_archive_answer_as_the_machine_did() {
 }
 
 #[test]
+fn a_capture_with_the_name_of_another_archive_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let live = Root::live_with(LiveOptions { cufile_probe: None, record: true, ..LiveOptions::default() });
+    for name in ["m.tar.gz", "m.tgz", "m.tar", "m.TAR.ZST", "m.zst", "m.zip"] {
+        let error = live.write_capture(&folder.path().join(name), "gds-top test", 0).unwrap_err();
+        assert!(matches!(error, gds_top::machine::CaptureError::OtherArchive { .. }), "{error}");
+        assert!(error.to_string().contains(name) && error.to_string().contains("end the name in .tar.zst"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_capture_is_private_whatever_the_umask_is() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();

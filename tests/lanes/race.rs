@@ -77,6 +77,39 @@ fn a_sweep_prints_what_it_tried_and_the_command_of_the_best_which_it_verified() 
 }
 
 #[test]
+fn a_named_engine_without_its_library_is_reported_once_and_never_started() {
+    let folder = folder();
+    models::odd(folder.path());
+    let absent = [("GDS_TOP_LIBCUFILE", "/nonexistent"), ("GDS_TOP_NIXL", "/nonexistent")];
+    let model = folder.path().to_str().unwrap();
+    let asked = ["--engine", "mmap,gds-slab,gds-batch,nixl", "--cache", "as-is", "--repeat", "3", "--no-telemetry"];
+    let out = program(&[&["bench", "--json", "--target", "host"], &asked[..], &[model]].concat(), &absent);
+    assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+    assert_eq!(runs(&out).iter().filter(|run| run["engine"] == "mmap" && run["error"].is_null()).count(), 3);
+    assert_eq!(runs(&out).len(), 3, "{:#?}", runs(&out));
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let unavailable = report["plan"]["unavailable"].as_array().unwrap();
+    let why = |at: usize| (unavailable[at]["engine"].as_str().unwrap(), unavailable[at]["why"].as_str().unwrap());
+    assert_eq!(unavailable.len(), 3, "{unavailable:?}");
+    assert!(why(0).0 == "gds-slab" && why(0).1.contains("/nonexistent"), "{unavailable:?}");
+    assert_eq!((why(1).0, why(1).1), ("gds-batch", why(0).1));
+    assert!(why(2).0 == "nixl" && why(2).1.contains("NIXL was not found"), "{unavailable:?}");
+    let out = program(&[&["bench", "-q", "--target", "host"], &asked[..], &[model]].concat(), &absent);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("gds-slab cannot run here: no libcufile was found"), "{said}");
+    assert!(said.contains("gds-batch cannot run here for the same reason"), "{said}");
+    // A sweep and a self-test report the reason too.
+    for words in [&["bench", "--sweep", model][..], &["selftest"]] {
+        let engines = ["--engine", "gds-slab", "--target", "host", "--cache", "as-is"];
+        let env = [&absent[..], &[("XDG_CACHE_HOME", model)]].concat();
+        let out = program(&[words, &engines].concat(), &env);
+        let said = [out.stdout, out.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(out.status.code() == Some(3) && said.contains("no libcufile was found"), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn another_engine_goes_first_in_each_round() {
     let folder = folder();
     models::odd(folder.path());

@@ -41,7 +41,7 @@ impl Session {
         };
         let (Some(target), Some(model)) = (targets.first().cloned(), models.first()) else { return After::GoOn };
         let engines = match engines {
-            Some(named) => named,
+            Some(named) => self.with_a_library(named),
             None => self.able_engines(&target),
         };
         let engines = targets::that_take_parts(&self.bus, engines, models.len(), targets.len());
@@ -340,6 +340,29 @@ impl Session {
             Some(plan) => plan.lanes.clone(),
             None => Engine::usual(),
         }
+    }
+
+    /// The named engines without those whose library is not installed. These would fail in each run for the same
+    /// reason, so the reason is reported once. A workload without cuFile takes another path, so it runs.
+    fn with_a_library(&self, mut named: Vec<Engine>) -> Vec<Engine> {
+        if self.config.workload.is_some()
+            || !named.iter().any(|engine| engine.opens_cufile() || engine.nixl_plugin().is_some())
+        {
+            return named;
+        }
+        let cufile = if named.iter().any(Engine::opens_cufile) { self.libcufile_obstacle() } else { None };
+        named.retain(|engine| {
+            let why = match engine.nixl_plugin() {
+                Some(_) => super::nixl::obstacle(&self.config.exe, engine, cufile.as_deref()),
+                None => cufile.clone().filter(|_| engine.uses_cufile()),
+            };
+            let can_run = why.is_none();
+            if let Some(why) = why {
+                self.bus.emit(EventBody::EngineUnavailable { engine: engine.clone(), why });
+            }
+            can_run
+        });
+        named
     }
 
     /// The engines that can run here. The other engines are reported with the reason.

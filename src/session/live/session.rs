@@ -114,6 +114,14 @@ impl Session {
             Err(error) => Some(error),
         }
     }
+
+    /// The reason why libcufile cannot be loaded, from a child process that does not open its driver. `None` if it can
+    /// be loaded, or if the child process gives no answer: then the runs show the reason.
+    pub(super) fn libcufile_obstacle(&self) -> Option<String> {
+        let scratch = self.scratch.path().to_string_lossy().into_owned();
+        let probed = probe_child(&self.config.exe, &["__probe-cufile", &scratch, "--no-open"], PROBE_LIMIT);
+        libcufile_obstacle(&probed.ok()?)
+    }
 }
 
 /// The commands that arrived during a run.
@@ -150,10 +158,22 @@ fn listen(commands: &Receiver<Command>, cancels: &[Sender<()>], done: &Receiver<
     }
 }
 
+/// The reason why a probe could not load libcufile, with the errors of the files that it tried.
+fn libcufile_obstacle(answer: &serde_json::Value) -> Option<String> {
+    let error = answer.get("error")?.as_str()?;
+    let tried = answer.get("tried").and_then(|tried| tried.as_array()).into_iter().flatten();
+    let tried: Vec<&str> = tried.filter_map(|one| one.get("error")?.as_str()).collect();
+    let tried = if tried.is_empty() { String::new() } else { format!(" ({})", tried.join(", ")) };
+    Some(format!("{error}{tried}; {GET_LIBCUFILE}"))
+}
+
+/// The advice if libcufile cannot be loaded.
+const GET_LIBCUFILE: &str = "'gds-top check' shows how to install libcufile, or set GDS_TOP_LIBCUFILE";
+
 /// The reason why cuFile cannot be used for the target, from the result of the probe.
 fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String> {
     if let Some(error) = answer.get("error").and_then(|e| e.as_str()) {
-        return Some(format!("{error}; 'gds-top check' shows how to install libcufile, or set GDS_TOP_LIBCUFILE"));
+        return Some(format!("{error}; {GET_LIBCUFILE}"));
     }
     let open = answer.get("open")?;
     if open.get("code").and_then(serde_json::Value::as_i64) != Some(0) {
