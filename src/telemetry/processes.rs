@@ -5,7 +5,7 @@ use crate::core::{
     HiddenProcess, MORE_FILES, OpenFile, ProcessUse, Route, RouteProof, SeenRoute, is_libcufile, os_error,
 };
 use crate::trust::process::{self, has_these_mounts, is_own};
-use crate::trust::{Allowance, Examiner, Unexamined};
+use crate::trust::{Allowance, Examiner};
 use crate::watch::Running;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
@@ -68,7 +68,7 @@ pub(super) struct Processes {
     round: u64,
     before: Option<Instant>,
     examiner: Examiner,
-    /// The process with which the next round begins: the first one for which the limit of a round left no time.
+    /// The process with which the next round begins: the first one for which the others left too little.
     first: u32,
 }
 
@@ -116,7 +116,6 @@ impl Processes {
         self.known.retain(|pid, _| pids.contains(pid));
         self.running.retain(|pid, _| pids.contains(pid));
         let mut seen = Seen::default();
-        let mut left_out = None;
         for pid in pids.range(self.first..).chain(pids.range(..self.first)) {
             // This process uses NVML only, so it is skipped.
             if *pid == self.own {
@@ -125,14 +124,11 @@ impl Processes {
             match self.one(*pid, seconds) {
                 Look::Uses(process) => seen.found.push(*process),
                 Look::Denied(process) => seen.denied.push(process),
-                Look::Unexamined(process, why) => {
-                    seen.unexamined.push(process);
-                    left_out = left_out.or(Some(*pid).filter(|_| why == Unexamined::Limit));
-                }
+                Look::Unexamined(process) => seen.unexamined.push(process),
                 Look::Nothing => {}
             }
         }
-        self.first = left_out.unwrap_or(0);
+        self.first = self.examiner.left_out().map_or(0, |(pid, _)| pid);
         seen.found.sort_by_key(|process| process.pid);
         [&mut seen.denied, &mut seen.unexamined].into_iter().for_each(|list| list.sort_by_key(|process| process.pid));
         seen
@@ -160,7 +156,7 @@ impl Processes {
         let question = Question { folder, pid, running: running.and_then(|(_, running)| running) };
         let answer = match self.examiner.ask((pid, stat.started), move |allowed| question.answer(allowed)) {
             Ok(answer) => answer,
-            Err(why) => return Look::Unexamined(hidden(stat.name, why.reason().to_owned()), why),
+            Err(why) => return Look::Unexamined(hidden(stat.name, why.reason().to_owned())),
         };
         let storage = field(&answer.io, "read_bytes:");
         let counts = Counts { cpu_ticks: stat.cpu_ticks, storage, calls: field(&answer.io, "rchar:") };
@@ -258,7 +254,7 @@ fn compat(running: &mut Running, allowed: &mut Allowance) -> Option<&'static str
 enum Look {
     Uses(Box<ProcessUse>),
     Denied(HiddenProcess),
-    Unexamined(HiddenProcess, Unexamined),
+    Unexamined(HiddenProcess),
     Nothing,
 }
 
@@ -411,7 +407,7 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::trust::Limits;
+    use crate::trust::{Limits, Unexamined};
     use std::time::Duration;
 
     fn put(path: &Path, text: &str) {
@@ -431,6 +427,15 @@ mod tests {
         put(&folder.join("status"), "Name:\tpython\nVmRSS:\t    2048 kB\nThreads:\t9\n");
         put(&folder.join("cmdline"), "python\0-m\0vllm");
         fs::create_dir_all(folder.join("fd")).unwrap();
+    }
+
+    /// Limits whose times do not end.
+    fn long() -> Limits {
+        Limits { process: Duration::from_secs(60), round: Duration::from_secs(600), ..Limits::default() }
+    }
+
+    fn processes(proc: &tempfile::TempDir, limits: Limits) -> Processes {
+        Processes::with(proc.path().to_owned(), Examiner::new(limits))
     }
 
     #[test]
@@ -547,21 +552,21 @@ mod tests {
     #[test]
     fn processes_above_the_limit_of_a_round_are_examined_in_the_next_one() {
         let proc = tempfile::tempdir().unwrap();
-        for pid in 4_000_001..=4_000_004 {
-            process(proc.path(), pid, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
-            for fd in 0..10 {
-                std::os::unix::fs::symlink("/x", proc.path().join(format!("{pid}/fd/{fd}"))).unwrap();
+        // The third one is above the limit of a process.
+        for (pid, descriptors) in [(1, 10), (2, 10), (3, 11), (4, 10), (5, 10), (6, 10)] {
+            process(proc.path(), 4_000_000 + pid, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
+            for fd in 0..descriptors {
+                std::os::unix::fs::symlink("/x", proc.path().join(format!("400000{pid}/fd/{fd}"))).unwrap();
             }
         }
-        let long = Duration::from_secs(60);
-        let limits = Limits { process: long, round: long, descriptors: 25, ..Limits::default() };
-        let mut processes = Processes::with(proc.path().to_owned(), Examiner::new(limits));
+        let mut processes = processes(&proc, Limits { descriptors: 40, ..long() });
         let mut pids = || {
-            let seen = processes.look(Instant::now());
-            assert_eq!((seen.denied.len(), seen.unexamined.len()), (0, 2));
-            seen.found.iter().map(|process| process.pid).collect::<Vec<_>>()
+            let Seen { found, denied, unexamined } = processes.look(Instant::now());
+            assert!(denied.is_empty() && unexamined.iter().any(|process| process.pid == 4_000_003));
+            found.iter().map(|process| process.pid - 4_000_000).collect::<Vec<_>>()
         };
-        assert_eq!((pids(), pids()), (vec![4_000_001, 4_000_002], vec![4_000_003, 4_000_004]));
+        let rounds: Vec<_> = (0..3).map(|_| pids()).collect();
+        assert_eq!(rounds, [vec![1, 2, 4], vec![1, 2, 5, 6], vec![4, 5, 6]]);
     }
 
     #[test]
@@ -572,10 +577,8 @@ mod tests {
             let maps: String = (0..10).map(model).collect();
             process(proc.path(), pid, &format!("7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n{maps}"), 1, 1);
         }
-        let long = Duration::from_secs(60);
         let path_bytes = 15 * "/m/0.safetensors".len();
-        let limits = Limits { process: long, round: long, path_bytes, ..Limits::default() };
-        let seen = Processes::with(proc.path().to_owned(), Examiner::new(limits)).look(Instant::now());
+        let seen = processes(&proc, Limits { path_bytes, ..long() }).look(Instant::now());
         let counts: Vec<usize> = seen.found.iter().map(|process| process.mapped.len()).collect();
         assert_eq!(counts, [10, 6], "five, and one entry for the others");
         assert_eq!(seen.found[1].mapped[5], MORE_FILES);

@@ -2,7 +2,7 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::input::Input;
+use super::input::{self, Input};
 use super::probe_thread::{ProbeThread, RecorderState};
 use super::probes;
 use super::process_files::{Copies, Files, MOST_FILES};
@@ -11,7 +11,7 @@ use super::rings::now_ns;
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::{AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall};
-use crate::trust::process::{folder, identity, is_own};
+use crate::trust::process::{Identity, folder, identity, is_own};
 use crate::trust::{self, Allowance, Examiner, Unexamined};
 use procfs::process::Process;
 use std::collections::HashMap;
@@ -40,8 +40,8 @@ pub struct Attached {
     /// The time of the next reading of the counters alone, which is faster than a look.
     next_reading: Instant,
     examiner: Examiner,
-    /// The position in the tree of the first process for which the limit of the last look left no time.
-    first: usize,
+    /// The process with which the next look begins: the first one for which the others left too little.
+    first: Option<Identity>,
     read_before: Option<ProcessIo>,
     input: Input,
     nvfs_before: Option<u64>,
@@ -92,7 +92,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         next_look: Instant::now(),
         next_reading: Instant::now(),
         examiner,
-        first: 0,
+        first: None,
         read_before: input.total(),
         input,
         nvfs_before: routes::nvfs_reads(),
@@ -210,7 +210,8 @@ impl Attached {
 
     /// Reads the counters of the process and its descendants.
     fn read_counters(&mut self) -> Vec<Process> {
-        let processes = self.input.tree(self.process.pid.unsigned_abs());
+        let mut processes = self.input.tree(self.process.pid.unsigned_abs());
+        input::begin_with(&mut processes, self.first);
         self.input.add(&processes, &mut self.examiner);
         self.note_reads();
         self.note_unexamined();
@@ -227,19 +228,14 @@ impl Attached {
     fn look(&mut self) -> Duration {
         self.examiner.begin_round();
         self.look_at_files();
-        let mut processes = self.read_counters();
-        let first = std::mem::take(&mut self.first) % processes.len().max(1);
-        processes.rotate_left(first);
+        let processes = self.read_counters();
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
         let mut mapping: Vec<(u32, PathBuf)> = Vec::new();
-        for (at, process) in processes.iter().enumerate() {
+        for process in &processes {
             let of = identity(process.pid.unsigned_abs());
             let known = self.configured.get(&of.0).filter(|(began, _)| *began == of.1).map(|(_, address)| *address);
             let seen = self.examiner.ask(of, move |allowed| Copies::of(of.0, known, allowed));
-            if seen.as_ref().is_err_and(|why| *why == Unexamined::Limit) && self.first == 0 {
-                self.first = first + at;
-            }
             let Ok(Copies { mapped, settings }) = seen else { continue };
             // A program that starts has no variables for a moment.
             if let Some((settings, ((address, _), _))) = settings.zip(mapped.first()) {
@@ -254,6 +250,7 @@ impl Attached {
             }
         }
         self.look_at_log();
+        self.first = self.examiner.left_out();
         self.note_unexamined();
         let began = Instant::now();
         self.probe(&libraries);

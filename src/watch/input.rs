@@ -150,6 +150,13 @@ fn counters(pid: u32) -> ProcResult<ProcessIo> {
     Ok(io)
 }
 
+/// Moves the processes before this one to the end of a list.
+pub(super) fn begin_with(processes: &mut [Process], first: Option<Identity>) {
+    let is_first = |process: &Process| first.is_some_and(|(pid, _)| pid == process.pid.unsigned_abs());
+    let at = processes.iter().position(is_first).unwrap_or(0);
+    processes.rotate_left(at);
+}
+
 /// Processes and all their descendants, and whether some can be missing because of a limit.
 fn tree(mut left: Vec<u32>) -> (Vec<Process>, bool) {
     let mut found = Vec::new();
@@ -219,6 +226,21 @@ pub(super) mod tests {
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
         shell.wait().unwrap();
         assert!(after >= 2 * READ && !input.is_partial(), "{after}");
+    }
+
+    #[test]
+    fn a_list_begins_with_the_process_that_was_left_out() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (own, other) = (std::process::id().cast_signed(), child.id().cast_signed());
+        let mut processes: Vec<Process> = [own, other].into_iter().map(|pid| Process::new(pid).unwrap()).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut order = |first: Option<u32>| {
+            begin_with(&mut processes, first.map(|pid| (pid, 1)));
+            processes.iter().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        assert_eq!((order(None), order(Some(child.id()))), (vec![own, other], vec![other, own]));
+        assert_eq!(order(Some(u32::MAX)), [other, own], "it is not in the list");
     }
 
     #[test]
