@@ -1,7 +1,7 @@
 //! Observes a running program from outside: the counters in procfs, the pages of mapped files in its page tables, and
 //! the requests of io_uring.
 
-use super::input::Input;
+use super::input::{self, Input};
 use super::tally::Tally;
 use crate::core::{ProcessIo, is_libcufile};
 use crate::trust::process::{self, Identity, identity};
@@ -67,15 +67,18 @@ impl Outside {
             return;
         }
         let mapping = tally.plain_processes();
+        let first = self.examiner.left_out();
         self.examiner.begin_round();
-        let processes = self.io.tree(self.root);
+        let mut processes = self.io.tree(self.root);
+        input::begin_with(&mut processes, first);
         self.io.add(&processes, &mut self.examiner);
         for process in &processes {
             let of = identity(process.pid.unsigned_abs());
             self.completions(of);
             let wants_data = mapping.contains(&of.0);
-            let mapped = self.examiner.ask(of, move |allowed| Mapped::of(of.0, wants_data, allowed)).ok();
-            let mapped = mapped.and_then(Result::ok);
+            // A process that was not examined may have the recording library.
+            let mapped = self.examiner.ask(of, move |allowed| Mapped::of(of.0, wants_data, allowed));
+            let Ok(mapped) = mapped.map(Result::ok) else { continue };
             self.libraries(process, mapped.as_ref());
             if let Some(mapped) = mapped.filter(|_| wants_data) {
                 self.pages(of, mapped.data, tally);
@@ -335,6 +338,20 @@ mod tests {
         assert!(outside.wait(|| child.wait()).unwrap().success());
         let io = outside.io().unwrap();
         assert!((READ..2 * READ).contains(&io.read_call_bytes) && io.minor_faults > 0, "{io:?}");
+    }
+
+    #[test]
+    fn a_process_that_was_not_examined_is_not_listed_as_unrecorded() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut outside = Outside::new(child.id());
+        outside.examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
+        for _ in 0..=SEEN_WITHOUT {
+            outside.next = Instant::now();
+            outside.look(&mut Tally::default());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(outside.unrecorded().is_empty() && outside.examiner.unexamined() == 1);
     }
 
     #[test]
