@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Minimum time between two readings. After a slow reading the time is longer, so that readings take at most one
-/// percent of the time.
+/// percent of the time. The limit is for the rare reading that waits for a process.
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of the facts about a ring that are read. The numbers of its requests come first.
 const INFO_BYTES: u64 = 4096;
 /// Maximum number of rings of io_uring. The program can write any number of them into the shared file.
@@ -84,7 +85,7 @@ impl Outside {
                 self.pages(of, mapped.data, tally);
             }
         }
-        self.next = now + LEAST.max(now.elapsed() * SHARE);
+        self.next = Instant::now() + pause(now.elapsed());
     }
 
     /// Waits for a program that has ended, so that its counters are complete.
@@ -185,6 +186,11 @@ impl Outside {
         let io_uring_requests = self.rings.values().fold(0, |sum: u64, completed| sum.saturating_add(*completed));
         self.io.total().map(|io| ProcessIo { io_uring_requests, ..io })
     }
+}
+
+/// The pause after a reading that took this time.
+fn pause(took: Duration) -> Duration {
+    took.saturating_mul(SHARE).clamp(LEAST, LONGEST_PAUSE)
 }
 
 /// The mapping of a file with data.
@@ -352,6 +358,13 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(outside.unrecorded().is_empty() && outside.examiner.unexamined() == 1);
+    }
+
+    #[test]
+    fn the_pause_after_a_reading_that_waited_for_a_process_is_limited() {
+        assert_eq!(pause(Duration::ZERO), LEAST);
+        assert_eq!(pause(Duration::from_millis(2)), Duration::from_millis(200));
+        assert_eq!(pause(Duration::from_secs(4)), LONGEST_PAUSE);
     }
 
     #[test]
