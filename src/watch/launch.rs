@@ -157,7 +157,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let nvfs_reads_before = routes::nvfs_reads();
     let started_ns = now_ns();
     let child = spawn(program, None).or_else(by_shell).map_err(|error| WatchError::Start(program.clone(), error))?;
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_own_program();
     tally.began_at(started_ns);
     Ok(Watched {
         library,
