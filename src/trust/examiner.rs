@@ -122,6 +122,7 @@ pub struct Examiner {
     left: Allowance,
     /// The processes that were not examined in this round.
     unexamined: BTreeSet<Identity>,
+    most_unexamined: u64,
     /// The first process of this round for which the others left too little.
     left_out: Option<Identity>,
 }
@@ -138,7 +139,16 @@ impl Examiner {
     pub fn new(limits: Limits) -> Self {
         let left = limits.begin();
         let user_of = |pid: u32| process::user(&process::folder(pid.cast_signed()));
-        Self { limits, worker: None, silent: Vec::new(), user_of, left, unexamined: BTreeSet::new(), left_out: None }
+        Self {
+            limits,
+            worker: None,
+            silent: Vec::new(),
+            user_of,
+            left,
+            unexamined: BTreeSet::new(),
+            most_unexamined: 0,
+            left_out: None,
+        }
     }
 
     /// Begins a round with new limits.
@@ -155,10 +165,10 @@ impl Examiner {
         self.left_out
     }
 
-    /// The number of processes that were not examined in this round.
+    /// The largest number of processes that were not examined in one round.
     #[must_use]
-    pub fn unexamined(&self) -> u64 {
-        self.unexamined.len() as u64
+    pub const fn unexamined(&self) -> u64 {
+        self.most_unexamined
     }
 
     /// The result of an examination of a process.
@@ -173,6 +183,7 @@ impl Examiner {
         let answer = self.answer(process, examine);
         if answer.is_err() {
             self.unexamined.insert(process);
+            self.most_unexamined = self.most_unexamined.max(self.unexamined.len() as u64);
         }
         answer
     }
@@ -319,7 +330,9 @@ mod tests {
         assert_eq!(seen[5..], [Err(Unexamined::Limit); 2]);
         assert_eq!((examiner.unexamined(), examiner.left_out()), (2, Some((5, 1))));
         examiner.begin_round();
-        assert_eq!((examiner.ask((5, 1), three), examiner.unexamined(), examiner.left_out()), (Ok(3), 0, None));
+        assert_eq!((examiner.ask((5, 1), three), examiner.left_out()), (Ok(3), None));
+        assert_eq!(examiner.ask((6, 1), |allowance| while allowance.descriptor() {}), Err(Unexamined::Limit));
+        assert_eq!(examiner.unexamined(), 2, "the largest number of a round");
         let mut examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
         assert_eq!((examiner.ask((1, 1), |_| ()), examiner.left_out()), (Err(Unexamined::Limit), Some((1, 1))));
     }

@@ -220,7 +220,7 @@ impl Attached {
 
     fn note_unexamined(&mut self) {
         if let Some(seen) = self.report.attached.as_mut() {
-            seen.unexamined_processes = seen.unexamined_processes.max(self.examiner.unexamined());
+            seen.unexamined_processes = self.examiner.unexamined().max(self.tally.unexamined());
         }
     }
 

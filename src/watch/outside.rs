@@ -147,6 +147,11 @@ impl Outside {
         self.cuda.len() as u64
     }
 
+    /// The largest number of processes that were not examined at one time.
+    pub(super) const fn unexamined(&self) -> u64 {
+        self.examiner.unexamined()
+    }
+
     /// Reads the number of requests that the rings of a process completed.
     fn completions(&mut self, process: Identity) {
         let rings = self.examiner.ask(process, move |allowed| rings(process.0, allowed));
@@ -357,7 +362,7 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(outside.unrecorded().is_empty() && outside.examiner.unexamined() == 1);
+        assert!(outside.unrecorded().is_empty() && outside.unexamined() == 1);
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Tally {
         self.examiner.ask(trust::process::identity(process), examine)
     }
 
+    /// The largest number of processes that were not examined at one time.
+    pub(super) const fn unexamined(&self) -> u64 {
+        self.examiner.unexamined()
+    }
+
     /// Adds the settings of a process.
     fn configure(&mut self, process: u32, named: Option<String>, has_p2pdma: bool) {
         self.of(process).is_configured = true;
