@@ -11,7 +11,7 @@ use procfs::{FromRead, ProcResult};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Minimum time between two readings. After a slow reading the time is longer, so that readings take at most one
@@ -259,8 +259,12 @@ fn difference(after: [u64; 2], before: [u64; 2]) -> [u64; 2] {
 
 /// The mappings of a process. A path that is not UTF-8 gets replacement characters.
 pub(super) fn maps(pid: u32, allowed: &mut Allowance) -> ProcResult<MemoryMaps> {
-    let text = process::mappings(&process::folder(pid.cast_signed()), allowed)?;
-    MemoryMaps::from_read(text.as_bytes())
+    maps_in(&process::folder(pid.cast_signed()), allowed)
+}
+
+/// The mappings of the process with this folder in procfs.
+pub(super) fn maps_in(folder: &Path, allowed: &mut Allowance) -> ProcResult<MemoryMaps> {
+    MemoryMaps::from_read(process::mappings(folder, allowed)?.as_bytes())
 }
 
 /// The rings of io_uring of a process: descriptor, inode and completed requests.
