@@ -228,6 +228,7 @@ impl Attached {
     fn look(&mut self) -> Duration {
         self.examiner.begin_round();
         self.look_at_files();
+        self.look_at_log();
         let processes = self.read_counters();
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
@@ -249,7 +250,6 @@ impl Attached {
                 }
             }
         }
-        self.look_at_log();
         self.first = self.examiner.left_out();
         self.note_unexamined();
         let began = Instant::now();
@@ -283,7 +283,12 @@ impl Attached {
         self.log = read.ok().flatten();
         let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) else { return };
         let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
-        if seen.log.as_ref().is_none_or(|before| before.lines != lines) {
+        let before = seen.log.as_ref().map(|before| before.lines);
+        // A log that is read from its beginning again is not read completely, or it was truncated.
+        if before.is_some_and(|before| before > lines) {
+            return;
+        }
+        if before != Some(lines) {
             self.log_text = Some(log.text());
         }
         seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
@@ -453,10 +458,15 @@ mod tests {
         let before = shown(&attached);
         attached.examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
         attached.look_at_log();
+        let (is_lost, later) = (attached.log.is_none(), shown(&attached));
+        log.set_len(0).unwrap();
+        attached.examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        attached.look_at_log();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(before.0 && before.1.as_ref().is_some_and(|text| text.ends_with("running in compatible mode\n")));
-        assert!(attached.log.is_none() && shown(&attached) == before);
+        assert!(is_lost && later == before);
+        assert!(attached.log.is_some() && shown(&attached) == before, "it is truncated and read again");
     }
 
     #[test]
