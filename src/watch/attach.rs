@@ -62,6 +62,10 @@ pub struct Attached {
 /// # Errors
 /// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
+    attach_with(pid, time, Examiner::default())
+}
+
+fn attach_with(pid: u32, time: Option<Duration>, mut examiner: Examiner) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     // The number can be that of a thread.
     let number = Process::new(number).and_then(|task| task.status()).map_or(number, |status| status.tgid);
@@ -80,7 +84,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     }
     let other_user = !is_own(&folder(number));
     let started = stat.starttime;
-    let (mut input, mut examiner) = (Input::default(), Examiner::default());
+    let mut input = Input::default();
     let command = examiner.ask(identity(pid), move |allowed| trust::process::command_line(&folder(number), allowed));
     let processes = input.tree(pid);
     input.add(&processes, &mut examiner);
@@ -384,14 +388,23 @@ mod tests {
     use super::*;
     use crate::trust::Limits;
 
+    /// Waits for late answers.
+    fn patient() -> Examiner {
+        let long = Duration::from_secs(60);
+        Examiner::new(Limits { process: long, round: long, ..Limits::default() })
+    }
+
+    fn attached(pid: u32, time: Option<Duration>) -> Attached {
+        attach_with(pid, time, patient()).unwrap()
+    }
+
     #[test]
     fn open_and_mapped_files_of_a_process_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("weights");
         std::fs::write(&path, "x").unwrap();
         let open = std::fs::File::open(&path).unwrap();
-        let attached = attach(std::process::id(), Some(Duration::ZERO)).unwrap();
-        let report = attached.report();
+        let report = attached(std::process::id(), Some(Duration::ZERO)).report();
         let seen = report.attached.unwrap();
         let wanted = path.canonicalize().unwrap().to_string_lossy().into_owned();
         let file = seen.files.iter().find(|file| file.path == wanted).unwrap();
@@ -412,7 +425,7 @@ mod tests {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", script]).current_dir(dir.path()).stdout(std::process::Stdio::null());
             let mut child = command.spawn().unwrap();
-            let mut attached = attach(child.id(), None).unwrap();
+            let mut attached = attached(child.id(), None);
             std::fs::write(dir.path().join("go"), "").unwrap();
             if is_waited_for {
                 child.wait().unwrap();
@@ -433,7 +446,7 @@ mod tests {
     #[test]
     fn the_bytes_of_the_last_moment_of_a_session_are_counted() {
         const READ: usize = 4 << 20;
-        let mut attached = attach(std::process::id(), None).unwrap();
+        let mut attached = attached(std::process::id(), None);
         let zeros = std::fs::File::open("/dev/zero").unwrap();
         std::io::Read::read_exact(&mut &zeros, &mut vec![0; READ]).unwrap();
         attached.finish();
@@ -449,18 +462,16 @@ mod tests {
         let mut child = command.arg("60").stdout(log.try_clone().unwrap()).spawn().unwrap();
         let line = format!(" 27-11-2026 14:39:59:877 [pid={} tid=9] NOTICE  running in compatible mode\n", child.id());
         std::io::Write::write_all(&mut &log, line.as_bytes()).unwrap();
-        let mut attached = attach(child.id(), None).unwrap();
+        let mut attached = attached(child.id(), None);
         attached.report.attached.as_mut().unwrap().libcufile = Some("/l/libcufile.so.0".to_owned());
         let shown = |attached: &Attached| (attached.machine().log_reports_compat, attached.log_text());
-        let long = Duration::from_secs(60);
-        attached.examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
         attached.look_at_log();
         let before = shown(&attached);
         attached.examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
         attached.look_at_log();
         let (is_lost, later) = (attached.log.is_none(), shown(&attached));
         log.set_len(0).unwrap();
-        attached.examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        attached.examiner = patient();
         attached.look_at_log();
         child.kill().unwrap();
         child.wait().unwrap();

@@ -352,7 +352,8 @@ mod tests {
         outside.root = 0;
         assert!(outside.wait(|| child.wait()).unwrap().success());
         let io = outside.io().unwrap();
-        assert!((READ..2 * READ).contains(&io.read_call_bytes) && io.minor_faults > 0, "{io:?}");
+        // This process may wait for children of other tests too, which read more.
+        assert!(io.read_call_bytes >= READ && io.minor_faults > 0, "{io:?}");
     }
 
     #[test]
