@@ -53,6 +53,9 @@ pub struct WatchReport {
     pub still_running: u64,
     /// The number of processes that had libcuda mapped.
     pub cuda_processes: u64,
+    /// The largest number of processes of a started program that were not examined at one time: they did not answer, or a
+    /// limit was reached.
+    pub unexamined_processes: u64,
     /// The reads by size. Each class has the reads above the previous class and up to `up_to_bytes`.
     pub sizes: Vec<SizeClass>,
     /// The errors that cuFile returned.
@@ -308,6 +311,12 @@ impl WatchReport {
     #[must_use]
     pub fn transfers(&self) -> u64 {
         self.files.iter().map(WatchedFile::moved).fold(0, u64::saturating_add)
+    }
+
+    /// The largest number of processes that were not examined at one time.
+    #[must_use]
+    pub fn unexamined(&self) -> u64 {
+        self.attached.as_ref().map_or(self.unexamined_processes, |process| process.unexamined_processes)
     }
 
     /// Whether a libcufile 1.15 was loaded, which counts some transfers twice.

@@ -122,7 +122,7 @@ const STATUS: Family =
 const UNEXAMINED: Family = gauge(
     "gds_top_watch_unexamined_processes",
     &[],
-    "Largest number of processes that did not answer in time or for which a limit was reached, with --pid.",
+    "Largest number of processes that did not answer in time or for which a limit was reached.",
 );
 
 /// All families, in the order of the output.
@@ -387,8 +387,7 @@ fn program(state: &State, report: &WatchReport, series: &mut Series) {
         Some(ProgramEnd::Unknown) | None => None,
     };
     series.put::<&str>(&STATUS, &[], status.map(f64::from));
-    let unexamined = report.attached.as_ref().map(|process| process.unexamined_processes as f64);
-    series.put::<&str>(&UNEXAMINED, &[], unexamined);
+    series.put::<&str>(&UNEXAMINED, &[], report.unexamined() as f64);
 }
 
 /// Adds a histogram: cumulative counts by upper bounds in seconds, the sum and the count.

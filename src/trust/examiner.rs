@@ -15,6 +15,8 @@ const GRACE: Duration = Duration::from_millis(200);
 const MOST_OF_A_USER: usize = 4;
 /// Maximum number of threads that wait for a process. With as many, no process is examined.
 const MOST_ABANDONED: usize = 16;
+/// A question gets this part of the bytes and descriptors of a round at most, so that no process takes those of all.
+const PARTS: usize = 4;
 
 /// The limits of the examinations of a round.
 #[derive(Clone, Debug)]
@@ -23,11 +25,11 @@ pub struct Limits {
     pub process: Duration,
     /// The time of a round.
     pub round: Duration,
-    /// The bytes that are read from procfs.
+    /// The bytes that are read from procfs. A quarter of them for each question.
     pub bytes: u64,
     /// The bytes of the paths that are kept.
     pub path_bytes: usize,
-    /// The descriptors that are examined.
+    /// The descriptors that are examined. A quarter of them for each question.
     pub descriptors: usize,
 }
 
@@ -38,7 +40,7 @@ impl Default for Limits {
             round: Duration::from_secs(2),
             bytes: 512 << 20,
             path_bytes: 8 << 20,
-            descriptors: 200_000,
+            descriptors: 800_000,
         }
     }
 }
@@ -120,6 +122,9 @@ pub struct Examiner {
     left: Allowance,
     /// The processes that were not examined in this round.
     unexamined: BTreeSet<Identity>,
+    most_unexamined: u64,
+    /// The first process of this round for which the others left too little.
+    left_out: Option<Identity>,
 }
 
 impl Default for Examiner {
@@ -134,19 +139,36 @@ impl Examiner {
     pub fn new(limits: Limits) -> Self {
         let left = limits.begin();
         let user_of = |pid: u32| process::user(&process::folder(pid.cast_signed()));
-        Self { limits, worker: None, silent: Vec::new(), user_of, left, unexamined: BTreeSet::new() }
+        Self {
+            limits,
+            worker: None,
+            silent: Vec::new(),
+            user_of,
+            left,
+            unexamined: BTreeSet::new(),
+            most_unexamined: 0,
+            left_out: None,
+        }
     }
 
     /// Begins a round with new limits.
     pub fn begin_round(&mut self) {
         self.left = self.limits.begin();
         self.unexamined.clear();
+        self.left_out = None;
     }
 
-    /// The number of processes that were not examined in this round.
+    /// The first process of this round that was not examined because the others left too little. If the next round begins
+    /// with it, it gets all that a process can get. A process that needs more is never this one.
     #[must_use]
-    pub fn unexamined(&self) -> u64 {
-        self.unexamined.len() as u64
+    pub const fn left_out(&self) -> Option<Identity> {
+        self.left_out
+    }
+
+    /// The largest number of processes that were not examined in one round.
+    #[must_use]
+    pub const fn unexamined(&self) -> u64 {
+        self.most_unexamined
     }
 
     /// The result of an examination of a process.
@@ -161,6 +183,7 @@ impl Examiner {
         let answer = self.answer(process, examine);
         if answer.is_err() {
             self.unexamined.insert(process);
+            self.most_unexamined = self.most_unexamined.max(self.unexamined.len() as u64);
         }
         answer
     }
@@ -176,6 +199,7 @@ impl Examiner {
             return Err(Unexamined::NoAnswer);
         }
         if self.silent.len() >= MOST_ABANDONED || !self.left.clone().may_go_on() {
+            self.left_out.get_or_insert(process);
             return Err(Unexamined::Limit);
         }
         if self.silent.len() >= MOST_OF_A_USER {
@@ -184,9 +208,12 @@ impl Examiner {
                 return Err(Unexamined::User);
             }
         }
-        let until = Instant::now() + self.limits.process;
-        let until = self.left.until.map_or(until, |round| round.min(until));
-        let mut allowance = Allowance { until: Some(until), ..self.left.clone() };
+        let most = Instant::now() + self.limits.process;
+        let until = self.left.until.map_or(most, |round| round.min(most));
+        let (most_bytes, most_descriptors) = (self.limits.bytes / PARTS as u64, self.limits.descriptors / PARTS);
+        let (bytes, descriptors) = (self.left.bytes.min(most_bytes), self.left.descriptors.min(most_descriptors));
+        let has_less = until < most || bytes < most_bytes || descriptors < most_descriptors;
+        let mut allowance = Allowance { until: Some(until), bytes, descriptors, ..self.left.clone() };
         let (answer, answered) = bounded(1);
         let job: Job = Box::new(move || {
             let seen = examine(&mut allowance);
@@ -203,9 +230,16 @@ impl Examiner {
             return Err(Unexamined::NoAnswer);
         };
         self.worker = Some(worker);
-        let is_exceeded = left.is_exceeded;
-        self.left = Allowance { until: self.left.until, is_exceeded: false, ..left };
-        if is_exceeded { Err(Unexamined::Limit) } else { Ok(seen) }
+        self.left.bytes -= bytes.saturating_sub(left.bytes);
+        self.left.descriptors -= descriptors.saturating_sub(left.descriptors);
+        self.left.path_bytes = left.path_bytes;
+        if !left.is_exceeded {
+            return Ok(seen);
+        }
+        if has_less {
+            self.left_out.get_or_insert(process);
+        }
+        Err(Unexamined::Limit)
     }
 }
 
@@ -214,6 +248,11 @@ impl Examiner {
 mod tests {
     use super::*;
     use std::path::Path;
+
+    /// Limits whose times do not end.
+    fn long() -> Limits {
+        Limits { process: Duration::from_secs(60), round: Duration::from_secs(600), ..Limits::default() }
+    }
 
     fn fifo(path: &Path) {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -284,20 +323,38 @@ mod tests {
 
     #[test]
     fn the_limits_of_a_round_are_those_of_all_its_processes() {
-        let limits = Limits {
-            descriptors: 10,
-            process: Duration::from_secs(60),
-            round: Duration::from_secs(60),
-            ..Limits::default()
-        };
-        let mut examiner = Examiner::new(limits);
-        let four = |allowance: &mut Allowance| (0..4).filter(|_| allowance.descriptor()).count();
-        let seen: Vec<_> = (0..4).map(|process| examiner.ask((process, 1), four)).collect();
-        assert_eq!(seen, [Ok(4), Ok(4), Err(Unexamined::Limit), Err(Unexamined::Limit)]);
-        assert_eq!(examiner.unexamined(), 2);
+        let mut examiner = Examiner::new(Limits { descriptors: 16, ..long() });
+        let three = |allowance: &mut Allowance| (0..3).filter(|_| allowance.descriptor()).count();
+        let seen: Vec<_> = (0..7).map(|process| examiner.ask((process, 1), three)).collect();
+        assert_eq!(seen[..5], [Ok(3); 5]);
+        assert_eq!(seen[5..], [Err(Unexamined::Limit); 2]);
+        assert_eq!((examiner.unexamined(), examiner.left_out()), (2, Some((5, 1))));
         examiner.begin_round();
-        assert_eq!((examiner.ask((3, 1), four), examiner.unexamined()), (Ok(4), 0));
+        assert_eq!((examiner.ask((5, 1), three), examiner.left_out()), (Ok(3), None));
+        assert_eq!(examiner.ask((6, 1), |allowance| while allowance.descriptor() {}), Err(Unexamined::Limit));
+        assert_eq!(examiner.unexamined(), 2, "the largest number of a round");
         let mut examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
-        assert_eq!(examiner.ask((1, 1), |_| ()), Err(Unexamined::Limit));
+        assert_eq!((examiner.ask((1, 1), |_| ()), examiner.left_out()), (Err(Unexamined::Limit), Some((1, 1))));
+    }
+
+    #[test]
+    fn a_process_above_the_limits_leaves_the_others_examined_and_begins_no_round() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("maps");
+        std::fs::File::create(&file).unwrap().set_len(4 << 20).unwrap();
+        let mut examiner = Examiner::new(Limits { descriptors: 16, bytes: 8 << 20, ..long() });
+        for _ in 0..2 {
+            examiner.begin_round();
+            let all = |allowance: &mut Allowance| while allowance.descriptor() {};
+            assert_eq!(examiner.ask((1, 1), all), Err(Unexamined::Limit));
+            let path = file.clone();
+            let read = move |allowance: &mut Allowance| allowance.beginning(&path, 4 << 20).is_ok();
+            assert_eq!(examiner.ask((2, 1), read), Err(Unexamined::Limit));
+            assert_eq!(
+                (examiner.ask((3, 1), |allowance| allowance.descriptor()), examiner.unexamined()),
+                (Ok(true), 2)
+            );
+            assert_eq!(examiner.left_out(), None);
+        }
     }
 }

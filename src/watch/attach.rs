@@ -2,7 +2,7 @@
 //! mapped, which files it uses, and how much it reads.
 
 use super::error::WatchError;
-use super::input::Input;
+use super::input::{self, Input};
 use super::probe_thread::{ProbeThread, RecorderState};
 use super::probes;
 use super::process_files::{Copies, Files, MOST_FILES};
@@ -11,7 +11,7 @@ use super::rings::now_ns;
 use super::routes::{self, MachineRoutes};
 use super::tally::Tally;
 use crate::core::{AttachedLog, AttachedProcess, MORE_FILES, ProcessIo, ProgramEnd, WatchReport, WatchedCall};
-use crate::trust::process::{folder, identity, is_own};
+use crate::trust::process::{Identity, folder, identity, is_own};
 use crate::trust::{self, Allowance, Examiner, Unexamined};
 use procfs::process::Process;
 use std::collections::HashMap;
@@ -40,8 +40,8 @@ pub struct Attached {
     /// The time of the next reading of the counters alone, which is faster than a look.
     next_reading: Instant,
     examiner: Examiner,
-    /// The position in the tree of the first process for which the limit of the last look left no time.
-    first: usize,
+    /// The process with which the next look begins: the first one for which the others left too little.
+    first: Option<Identity>,
     read_before: Option<ProcessIo>,
     input: Input,
     nvfs_before: Option<u64>,
@@ -62,6 +62,10 @@ pub struct Attached {
 /// # Errors
 /// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
+    attach_with(pid, time, Examiner::default())
+}
+
+fn attach_with(pid: u32, time: Option<Duration>, mut examiner: Examiner) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     // The number can be that of a thread.
     let number = Process::new(number).and_then(|task| task.status()).map_or(number, |status| status.tgid);
@@ -80,7 +84,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     }
     let other_user = !is_own(&folder(number));
     let started = stat.starttime;
-    let (mut input, mut examiner) = (Input::default(), Examiner::default());
+    let mut input = Input::default();
     let command = examiner.ask(identity(pid), move |allowed| trust::process::command_line(&folder(number), allowed));
     let processes = input.tree(pid);
     input.add(&processes, &mut examiner);
@@ -92,7 +96,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
         next_look: Instant::now(),
         next_reading: Instant::now(),
         examiner,
-        first: 0,
+        first: None,
         read_before: input.total(),
         input,
         nvfs_before: routes::nvfs_reads(),
@@ -210,7 +214,8 @@ impl Attached {
 
     /// Reads the counters of the process and its descendants.
     fn read_counters(&mut self) -> Vec<Process> {
-        let processes = self.input.tree(self.process.pid.unsigned_abs());
+        let mut processes = self.input.tree(self.process.pid.unsigned_abs());
+        input::begin_with(&mut processes, self.first);
         self.input.add(&processes, &mut self.examiner);
         self.note_reads();
         self.note_unexamined();
@@ -219,7 +224,7 @@ impl Attached {
 
     fn note_unexamined(&mut self) {
         if let Some(seen) = self.report.attached.as_mut() {
-            seen.unexamined_processes = seen.unexamined_processes.max(self.examiner.unexamined());
+            seen.unexamined_processes = self.examiner.unexamined().max(self.tally.unexamined());
         }
     }
 
@@ -227,19 +232,15 @@ impl Attached {
     fn look(&mut self) -> Duration {
         self.examiner.begin_round();
         self.look_at_files();
-        let mut processes = self.read_counters();
-        let first = std::mem::take(&mut self.first) % processes.len().max(1);
-        processes.rotate_left(first);
+        self.look_at_log();
+        let processes = self.read_counters();
         // A probe is set in the file of a library, so one process that maps the file is enough.
         let mut libraries: Vec<(u32, (u64, u64), PathBuf)> = Vec::new();
         let mut mapping: Vec<(u32, PathBuf)> = Vec::new();
-        for (at, process) in processes.iter().enumerate() {
+        for process in &processes {
             let of = identity(process.pid.unsigned_abs());
             let known = self.configured.get(&of.0).filter(|(began, _)| *began == of.1).map(|(_, address)| *address);
             let seen = self.examiner.ask(of, move |allowed| Copies::of(of.0, known, allowed));
-            if seen.as_ref().is_err_and(|why| *why == Unexamined::Limit) && self.first == 0 {
-                self.first = first + at;
-            }
             let Ok(Copies { mapped, settings }) = seen else { continue };
             // A program that starts has no variables for a moment.
             if let Some((settings, ((address, _), _))) = settings.zip(mapped.first()) {
@@ -253,7 +254,7 @@ impl Attached {
                 }
             }
         }
-        self.look_at_log();
+        self.first = self.examiner.left_out();
         self.note_unexamined();
         let began = Instant::now();
         self.probe(&libraries);
@@ -286,7 +287,12 @@ impl Attached {
         self.log = read.ok().flatten();
         let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) else { return };
         let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());
-        if seen.log.as_ref().is_none_or(|before| before.lines != lines) {
+        let before = seen.log.as_ref().map(|before| before.lines);
+        // A log that is read from its beginning again is not read completely, or it was truncated.
+        if before.is_some_and(|before| before > lines) {
+            return;
+        }
+        if before != Some(lines) {
             self.log_text = Some(log.text());
         }
         seen.log = Some(AttachedLog { path, lines, compat, causes: Vec::new() });
@@ -382,14 +388,23 @@ mod tests {
     use super::*;
     use crate::trust::Limits;
 
+    /// Waits for late answers.
+    fn patient() -> Examiner {
+        let long = Duration::from_secs(60);
+        Examiner::new(Limits { process: long, round: long, ..Limits::default() })
+    }
+
+    fn attached(pid: u32, time: Option<Duration>) -> Attached {
+        attach_with(pid, time, patient()).unwrap()
+    }
+
     #[test]
     fn open_and_mapped_files_of_a_process_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("weights");
         std::fs::write(&path, "x").unwrap();
         let open = std::fs::File::open(&path).unwrap();
-        let attached = attach(std::process::id(), Some(Duration::ZERO)).unwrap();
-        let report = attached.report();
+        let report = attached(std::process::id(), Some(Duration::ZERO)).report();
         let seen = report.attached.unwrap();
         let wanted = path.canonicalize().unwrap().to_string_lossy().into_owned();
         let file = seen.files.iter().find(|file| file.path == wanted).unwrap();
@@ -410,7 +425,7 @@ mod tests {
             let mut command = std::process::Command::new("sh");
             command.args(["-c", script]).current_dir(dir.path()).stdout(std::process::Stdio::null());
             let mut child = command.spawn().unwrap();
-            let mut attached = attach(child.id(), None).unwrap();
+            let mut attached = attached(child.id(), None);
             std::fs::write(dir.path().join("go"), "").unwrap();
             if is_waited_for {
                 child.wait().unwrap();
@@ -431,7 +446,7 @@ mod tests {
     #[test]
     fn the_bytes_of_the_last_moment_of_a_session_are_counted() {
         const READ: usize = 4 << 20;
-        let mut attached = attach(std::process::id(), None).unwrap();
+        let mut attached = attached(std::process::id(), None);
         let zeros = std::fs::File::open("/dev/zero").unwrap();
         std::io::Read::read_exact(&mut &zeros, &mut vec![0; READ]).unwrap();
         attached.finish();
@@ -447,19 +462,22 @@ mod tests {
         let mut child = command.arg("60").stdout(log.try_clone().unwrap()).spawn().unwrap();
         let line = format!(" 27-11-2026 14:39:59:877 [pid={} tid=9] NOTICE  running in compatible mode\n", child.id());
         std::io::Write::write_all(&mut &log, line.as_bytes()).unwrap();
-        let mut attached = attach(child.id(), None).unwrap();
+        let mut attached = attached(child.id(), None);
         attached.report.attached.as_mut().unwrap().libcufile = Some("/l/libcufile.so.0".to_owned());
         let shown = |attached: &Attached| (attached.machine().log_reports_compat, attached.log_text());
-        let long = Duration::from_secs(60);
-        attached.examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
         attached.look_at_log();
         let before = shown(&attached);
         attached.examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
         attached.look_at_log();
+        let (is_lost, later) = (attached.log.is_none(), shown(&attached));
+        log.set_len(0).unwrap();
+        attached.examiner = patient();
+        attached.look_at_log();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(before.0 && before.1.as_ref().is_some_and(|text| text.ends_with("running in compatible mode\n")));
-        assert!(attached.log.is_none() && shown(&attached) == before);
+        assert!(is_lost && later == before);
+        assert!(attached.log.is_some() && shown(&attached) == before, "it is truncated and read again");
     }
 
     #[test]

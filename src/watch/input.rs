@@ -27,8 +27,11 @@ pub(super) struct Input {
     orphans: HashSet<Identity>,
     /// The counters of orphans that have ended.
     ended: ProcessIo,
-    /// Whether the counters of a process are missing.
+    /// Whether counters of a process are missing, and no later reading can have them.
     is_partial: bool,
+    /// The processes that could not be read in the last reading, except those that have ended. A later reading can have
+    /// all their counters.
+    unread: HashSet<Identity>,
     /// The known processes that exist, but could not be read in the last reading.
     stale: HashSet<Identity>,
     /// Whether a process ended between the last two readings.
@@ -49,6 +52,7 @@ impl Input {
     /// Adds the counters of all processes of a tree.
     pub(super) fn add(&mut self, processes: &[Process], examiner: &mut Examiner) {
         let before = std::mem::take(&mut self.known);
+        let unread = std::mem::take(&mut self.unread);
         self.stale.clear();
         self.has_ended_process = false;
         for process in processes {
@@ -62,7 +66,11 @@ impl Input {
                 Ok(Err(ProcError::NotFound(_))) => {}
                 // Without the right to examine a process, its counters are missing, not zero. Only root can read those of a
                 // process that has ended. The process that waits for it gets them.
-                _ => self.is_partial |= process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of,
+                _ => {
+                    if process.stat().is_ok_and(|stat| stat.state != 'Z') && identity(of.0) == of {
+                        self.unread.insert(of);
+                    }
+                }
             }
         }
         for (&of, &last) in &before {
@@ -78,8 +86,9 @@ impl Input {
                     self.orphans.insert(of);
                 }
                 let now = examiner.ask(of, move |_| counters(of.0)).ok().and_then(Result::ok);
-                if now.is_none() {
-                    self.stale.insert(of);
+                match now {
+                    Some(_) => _ = self.unread.remove(&of),
+                    None => _ = self.stale.insert(of),
                 }
                 self.known.insert(of, now.unwrap_or(last));
                 continue;
@@ -91,6 +100,9 @@ impl Input {
                 self.ended = merged(self.ended, last, u64::saturating_add);
             }
         }
+        // A process that was never read may have ended, or its parent has.
+        let is_present = |of: &Identity| self.known.contains_key(of) || self.unread.contains(of);
+        self.is_partial |= !unread.iter().all(|of| is_present(of) || before.contains_key(of));
         let now = self.known.values().copied().reduce(|a, b| merged(a, b, u64::saturating_add));
         let now = now.map(|now| merged(now, self.ended, u64::saturating_add));
         let is_less = self.largest.zip(now).is_some_and(|(most, now)| now.read_call_bytes < most.read_call_bytes);
@@ -117,8 +129,8 @@ impl Input {
     }
 
     /// Whether the sum is a lower bound, because a process could not be examined, or its last bytes are missing.
-    pub(super) const fn is_partial(&self) -> bool {
-        self.is_partial
+    pub(super) fn is_partial(&self) -> bool {
+        self.is_partial || !self.unread.is_empty()
     }
 
     /// Whether the last reading has the counters of this process.
@@ -148,6 +160,13 @@ fn counters(pid: u32) -> ProcResult<ProcessIo> {
         io.minor_faults = stat.minflt.saturating_add(stat.cminflt);
     }
     Ok(io)
+}
+
+/// Moves the processes before this one to the end of a list.
+pub(super) fn begin_with(processes: &mut [Process], first: Option<Identity>) {
+    let is_first = |process: &Process| first.is_some_and(|(pid, _)| pid == process.pid.unsigned_abs());
+    let at = processes.iter().position(is_first).unwrap_or(0);
+    processes.rotate_left(at);
 }
 
 /// Processes and all their descendants, and whether some can be missing because of a limit.
@@ -222,6 +241,21 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_list_begins_with_the_process_that_was_left_out() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (own, other) = (std::process::id().cast_signed(), child.id().cast_signed());
+        let mut processes: Vec<Process> = [own, other].into_iter().map(|pid| Process::new(pid).unwrap()).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut order = |first: Option<u32>| {
+            begin_with(&mut processes, first.map(|pid| (pid, 1)));
+            processes.iter().map(|process| process.pid).collect::<Vec<_>>()
+        };
+        assert_eq!((order(None), order(Some(child.id()))), (vec![own, other], vec![other, own]));
+        assert_eq!(order(Some(u32::MAX)), [other, own], "it is not in the list");
+    }
+
+    #[test]
     fn counters_of_a_process_that_does_not_answer_are_missing() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let mut input = Input::default();
@@ -231,6 +265,30 @@ pub(super) mod tests {
         assert!(input.is_partial() && input.total().is_none() && examiner.unexamined() == 1);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_late_answer_makes_numbers_lower_bounds_until_the_next_reading_only() {
+        let mut children = [(); 2].map(|()| std::process::Command::new("sleep").arg("60").spawn().unwrap());
+        let [id, other] = [0, 1].map(|at| children[at].id());
+        let mut input = Input::default();
+        let add = |input: &mut Input, root: u32, round: Duration| {
+            let mut examiner = Examiner::new(Limits { process: round, round, ..Limits::default() });
+            let processes = input.tree(root);
+            input.add(&processes, &mut examiner);
+            input.is_partial()
+        };
+        let long = Duration::from_secs(60);
+        let times = [Duration::ZERO, long, Duration::ZERO, long];
+        let are_partial = times.map(|round| add(&mut input, id, round));
+        let mut unread = Input::default();
+        add(&mut unread, other, Duration::ZERO);
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(are_partial, [true, false, true, false]);
+        assert!(add(&mut unread, other, long), "the counters of a process that was never read are lost with it");
     }
 
     #[test]

@@ -157,7 +157,7 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
     let nvfs_reads_before = routes::nvfs_reads();
     let started_ns = now_ns();
     let child = spawn(program, None).or_else(by_shell).map_err(|error| WatchError::Start(program.clone(), error))?;
-    let mut tally = Tally::default();
+    let mut tally = Tally::of_own_program();
     tally.began_at(started_ns);
     Ok(Watched {
         library,
@@ -398,6 +398,7 @@ impl Watched {
         // A process can make calls after the end of the program. Their bytes are counted, so their time is counted too.
         let until_ns = self.ended_ns.map_or_else(now_ns, |ended_ns| ended_ns.max(self.last_call_ns));
         let wall_ns = until_ns.saturating_sub(self.started_ns);
+        let unexamined_processes = self.outside.unexamined().max(self.tally.unexamined());
         if self.reader.is_overwritten(words) {
             // No number in the file is known to be right, not even the number of programs.
             return WatchReport {
@@ -407,6 +408,7 @@ impl Watched {
                 requires_direct: self.requires_direct,
                 not_loaded: Some(NotLoaded::Overwritten),
                 process_io: self.outside.io(),
+                unexamined_processes,
                 ..WatchReport::default()
             };
         }
@@ -428,6 +430,7 @@ impl Watched {
             unrecorded: self.unrecorded(),
             in_other_session: self.tally.in_other_session.iter().cloned().collect(),
             cuda_processes: self.outside.cuda_processes(),
+            unexamined_processes,
             still_running: self.still_running,
             process_io: self.outside.io(),
             ..self.tally.report(&totals)

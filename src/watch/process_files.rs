@@ -53,13 +53,17 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn of(pid: u32, allowed: &mut Allowance) -> Self {
-        let process = folder(pid.cast_signed());
-        let maps = outside::maps(pid, allowed);
+        Self::in_folder(&folder(pid.cast_signed()), allowed)
+    }
+
+    /// The files of the process with this folder in procfs.
+    fn in_folder(process: &Path, allowed: &mut Allowance) -> Self {
+        let maps = outside::maps_in(process, allowed);
         let descriptors = std::fs::read_dir(process.join("fd"));
         let readable = maps.is_ok() && descriptors.is_ok();
         // Its paths name other files here, and the user decides whether their file systems answer.
-        let has_foreign_mounts = readable && !is_own(&process) && !has_these_mounts(&process);
-        let is_listed = |path: &Path| !has_foreign_mounts && is_data(path);
+        let is_foreign = !is_own(process) && !has_these_mounts(process);
+        let is_listed = |path: &Path| !is_foreign && is_data(path);
         let mut libcufile = None;
         let mut files = BTreeMap::new();
         let mut last = PathBuf::new();
@@ -99,7 +103,7 @@ impl Files {
             }
             file.descriptors += 1;
         }
-        Self { readable, has_foreign_mounts, libcufile, files }
+        Self { readable, has_foreign_mounts: readable && is_foreign, libcufile, files }
     }
 }
 
@@ -145,6 +149,22 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn no_file_of_foreign_mounts_is_looked_for_if_the_mappings_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let process = dir.path().join("7");
+        std::fs::create_dir_all(process.join("fd")).unwrap();
+        let file = dir.path().canonicalize().unwrap().join("data");
+        std::fs::write(&file, "x").unwrap();
+        std::os::unix::fs::symlink(&file, process.join("fd/3")).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let number_of_files = [own, own + 1].map(|user| {
+            std::fs::write(process.join("status"), format!("Uid:\t{user}\t{user}\t{user}\t{user}\n")).unwrap();
+            Files::in_folder(&process, &mut Allowance::unlimited()).files.len()
+        });
+        assert_eq!(number_of_files, [1, 0]);
+    }
 
     #[test]
     fn the_settings_of_another_program_in_a_process_are_read() {

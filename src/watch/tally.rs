@@ -17,7 +17,7 @@ use super::recent::{Details, Recent};
 use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
-use crate::trust::{self, Allowance, Examiner, Unexamined};
+use crate::trust::{self, Allowance, Examiner, Limits, Unexamined};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
 };
@@ -145,6 +145,11 @@ fn version_in_name(process: u32, path: &str) -> Option<u64> {
 }
 
 impl Tally {
+    /// For a program that the user started.
+    pub(super) fn of_own_program() -> Self {
+        Self { examiner: Examiner::new(Limits::of_own_program()), ..Self::default() }
+    }
+
     /// Sets the time at which the program started or was attached, in nanoseconds.
     pub(super) const fn began_at(&mut self, at_ns: u64) {
         self.recent.origin_ns = at_ns;
@@ -191,6 +196,11 @@ impl Tally {
     ) -> Result<T, Unexamined> {
         self.examiner.begin_round();
         self.examiner.ask(trust::process::identity(process), examine)
+    }
+
+    /// The largest number of processes that were not examined at one time.
+    pub(super) const fn unexamined(&self) -> u64 {
+        self.examiner.unexamined()
     }
 
     /// Adds the settings of a process.

@@ -9,6 +9,7 @@ use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural
 use crate::core::{
     NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport, WatchedFile,
 };
+use crate::present::top;
 use crate::present::view::Answer;
 
 /// The sentence if the program does not meet `--require direct`. `None` if it does.
@@ -254,7 +255,10 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
     }
     match &report.attached {
         Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
-        None => facts.push(("programs", count(report.programs))),
+        None => {
+            facts.push(("programs", count(report.programs)));
+            facts.extend(top::unexamined(report.unexamined()).map(|text| ("examined", text)));
+        }
     }
     facts.push(("threads", threads(report)));
     for library in &report.libraries {
@@ -275,6 +279,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         facts.push(("driver", driver(properties)));
     }
     if let Some(io) = &report.process_io {
+        let least = if report.unexamined() > 0 { "at least " } else { "" };
         let requests = match io.io_uring_requests {
             0 => String::new(),
             requests => format!(", at least {}", plural(requests, "io_uring request")),
@@ -282,7 +287,7 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         facts.push((
             "input",
             format!(
-                "{} by system calls, {} from storage, {} with storage access{requests}",
+                "{least}{} by system calls, {} from storage, {} with storage access{requests}",
                 bytes(io.read_call_bytes),
                 bytes(io.storage_read_bytes),
                 plural(io.major_faults, "page fault")
@@ -456,6 +461,20 @@ pub(in crate::present) mod tests {
         let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
         let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
         assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
+    }
+
+    #[test]
+    fn processes_of_a_started_program_that_were_not_examined_are_counted() {
+        let io = Some(crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() });
+        let all = WatchReport { programs: 3, process_io: io, ..WatchReport::default() };
+        let some = WatchReport { unexamined_processes: 2, ..all.clone() };
+        let text = |report: &WatchReport, label: &str| {
+            let facts = facts(report, SessionEnd::Complete).into_iter();
+            facts.filter(|(name, _)| *name == label).map(|(_, text)| text).collect::<String>()
+        };
+        assert_eq!(text(&all, "examined"), "");
+        assert!(text(&some, "examined").starts_with("2 processes were not examined"));
+        assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
     }
 
     #[test]

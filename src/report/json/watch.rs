@@ -62,6 +62,7 @@ fn facts(report: &WatchReport) -> Value {
         "in_other_session": report.in_other_session,
         "still_running": report.still_running,
         "cuda_processes": report.cuda_processes,
+        "unexamined_processes": report.unexamined(),
         "transfers": report.files,
         "sizes": report.sizes,
         "failures": report.failures,

@@ -4,6 +4,7 @@ use super::*;
 use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
 use cufile_audit::layout::IDENTITY_WORD;
+use std::time::{Duration, Instant};
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
     let record =
@@ -376,4 +377,14 @@ fn counters_that_begin_again_are_added_to_the_former_ones() {
     assert_eq!(counted_reads(&[before.clone(), loaded, counters_of([38, 50], 100), counters_of([46, 55], 7)]), 107);
     // A reading of the former counters that ends after the first one of the new counters.
     assert_eq!(counted_reads(&[before, counters_of([30, 40], 7), counters_of([25, 50], 100)]), 107);
+}
+
+#[test]
+fn an_answer_about_a_started_program_may_take_a_second() {
+    let mut tally = Tally::of_own_program();
+    let start = Instant::now();
+    // On a stalled machine, the answer can be too late.
+    while tally.examine(std::process::id(), |_| std::thread::sleep(Duration::from_millis(1200))).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
 }
