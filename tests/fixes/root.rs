@@ -285,6 +285,30 @@ fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
 }
 
 #[test]
+fn a_declined_step_names_the_rebuild_that_an_applied_one_left_to_it() {
+    const REBUILD: &str = "before the reboot, run: sudo update-initramfs -u -k all";
+    let root = Throwaway::captured("p2pdma-two-steps");
+    let put = |path: &str, text: &str| {
+        let path = root.files().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put("proc/sys/kernel/random/boot_id", "first\n");
+    put("sys/module/nvme_core/parameters/multipath", "Y\n");
+    put("sys/class/nvme-subsystem/nvme-subsys0/nvme0/transport", "pcie\n");
+    put("sys/class/nvme-subsystem/nvme-subsys0/nvme0n1/size", "1\n");
+    let (status, said) = root.on_terminal(&["nvidia-gds"], |question| if question == 0 { "y" } else { "n" });
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("nvme-multipath-off was not applied") && said.contains(REBUILD), "{said}");
+    // The next command knows it too, until the step is applied.
+    let (_, said) = root.on_terminal(&["nvidia-gds"], |_| "n");
+    assert!(said.contains(REBUILD), "{said}");
+    let applied = root.fix(&["nvidia-gds", "--yes"]);
+    assert!(applied.status.success() && err(&applied).contains("in effect after one reboot"), "{}", err(&applied));
+    assert!(!err(&applied).contains(REBUILD), "{}", err(&applied));
+}
+
+#[test]
 fn every_recipe_of_every_family_has_all_that_a_plan_needs() {
     const FAMILIES: [(&str, &str, &str); 3] = [
         (UBUNTU, "apt-get", "update-initramfs"),
