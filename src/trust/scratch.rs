@@ -1,6 +1,6 @@
 //! A private scratch folder that is removed when its value is dropped.
 
-use super::allowance::{Allowance, Beginning};
+use super::allowance::Allowance;
 use super::destination::Destination;
 use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
@@ -16,8 +16,9 @@ use std::time::Duration;
 
 /// Maximum number of entries of a shared folder that are examined for the folder of this user.
 const MOST_EXAMINED: usize = 1 << 16;
-/// Maximum number of further looks at a process without variables.
-const MOST_REPEATS: usize = 3;
+/// Maximum number of looks at a process that starts a program, which takes long if the disk is slow. Then it counts as one
+/// that uses the folder.
+const MOST_LOOKS: usize = 200;
 /// The remedy for a folder in which no private folder is created.
 const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
 
@@ -274,30 +275,30 @@ fn is_used(folder: &Path) -> bool {
 
 /// Processes of other users are not asked: they could delay the answer for ever. A recorded program that changed its user
 /// can lose the library.
-fn is_used_by(processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
+fn is_used_by(mut processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
     let folder = folder.as_os_str().as_encoded_bytes();
     let names = |variable: &[u8]| {
         variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
     };
-    // A process has no variables for a moment while it starts a program.
-    let read = |process: PathBuf| {
-        let look = || process::environment(&process, &mut Allowance::unlimited()).ok();
-        let is_between = |seen: &Option<Beginning>| {
-            seen.as_ref().is_some_and(|seen| seen.bytes.is_empty()) && process.join("exe").read_link().is_ok()
-        };
-        let mut seen = look();
-        for _ in 0..MOST_REPEATS {
-            if !is_between(&seen) {
-                break;
+    let is_user = |process: PathBuf| {
+        for look in 0..MOST_LOOKS {
+            // While a process starts a program, it has neither arguments nor variables. The arguments come first here, so
+            // a process with arguments has its variables too.
+            let words = process::command_line(&process, &mut Allowance::unlimited()).unwrap_or_default();
+            let Ok(variables) = process::environment(&process, &mut Allowance::unlimited()) else { return false };
+            if !variables.bytes.is_empty() {
+                // The part that was not read can name the folder.
+                return variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names);
+            }
+            let has_program = process.join("exe").read_link().is_ok();
+            if !has_program || (look > 0 && !words.is_empty()) {
+                return false;
             }
             std::thread::sleep(Duration::from_millis(2));
-            seen = look();
         }
-        seen
+        true
     };
-    let mut environments = processes.filter_map(read);
-    // The part that was not read can name the folder.
-    environments.any(|variables| variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names))
+    processes.any(is_user)
 }
 
 #[cfg(test)]
@@ -498,6 +499,24 @@ mod tests {
         if std::os::unix::fs::chown(&process, Some(54_321), None).is_ok() {
             assert!(!is_used("/run/gds-top-watch-1-2-3"));
         }
+    }
+
+    #[test]
+    fn a_process_that_is_starting_a_program_counts_as_one_that_uses_a_folder() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("7");
+        fs::create_dir(&process).unwrap();
+        let put = |name: &str, text: &str| fs::write(process.join(name), text).unwrap();
+        let is_used = || is_used_by(process::own_folders(proc.path()), Path::new("/run/gds-top-watch-1-2-3"));
+        put("environ", "");
+        put("cmdline", "");
+        assert!(!is_used(), "a thread of the kernel has no program");
+        std::os::unix::fs::symlink("/bin/sh", process.join("exe")).unwrap();
+        assert!(is_used());
+        put("cmdline", "sh\0");
+        assert!(!is_used(), "it has no variables");
+        put("environ", "LD_AUDIT=/run/gds-top-watch-1-2-3/library.so\0");
+        assert!(is_used());
     }
 
     #[test]
