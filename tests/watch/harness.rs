@@ -2,6 +2,7 @@
 
 use crate::program::{PROGRAM, gds_top};
 use crate::standins::{self, Standins};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,7 +118,32 @@ pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// A process whose shell has written its number into this file. It is killed at the end of the test, so it runs longer than
+/// the session on a machine of any speed.
+pub(crate) struct Child(pub(crate) PathBuf);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let number = std::fs::read_to_string(&self.0).ok().and_then(|number| number.trim().parse().ok());
+        if let Some(child) = number.and_then(Pid::from_raw) {
+            let _ = kill_process(child, Signal::KILL);
+        }
+    }
+}
+
 impl Seen {
+    /// Runs a command with processes that end soon after it. It is repeated if the session ended before them, as on a busy
+    /// machine.
+    pub(crate) fn of_ended(command: impl Fn() -> Command) -> Self {
+        for _ in 0..20 {
+            let seen = Self::of(command());
+            if seen.report["program"]["still_running"] == 0 {
+                return seen;
+            }
+        }
+        panic!("its processes run longer than each of 20 sessions");
+    }
+
     pub(crate) fn of(mut command: Command) -> Self {
         let output = command.output().unwrap();
         let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
