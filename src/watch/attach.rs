@@ -70,6 +70,10 @@ pub struct Attached {
 /// # Errors
 /// Fails if the process does not exist.
 pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> {
+    attach_with(pid, time, Examiner::default())
+}
+
+fn attach_with(pid: u32, time: Option<Duration>, mut examiner: Examiner) -> Result<Attached, WatchError> {
     let number = i32::try_from(pid).unwrap_or(i32::MAX);
     // The number can be that of a thread.
     let number = Process::new(number).and_then(|task| task.status()).map_or(number, |status| status.tgid);
@@ -88,7 +92,7 @@ pub fn attach(pid: u32, time: Option<Duration>) -> Result<Attached, WatchError> 
     }
     let other_user = !is_own(&folder(number));
     let started = stat.starttime;
-    let (mut input, mut examiner) = (Input::default(), Examiner::default());
+    let mut input = Input::default();
     let command = examiner.ask(identity(pid), move |allowed| trust::process::command_line(&folder(number), allowed));
     let processes = input.tree(pid);
     input.add(&processes, &mut examiner);
@@ -503,7 +507,7 @@ mod tests {
         let path = dir.path().join("weights");
         std::fs::write(&path, "x").unwrap();
         let open = std::fs::File::open(&path).unwrap();
-        let attached = attach(std::process::id(), Some(Duration::ZERO)).unwrap();
+        let attached = attach_patiently(Some(Duration::ZERO));
         let report = attached.report();
         let seen = report.attached.unwrap();
         let wanted = path.canonicalize().unwrap().to_string_lossy().into_owned();
@@ -543,10 +547,17 @@ mod tests {
         }
     }
 
+    /// Attaches to this process and waits long for each answer, because the machine can be busy.
+    fn attach_patiently(time: Option<Duration>) -> Attached {
+        let long = Duration::from_secs(60);
+        let limits = trust::Limits { process: long, round: long, ..trust::Limits::default() };
+        attach_with(std::process::id(), time, Examiner::new(limits)).unwrap()
+    }
+
     #[test]
     fn the_bytes_of_the_last_moment_of_a_session_are_counted() {
         const READ: usize = 4 << 20;
-        let mut attached = attach(std::process::id(), None).unwrap();
+        let mut attached = attach_patiently(None);
         let zeros = std::fs::File::open("/dev/zero").unwrap();
         std::io::Read::read_exact(&mut &zeros, &mut vec![0; READ]).unwrap();
         attached.finish();
