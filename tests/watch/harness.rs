@@ -99,14 +99,23 @@ impl Place {
         command.arg(self.file("linked")).arg(self.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
         let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let partial = self.file("killed.gdsrec.partial");
-        wait_until("nothing is recorded", || std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200));
-        // A report with the calls is recorded about once a second.
-        std::thread::sleep(Duration::from_secs(2));
+        wait_until("no calls are recorded", || {
+            has_recorded(&partial, |report| {
+                let mut calls = report["watch"]["calls"].as_array().into_iter().flatten();
+                calls.any(|call| call["function"] == "cuFileRead" && call["count"] == 3)
+            })
+        });
         watch.kill().unwrap();
         watch.wait().unwrap();
         std::fs::write(&go, "").unwrap();
         (partial, done)
     }
+}
+
+/// Whether this holds for the report of an unfinished recording. A report is recorded about once a second.
+pub(crate) fn has_recorded(partial: &Path, holds: impl Fn(&Value) -> bool) -> bool {
+    let output = gds_top().args(["report", "--json"]).arg(partial).output().unwrap();
+    serde_json::from_slice(&output.stdout).is_ok_and(|report: Value| holds(&report))
 }
 
 /// Waits until a condition holds, for at most two minutes. `failure` is the message if it does not.
