@@ -11,6 +11,7 @@ use crate::fixes::{self, Ended, FixError, SetUp, guide};
 use crate::machine::Root;
 use crate::present;
 use crate::session;
+use crate::text::quoted_line;
 use std::io::{self, IsTerminal};
 
 /// The current state of the machine.
@@ -35,7 +36,7 @@ pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
         return status;
     }
     match look(work) {
-        Ok(now) => Run { work, set_up: resumed(work, &now.guide), tried: Vec::new() }.steps(now),
+        Ok(now) => Run { work, set_up: resumed(work, &now.guide), tried: Vec::new() }.run(now),
         Err(sentence) => fail(BAD_CALL, &sentence),
     }
 }
@@ -77,7 +78,20 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn steps(mut self, mut now: Now) -> u8 {
+    fn run(mut self, now: Now) -> u8 {
+        let status = self.steps(now);
+        if let Some(argv) = self.left_rebuild() {
+            note(&format!("before the reboot, run: {}", quoted_line(&argv)));
+        }
+        status
+    }
+
+    /// The rebuild of the initramfs that applied steps left to a later one, which was not applied.
+    fn left_rebuild(&self) -> Option<Vec<String>> {
+        self.set_up.left_rebuild(&guided::waiting(&self.work.place)).map(<[String]>::to_vec)
+    }
+
+    fn steps(&mut self, mut now: Now) -> u8 {
         loop {
             let waiting = guided::waiting(&self.work.place);
             let plan = match guided::next(&now.guide, &waiting, &self.tried) {
@@ -145,7 +159,7 @@ impl Run<'_> {
         let view = fresh.as_ref().unwrap_or(&now.view);
         let applied = fixes::apply_consented(view, plan, &plan.digest(), &work.place, &mut |p| work.news(&p));
         let worked = applied == Ended::Done;
-        if let Err(error) = self.set_up.record(&work.place, plan.id, worked) {
+        if let Err(error) = self.set_up.record(&work.place, plan, now.guide.left_rebuild(plan), worked) {
             note(&format!("the set-up could not be recorded: {error}"));
         }
         if worked {
@@ -159,7 +173,9 @@ impl Run<'_> {
         let ids = fixes.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
         note(&format!("in effect after one reboot: {ids}"));
         let is_live = self.work.place.is_live();
-        let asks = is_live && self.work.order.mode == Mode::Ask && io::stdin().is_terminal();
+        // A reboot has no effect without the rebuild.
+        let may_ask = self.work.order.mode == Mode::Ask && self.left_rebuild().is_none();
+        let asks = is_live && may_ask && io::stdin().is_terminal();
         if asks && matches!(ask_word("Reboot now?"), Ok(true)) {
             let argv = ["sudo", "systemctl", "reboot"].map(str::to_owned);
             if let Err(why) = fixes::run_for_root(&argv, &mut |line| note(&line)) {
@@ -173,7 +189,7 @@ impl Run<'_> {
     }
 
     /// Proves the route with reads when all steps are done.
-    fn prove(self, now: Now) -> u8 {
+    fn prove(&self, now: Now) -> u8 {
         let work = self.work;
         let mut report = now.report;
         for (step, lines) in guided::advice(&now.guide) {

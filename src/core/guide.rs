@@ -109,6 +109,14 @@ pub fn rebuilt_once<'a>(plan: &FixPlan, later: impl Iterator<Item = &'a FixPlan>
 }
 
 impl Guide {
+    /// The rebuild of the initramfs that a plan leaves to a later step. `None` if the plan has its rebuild, or needs none.
+    #[must_use]
+    pub fn left_rebuild(&self, plan: &FixPlan) -> Option<&[String]> {
+        let complete = self.steps.iter().flat_map(|step| &step.plans).find(|other| other.id == plan.id)?;
+        let rebuild = complete.changes.iter().find(|change| is_rebuild(change) && !plan.changes.contains(change))?;
+        if let Change::Run { argv } = rebuild { Some(argv) } else { None }
+    }
+
     /// A plan of the steps as it is shown: with a rebuild of the initramfs only if no later step does it.
     #[must_use]
     pub fn shown_plan(&self, plan: &FixPlan) -> FixPlan {

@@ -4,18 +4,15 @@
 use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::{
-    BootLoader, PINNED_BY_GRUB, Root, boot_loader, is_foreign_kernel, kernel_release, packages, pinned_entry,
+    BootLoader, PINNED_BY_GRUB, Root, boot_loader, installed_kernels, is_foreign_kernel, kernel_release, packages,
+    pinned_entry,
 };
 
 /// Whether the boot loader may start another kernel than the one that a package brings: a custom kernel can
 /// have a higher version.
 pub(super) fn has_foreign(root: &Root) -> bool {
     let running = kernel_release(root);
-    root.entries("/lib/modules")
-        .unwrap_or_default()
-        .into_iter()
-        .chain(running)
-        .any(|release| is_foreign_kernel(&release))
+    installed_kernels(root).into_iter().chain(running).any(|release| is_foreign_kernel(&release))
 }
 
 /// A shell command that names the kernel of the package `package` after its installation.

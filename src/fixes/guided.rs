@@ -184,6 +184,9 @@ mod tests {
             other => unreachable!("{other:?}"),
         };
         let both = guide(vec![keys.clone(), paths(None)]);
+        let Next::Apply(without) = next(&both, &[], &[]) else { unreachable!("the keys come first") };
+        assert_eq!(both.left_rebuild(&without), Some(super::super::parts::words(REBUILD).as_slice()));
+        assert_eq!(both.left_rebuild(&keys), None);
         let first = [FixId::P2pdmaRegistryKeys];
         assert_eq!(rebuilds(&both, &[], &[]), (FixId::P2pdmaRegistryKeys, false));
         assert_eq!(rebuilds(&both, &first, &first), (FixId::NvmeMultipathOff, true));

@@ -1,5 +1,6 @@
 //! The kernel modules that DKMS builds.
 
+use super::plain_name::is_plain_name;
 use super::root::Root;
 
 /// One line of `dkms status`.
@@ -95,7 +96,14 @@ fn row(line: &str) -> Option<DkmsRow> {
         None => (first, parts.next()?),
     };
     let kernel = parts.next().map(str::to_owned);
-    Some(DkmsRow { name: name.to_owned(), version: version.to_owned(), kernel, state: state.trim().to_owned() })
+    // These words become parts of commands.
+    let is_plain = [name, version].into_iter().chain(kernel.as_deref()).all(is_plain_name);
+    is_plain.then(|| DkmsRow {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        kernel,
+        state: state.trim().to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -119,5 +127,9 @@ mod tests {
         let added = row("nvidia-fs/2.26.6: added").unwrap();
         assert_eq!((added.kernel, added.state.as_str()), (None, "added"));
         assert!(row("Error! Could not find anything").is_none());
+        for line in ["nvidia-fs/2.25.7, 6.8$(x), x86_64: installed", "nvidia-fs/2`x`: added", "nvidia fs/2.25.7: added"]
+        {
+            assert!(row(line).is_none(), "{line}");
+        }
     }
 }

@@ -1,15 +1,22 @@
-//! The installed kernels: which of them has P2PDMA, and which is not of a distribution.
+//! The installed kernels: their releases, which of them has P2PDMA, and which is not of a distribution.
 
 use super::kconfig::kernel_config;
+use super::plain_name::is_plain_name;
 use super::root::Root;
 use super::summary::kernel_release;
+
+/// The releases of the installed kernels.
+#[must_use]
+pub fn installed_kernels(root: &Root) -> Vec<String> {
+    let names = root.entries("/lib/modules").unwrap_or_default();
+    names.into_iter().filter(|name| is_plain_name(name)).collect()
+}
 
 /// An installed kernel with P2PDMA for user memory that is not running. `None` if there is none. The NVIDIA driver does
 /// not support real-time kernels.
 #[must_use]
 pub fn kernel_with_p2pdma(root: &Root) -> Option<String> {
     let running = kernel_release(root).unwrap_or_default();
-    let names = root.entries("/lib/modules").unwrap_or_default().into_iter();
     let has_p2pdma = |release: &String| {
         kernel_config(root, release).is_ok_and(|config| {
             config.source.contains(release.as_str())
@@ -17,7 +24,8 @@ pub fn kernel_with_p2pdma(root: &Root) -> Option<String> {
                 && config.value("CONFIG_PREEMPT_RT").is_none()
         }) && (version(release).is_some_and(|version| version >= (6, 2)) || has_backport(release))
     };
-    names
+    installed_kernels(root)
+        .into_iter()
         .filter(|release| *release != running && root.exists(format!("/boot/vmlinuz-{release}")))
         .filter(has_p2pdma)
         .max_by_key(|release| (!is_foreign_kernel(release), numbers(release)))

@@ -4,6 +4,7 @@ use super::container::Container;
 use super::hardware;
 use super::kernel_thread::is_kernel_thread;
 use super::pci::pci_gpus;
+use super::plain_name::is_plain_name;
 use super::root::Root;
 use crate::core::{Gpu, LibcufileSeen, Machine, NvidiaFsSeen};
 
@@ -216,7 +217,7 @@ pub fn kernel_release(root: &Root) -> Option<String> {
         .or_else(|| root.command(&["uname", "-r"]).map(|output| output.stdout))
         .or_else(|| root.read_text("/proc/version").ok()?.split_whitespace().nth(2).map(str::to_owned))
         .map(|text| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
+        .filter(|text| is_plain_name(text))
 }
 
 /// A field of os-release without quotes.

@@ -73,13 +73,24 @@ pub fn own_folders(proc: &Path) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(proc).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_process)
 }
 
-/// Whether a process has the mounts and the root folder of this program.
+/// Whether a process has the mounts and the root folder of this program, so that its paths have the same meaning here.
 #[must_use]
 pub fn has_these_mounts(process: &Path) -> bool {
-    let own = Path::new("/proc/self");
-    ["ns/mnt", "root"].iter().all(|name| {
+    same_places(process).iter().all(|is_same| *is_same == Some(true))
+}
+
+/// Whether a process has other mounts or another root folder than this program. Those of a process that has ended are
+/// unknown, as are those of a process that this user may not examine.
+#[must_use]
+pub fn has_other_mounts(process: &Path) -> bool {
+    same_places(process).contains(&Some(false))
+}
+
+/// Whether a process has the mounts, and the root folder, of this program. `None` if it is unknown.
+fn same_places(process: &Path) -> [Option<bool>; 2] {
+    ["ns/mnt", "root"].map(|name| {
         let of = |process: &Path| process.join(name).read_link().ok();
-        of(process).is_some_and(|link| Some(link) == of(own))
+        of(process).map(|link| Some(link) == of(Path::new("/proc/self")))
     })
 }
 
@@ -203,6 +214,21 @@ mod tests {
         assert!(!has([own, own, own + 1, own]));
         std::fs::remove_file(place.path().join("status")).unwrap();
         assert_eq!((user(place.path()), user(&place.path().join("none"))), (Some(own), None));
+    }
+
+    #[test]
+    fn a_process_in_a_chroot_has_other_mounts() {
+        let place = tempfile::tempdir().unwrap();
+        let mounts = || (has_these_mounts(place.path()), has_other_mounts(place.path()));
+        assert_eq!(mounts(), (false, false), "those of a process that has ended are unknown");
+        std::fs::create_dir(place.path().join("ns")).unwrap();
+        let link = |name: &str, target: &Path| std::os::unix::fs::symlink(target, place.path().join(name)).unwrap();
+        link("ns/mnt", &Path::new("/proc/self/ns/mnt").read_link().unwrap());
+        link("root", &Path::new("/proc/self/root").read_link().unwrap());
+        assert_eq!(mounts(), (true, false));
+        std::fs::remove_file(place.path().join("root")).unwrap();
+        link("root", Path::new("/srv/chroot"));
+        assert_eq!(mounts(), (false, true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A private scratch folder that is removed when its value is dropped.
 
-use super::allowance::{Allowance, Beginning};
+use super::allowance::Allowance;
 use super::destination::Destination;
 use super::folder::{ACCESS_LIST, FolderError, PrivateFolder, own_ids, writers};
 use super::maker::Maker;
@@ -16,8 +16,9 @@ use std::time::Duration;
 
 /// Maximum number of entries of a shared folder that are examined for the folder of this user.
 const MOST_EXAMINED: usize = 1 << 16;
-/// Maximum number of further looks at a process without variables.
-const MOST_REPEATS: usize = 3;
+/// Maximum number of looks at a process that starts a program, which takes long if the disk is slow. Then it counts as one
+/// that uses the folder.
+const MOST_LOOKS: usize = 200;
 /// The remedy for a folder in which no private folder is created.
 const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
 
@@ -65,7 +66,7 @@ impl Scratch {
         if let Some(why) = cufile_ffi::distrust_place(&shared) {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        let own = own_folder(&shared)?;
+        let own = own_folder(&shared, MOST_EXAMINED)?;
         match cannot_load_from(&own) {
             None => Self::new_in(&own, prefix).map_err(|why| about(&own, &why)),
             Some(why) => {
@@ -187,12 +188,13 @@ fn about(folder: &Path, why: &io::Error) -> io::Error {
 }
 
 /// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name. If
-/// another user has taken the usual name before, the folder has a random number too.
-fn own_folder(shared: &Path) -> io::Result<PathBuf> {
+/// another user has taken the usual name before, the folder has a random number too, and is searched among this number of
+/// entries.
+fn own_folder(shared: &Path, most: usize) -> io::Result<PathBuf> {
     let name = own_name();
     let folder = match PrivateFolder::make(shared, OsStr::new(&name)) {
         Err(FolderError::System(error)) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let mut known = own_names(shared).into_iter();
+            let mut known = own_names(shared, most).into_iter();
             let opened = known.find_map(|known| PrivateFolder::open(shared, OsStr::new(&known)).ok());
             opened.map_or_else(|| PrivateFolder::make_new(shared, &format!("{name}-")), Ok)
         }
@@ -213,14 +215,16 @@ fn own_name() -> String {
     format!("gds-top-of-{}", rustix::process::geteuid().as_raw())
 }
 
-/// The names in a shared folder that the folder of this user can have. Some can be those of other users.
-fn own_names(shared: &Path) -> Vec<String> {
+/// The names that the folder of this user can have: the usual one, and those with a number among the first entries of the
+/// shared folder. Some can be those of other users, who can also create any number of entries.
+fn own_names(shared: &Path, most: usize) -> Vec<String> {
     let usual = own_name();
     let with_number = format!("{usual}-");
-    let entries = std::fs::read_dir(shared).into_iter().flatten().flatten().take(MOST_EXAMINED);
+    let entries = std::fs::read_dir(shared).into_iter().flatten().flatten().take(most);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| *name == usual || name.starts_with(&with_number)).collect();
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(&with_number)).collect();
     names.sort();
+    names.insert(0, usual);
     names
 }
 
@@ -244,7 +248,7 @@ pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
     });
     let with_parents = named.flat_map(|path| [path.parent().map(Path::to_owned), Some(path)]).flatten();
     let shared = Path::new("/tmp");
-    let own_folders = own_names(shared).into_iter().map(|name| shared.join(name));
+    let own_folders = own_names(shared, MOST_EXAMINED).into_iter().map(|name| shared.join(name));
     let usual = [std::env::temp_dir(), PathBuf::from("/dev/shm"), PathBuf::from(".")];
     let all = usual.into_iter().chain(own_folders).chain(closed_folders()).chain(with_parents);
     for folder in all.collect::<BTreeSet<PathBuf>>() {
@@ -274,30 +278,30 @@ fn is_used(folder: &Path) -> bool {
 
 /// Processes of other users are not asked: they could delay the answer for ever. A recorded program that changed its user
 /// can lose the library.
-fn is_used_by(processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
+fn is_used_by(mut processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bool {
     let folder = folder.as_os_str().as_encoded_bytes();
     let names = |variable: &[u8]| {
         variable.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.windows(folder.len()).any(|part| part == folder))
     };
-    // A process has no variables for a moment while it starts a program.
-    let read = |process: PathBuf| {
-        let look = || process::environment(&process, &mut Allowance::unlimited()).ok();
-        let is_between = |seen: &Option<Beginning>| {
-            seen.as_ref().is_some_and(|seen| seen.bytes.is_empty()) && process.join("exe").read_link().is_ok()
-        };
-        let mut seen = look();
-        for _ in 0..MOST_REPEATS {
-            if !is_between(&seen) {
-                break;
+    let is_user = |process: PathBuf| {
+        for look in 0..MOST_LOOKS {
+            // While a process starts a program, it has neither arguments nor variables. The arguments come first here, so
+            // a process with arguments has its variables too.
+            let words = process::command_line(&process, &mut Allowance::unlimited()).unwrap_or_default();
+            let Ok(variables) = process::environment(&process, &mut Allowance::unlimited()) else { return false };
+            if !variables.bytes.is_empty() {
+                // The part that was not read can name the folder.
+                return variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names);
+            }
+            let has_program = process.join("exe").read_link().is_ok();
+            if !has_program || (look > 0 && !words.is_empty()) {
+                return false;
             }
             std::thread::sleep(Duration::from_millis(2));
-            seen = look();
         }
-        seen
+        true
     };
-    let mut environments = processes.filter_map(read);
-    // The part that was not read can name the folder.
-    environments.any(|variables| variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names))
+    processes.any(is_user)
 }
 
 #[cfg(test)]
@@ -385,19 +389,28 @@ mod tests {
         fs::create_dir(&private).unwrap();
         fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
         assert!(admits_no_others(&private) && !is_closed(&private), "it can be removed and made again");
-        let own = own_folder(dir.path()).unwrap();
+        let own = own_folder(dir.path(), MOST_EXAMINED).unwrap();
         let code = Scratch::new_in(&own, "gds-top-watch-").unwrap();
         assert!(admits_no_others(&own) && code.path().starts_with(&own));
         code.close().unwrap();
         sweep(dir.path());
-        assert_eq!((own_folder(dir.path()).unwrap(), own.exists()), (own.clone(), true));
+        assert_eq!((own_folder(dir.path(), MOST_EXAMINED).unwrap(), own.exists()), (own.clone(), true));
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&own, Some(54_321), None).unwrap();
             // The folder with the usual name belongs to another user now.
-            let other = own_folder(dir.path()).unwrap();
+            let other = own_folder(dir.path(), MOST_EXAMINED).unwrap();
             assert!(other != own && admits_no_others(&other));
-            assert_eq!(own_folder(dir.path()).unwrap(), other, "it is used again");
+            assert_eq!(own_folder(dir.path(), MOST_EXAMINED).unwrap(), other, "it is used again");
         }
+    }
+
+    #[test]
+    fn the_usual_folder_is_found_among_any_number_of_entries() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        let own = own_folder(dir.path(), 0).unwrap();
+        assert_eq!((own_folder(dir.path(), 0).unwrap(), &own), (dir.path().join(own_name()), &own));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -406,9 +419,9 @@ mod tests {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         std::os::unix::fs::symlink("/", dir.path().join(own_name())).unwrap();
         fs::write(dir.path().join(format!("{}-planted", own_name())), "").unwrap();
-        let own = own_folder(dir.path()).unwrap();
+        let own = own_folder(dir.path(), MOST_EXAMINED).unwrap();
         assert!(own.is_dir() && own.starts_with(dir.path()) && admits_no_others(&own), "{}", own.display());
-        assert_eq!(own_folder(dir.path()).unwrap(), own, "it is used again");
+        assert_eq!(own_folder(dir.path(), MOST_EXAMINED).unwrap(), own, "it is used again");
         sweep(dir.path());
         assert!(own.exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
@@ -498,6 +511,24 @@ mod tests {
         if std::os::unix::fs::chown(&process, Some(54_321), None).is_ok() {
             assert!(!is_used("/run/gds-top-watch-1-2-3"));
         }
+    }
+
+    #[test]
+    fn a_process_that_is_starting_a_program_counts_as_one_that_uses_a_folder() {
+        let proc = tempfile::tempdir().unwrap();
+        let process = proc.path().join("7");
+        fs::create_dir(&process).unwrap();
+        let put = |name: &str, text: &str| fs::write(process.join(name), text).unwrap();
+        let is_used = || is_used_by(process::own_folders(proc.path()), Path::new("/run/gds-top-watch-1-2-3"));
+        put("environ", "");
+        put("cmdline", "");
+        assert!(!is_used(), "a thread of the kernel has no program");
+        std::os::unix::fs::symlink("/bin/sh", process.join("exe")).unwrap();
+        assert!(is_used());
+        put("cmdline", "sh\0");
+        assert!(!is_used(), "it has no variables");
+        put("environ", "LD_AUDIT=/run/gds-top-watch-1-2-3/library.so\0");
+        assert!(is_used());
     }
 
     #[test]

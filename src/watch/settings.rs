@@ -32,10 +32,13 @@ impl Settings {
     pub(super) fn new(process: u32, named: Option<&OsStr>, has_p2pdma: bool) -> Self {
         let folder = trust::process::folder(process.cast_signed());
         let path = shortened(named);
-        // The folder of a process that has ended is unknown.
         let path = match path.is_absolute() {
             true => path.to_owned(),
-            false => folder.join("cwd").read_link().unwrap_or_default().join(path),
+            // The folder of a process that has ended is unknown, and a file in that of this program is another one.
+            false => match folder.join("cwd").read_link() {
+                Ok(inside) => inside.join(path),
+                Err(_) => return Self::unknown(named),
+            },
         };
         let Some(inside) = trust::process::path_of(&folder, &path) else {
             return Self::unknown(Some(path.as_os_str()).filter(|_| named.is_some()));
@@ -146,6 +149,9 @@ mod tests {
         let folder = std::env::current_dir().unwrap();
         assert_eq!(relative.configuration.path, folder.join("no/such.json").to_string_lossy());
         assert!(!relative.configuration.exists && !relative.may_use_p2pdma);
+        // No process has this number. A file with this name is in the folder of this program.
+        let ended = Settings::new(4_194_305, Some(OsStr::new("Cargo.toml")), false);
+        assert!(ended.configuration.not_examined && !ended.configuration.exists && ended.may_use_p2pdma);
         let mut all = AllSettings::default();
         all.add(named);
         all.add(relative);

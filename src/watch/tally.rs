@@ -136,10 +136,7 @@ fn function_of(record: &Record) -> Option<Function> {
 /// mounts names another file here.
 fn version_in_name(process: u32, path: &str) -> Option<u64> {
     let folder = trust::process::folder(process.cast_signed());
-    let mounts = |process: &Path| process.join("ns/mnt").read_link().ok();
-    // The mounts of a process that has ended are unknown.
-    let is_elsewhere = mounts(&folder).is_some_and(|of| Some(of) != mounts(Path::new("/proc/self")));
-    let known = Some(path).filter(|_| !is_elsewhere);
+    let known = Some(path).filter(|_| !trust::process::has_other_mounts(&folder));
     let known = known.and_then(|path| trust::process::path_of(&folder, Path::new(path)));
     known.and_then(|path| cufile_ffi::version_of_file(&path)).and_then(|version| u64::try_from(version.0).ok())
 }

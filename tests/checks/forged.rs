@@ -110,3 +110,22 @@ fn a_failure_in_the_log_is_a_note_if_the_disk_is_live() {
     assert_eq!(status("nvme7", &[]), Some(Status::Warn));
     assert_eq!(status("nvme7", &[live("nvme7")]), None);
 }
+
+/// A capture can have any name in /lib/modules and any line of DKMS.
+#[test]
+fn no_name_of_a_kernel_in_a_capture_becomes_a_command() {
+    const FORGED: &str = "6.99.0$(touch x)-generic";
+    let of_dkms = |kernel: &str| format!("nvidia/580.95.05, {kernel}, x86_64: installed\n");
+    let boot = [put("files/boot/grub/grub.cfg", ""), put("files/etc/default/grub", "GRUB_DEFAULT=0\n")];
+    let texts = |kernel: &str| {
+        let edits = [
+            put(format!("files/lib/modules/{kernel}/updates/nvidia.ko"), ""),
+            set(COMMANDS, "/2/stdout", json!(of_dkms(kernel))),
+        ];
+        let report = check(build("new-kernel-no-driver", &all([boot.to_vec(), edits.to_vec()])).path());
+        report.findings.iter().map(|finding| format!("{finding:?}")).collect::<Vec<_>>().join("\n")
+    };
+    let plain = "6.99.0-generic";
+    assert!(texts(plain).contains(&format!("gnulinux-{plain}-advanced")));
+    assert!(!texts(FORGED).contains("touch x"), "{}", texts(FORGED));
+}

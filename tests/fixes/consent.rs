@@ -5,9 +5,7 @@ use crate::copies::Machine;
 use crate::throwaway::{Throwaway, UBUNTU, err, out};
 use gds_top::core::{FixId, FixPlan, FixStage};
 use gds_top::fixes;
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use std::fs;
-use std::io::{Read, Write};
 use std::path::Path;
 
 const ID: FixId = FixId::P2pdmaRegistryKeys;
@@ -84,34 +82,13 @@ fn a_digest_covers_all_that_a_plan_does() {
 fn a_change_while_the_question_is_open_is_noticed() {
     for (what, change) in CHANGES {
         let root = Throwaway::tree(UBUNTU);
-        let pair = native_pty_system().openpty(PtySize { rows: 50, cols: 200, ..PtySize::default() }).unwrap();
-        let mut command = CommandBuilder::new(crate::program::PROGRAM);
-        command.args(["fix", "--root", root.top().to_str().unwrap(), ID.as_str()]);
-        command.cwd(root.top());
-        for name in crate::program::foreign_variables() {
-            command.env_remove(name);
-        }
-        for (name, value) in crate::program::VARIABLES {
-            command.env(name, value);
-        }
-        let mut child = pair.slave.spawn_command(command).unwrap();
-        drop(pair.slave);
-        let (mut reader, mut writer) = (pair.master.try_clone_reader().unwrap(), pair.master.take_writer().unwrap());
-        let mut said = String::new();
-        let mut bytes = [0_u8; 4096];
-        while !said.contains("[y/N]") {
-            let count = reader.read(&mut bytes).unwrap();
-            assert!(count > 0, "{said}");
-            said.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-        change(&root.files());
-        let before = root.image();
-        writer.write_all(b"y\n").unwrap();
-        // Reading a terminal whose program has ended gives an error.
-        while let Ok(count @ 1..) = reader.read(&mut bytes) {
-            said.push_str(&String::from_utf8_lossy(&bytes[..count]));
-        }
-        assert_eq!(child.wait().unwrap().exit_code(), 1, "{what}: {said}");
+        let mut before = Vec::new();
+        let (status, said) = root.on_terminal(&[ID.as_str()], |_| {
+            change(&root.files());
+            before = root.image();
+            "y"
+        });
+        assert_eq!(status, 1, "{what}: {said}");
         assert!(said.contains("nothing was changed"), "{what}: {said}");
         assert_eq!(root.image(), before, "{what}");
     }

@@ -4,9 +4,10 @@
 use crate::copies::{Image, image};
 use crate::machine::{copy, fixture};
 use crate::program::gds_top;
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -54,6 +55,36 @@ impl Throwaway {
 
     pub(crate) fn fix(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
+    }
+
+    /// Runs the program on a terminal. `answer` gives the answer to each question, which are counted from 0. Returns the
+    /// exit status and the text on the terminal.
+    pub(crate) fn on_terminal(&self, words: &[&str], mut answer: impl FnMut(usize) -> &'static str) -> (u32, String) {
+        let pair = native_pty_system().openpty(PtySize { rows: 50, cols: 200, ..PtySize::default() }).unwrap();
+        let mut command = CommandBuilder::new(crate::program::PROGRAM);
+        command.args(["fix", "--root", self.top().to_str().unwrap()]);
+        command.args(words);
+        command.cwd(self.top());
+        for name in crate::program::foreign_variables() {
+            command.env_remove(name);
+        }
+        for (name, value) in crate::program::VARIABLES {
+            command.env(name, value);
+        }
+        let mut child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let (mut reader, mut writer) = (pair.master.try_clone_reader().unwrap(), pair.master.take_writer().unwrap());
+        let (mut said, mut answered) = (Vec::new(), 0);
+        let mut bytes = [0_u8; 4096];
+        // Reading a terminal whose program has ended gives an error.
+        while let Ok(count @ 1..) = reader.read(&mut bytes) {
+            said.extend_from_slice(&bytes[..count]);
+            while String::from_utf8_lossy(&said).matches("[y/N]").count() > answered {
+                writer.write_all(format!("{}\n", answer(answered)).as_bytes()).unwrap();
+                answered += 1;
+            }
+        }
+        (child.wait().unwrap().exit_code(), String::from_utf8_lossy(&said).into_owned())
     }
 
     /// Starts the program and waits until it stops before the step. `None` if it ended before.

@@ -1,6 +1,6 @@
 //! Tests watching a running process with procfs and, as root, with kernel probes.
 
-use crate::harness::{Place, Seen};
+use crate::harness::{Place, Seen, has_recorded, wait_until};
 use crate::program::gds_top;
 use crate::standins;
 use std::io::{BufRead, BufReader};
@@ -40,17 +40,26 @@ fn counts_are_at_least_if_libcufile_is_loaded_after_the_attach() {
     let Some(place) = Place::new() else { return };
     let (program, data) = (place.file("loaded"), place.data());
     let script =
-        format!("while [ ! -e go ]; do sleep 0.02; done; exec {} {} steady 1000", program.display(), data.display());
+        format!("while [ ! -e go ]; do sleep 0.02; done; exec {} {} steady 100000", program.display(), data.display());
     let mut shell = Command::new("sh");
     place.prepare(shell.args(["-c", &script]).stdout(Stdio::null()));
     let mut running = shell.spawn().unwrap();
     let mut command = gds_top();
-    command.args(["watch", "--json", "--seconds", "6", "--pid", &running.id().to_string()]);
+    let recording = place.file("late.gdsrec");
+    command.args(["watch", "--json", "--record"]).arg(&recording).args(["--pid", &running.id().to_string()]);
     let watch = std::thread::spawn(move || Seen::of(command));
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    let partial = place.file("late.gdsrec.partial");
+    let attached = |report: &serde_json::Value| report["program"]["attached"].is_object();
+    wait_until("the session does not attach", || has_recorded(&partial, attached));
     std::fs::write(place.file("go"), "").unwrap();
-    let seen = watch.join().unwrap();
+    let is_read = |report: &serde_json::Value| {
+        let mut calls = report["watch"]["calls"].as_array().into_iter().flatten();
+        report["program"]["attached"]["not_recorded"].is_string() || calls.any(|call| call["function"] == "cuFileRead")
+    };
+    wait_until("no read is recorded", || has_recorded(&partial, is_read));
+    // The session ends with the program.
     running.kill().unwrap();
+    let seen = watch.join().unwrap();
     running.wait().unwrap();
     let process = &seen.report["program"]["attached"];
     if process["recorded"] == false {
@@ -77,7 +86,7 @@ fn the_calls_of_a_running_process_and_its_children_are_recorded_as_root() {
         running.wait().unwrap();
         assert_eq!(seen.status(), Some(0));
         // The kernel removes probes slowly, but gds-top does not wait for it.
-        assert!(took < std::time::Duration::from_secs(15), "{took:?}");
+        assert!(took < std::time::Duration::from_secs(60), "{took:?}");
         let process = &seen.report["program"]["attached"];
         if process["recorded"] == false {
             standins::skipped(&format!("the kernel gives no probes: {}", process["not_recorded"]));
@@ -204,9 +213,11 @@ fn sessions_after_each_other_and_at_the_same_time_record_the_calls() {
 fn a_buffer_that_was_registered_before_the_attach_is_neither_registered_nor_unregistered() {
     let Some(place) = Place::new() else { return };
     let mut program = Command::new(place.file("linked"));
-    place.prepare(program.arg(place.data()).args(["register", "steady", "2000"]).stdout(Stdio::null()));
+    place.prepare(
+        program.arg(place.data()).args(["register", "mark", "begun", "steady", "100000"]).stdout(Stdio::null()),
+    );
     let mut running = program.spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    wait_until("the buffer is not registered", || place.file("begun").exists());
     let seen = attached(running.id(), "2").and_then(report_of);
     running.kill().unwrap();
     running.wait().unwrap();

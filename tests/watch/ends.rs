@@ -1,6 +1,6 @@
 //! Tests the ends of watched programs, and that no files remain.
 
-use crate::harness::{Place, Seen, UNDER_TEST, wait_until};
+use crate::harness::{Child, Place, Seen, UNDER_TEST, wait_until};
 use crate::program::gds_top;
 use crate::standins;
 use rustix::process::{Pid, Signal};
@@ -127,18 +127,19 @@ fn the_program_runs_on_if_gds_top_dies() {
     assert!(!left_behind(shared).iter().any(|name| name.starts_with(&own)), "{:?}", left_behind(shared));
 }
 
-/// A shell command that ends while its child runs. The child has made the file `begun` by then, and ends a second later.
-fn shell_with_child(place: &Place, actions: &str) -> String {
+/// A shell command that ends while its child runs, and the child. It made the file `begun` half a second before.
+fn shell_with_child(place: &Place, actions: &str) -> (String, Child) {
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
-    let wait = "until [ -e begun ]; do sleep 0.02; done";
-    format!("{program} {actions} > /dev/null 2>&1 & child=$!; {wait}; (sleep 1; kill -9 $child) > /dev/null 2>&1 &")
+    let wait = "until [ -e begun ]; do sleep 0.02; done; sleep 0.5";
+    (format!("{program} {actions} > /dev/null 2>&1 & echo $! > child; {wait}"), Child(place.file("child")))
 }
 
 #[test]
 fn totals_and_files_agree_if_a_child_calls_cufile_until_the_end() {
     let Some(place) = Place::new() else { return };
     let mut command = place.watch(&["--json"]);
-    command.args(["sh", "-c", &shell_with_child(&place, "read 1 mark begun read 1000000000")]);
+    let (line, _child) = shell_with_child(&place, "read 1 mark begun read 1000000000");
+    command.args(["sh", "-c", &line]);
     let seen = Seen::of(command);
     assert!(seen.report["program"]["still_running"].as_u64() >= Some(1));
     let in_files: u64 = (seen.report["program"]["transfers"].as_array().unwrap().iter())
@@ -153,13 +154,13 @@ fn totals_and_files_agree_if_a_child_calls_cufile_until_the_end() {
 fn the_time_of_the_report_contains_calls_after_the_end_of_the_program() {
     let Some(place) = Place::new() else { return };
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
-    let (mut command, actions) = (place.watch(&["--json"]), "read 1 mark begun sleep 100 read 1");
-    command.args([
-        "sh",
-        "-c",
-        &format!("{program} {actions} > /dev/null 2>&1 & until [ -e begun ]; do sleep 0.02; done"),
-    ]);
-    let seen = Seen::of(command);
+    let actions = "read 1 mark begun sleep 100 read 1";
+    let line = format!("rm -f begun; {program} {actions} > /dev/null 2>&1 & until [ -e begun ]; do sleep 0.02; done");
+    let seen = Seen::of_ended(|| {
+        let mut command = place.watch(&["--json"]);
+        command.args(["sh", "-c", &line]);
+        command
+    });
     let last_ns = (seen.report["program"]["timeline"].as_array().unwrap().iter())
         .map(|call| call["start_ns"].as_u64().unwrap() + call["duration_ns"].as_u64().unwrap())
         .max();
@@ -172,7 +173,8 @@ fn a_call_of_a_child_that_still_runs_did_not_end_with_the_program() {
     let Some(place) = Place::new() else { return };
     let mut command = place.watch(&["--json"]);
     command.env("STANDIN_CUFILE_FAIL", "cuFileRead:hang");
-    command.args(["sh", "-c", &shell_with_child(&place, "mark begun read 1")]);
+    let (line, _child) = shell_with_child(&place, "mark begun read 1");
+    command.args(["sh", "-c", &line]);
     let seen = Seen::of(command);
     let open = seen.report["program"]["open_calls"].as_array().unwrap();
     assert_eq!((open.len(), &open[0]["caller"]), (1, &"running".into()));
@@ -182,7 +184,7 @@ fn a_call_of_a_child_that_still_runs_did_not_end_with_the_program() {
 fn a_call_that_never_returned_is_not_finished() {
     let Some(place) = Place::new() else { return };
     let line = format!(
-        "{} {} read 1 & child=$!; sleep 1; kill -9 $child; wait $child; true",
+        "{} {} mark begun read 1 & child=$!; until [ -e begun ]; do sleep 0.02; done; sleep 1; kill -9 $child; wait $child; true",
         place.file("linked").display(),
         place.data().display()
     );
@@ -192,7 +194,7 @@ fn a_call_that_never_returned_is_not_finished() {
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
     let open = seen.report["program"]["open_calls"].as_array().unwrap();
     assert_eq!((open.len(), &open[0]["function"]), (1, &"cuFileRead".into()));
-    assert!(open[0]["age_ns"].as_u64().unwrap() > 500_000_000, "{open:?}");
+    assert!(open[0]["age_ns"].as_u64().unwrap() > 100_000_000, "{open:?}");
     assert!(seen.advice().contains(&"calls-not-returned"), "{:?}", seen.advice());
     assert_eq!(open[0]["caller"], "unknown", "only the shell knows how its child ended");
     // Calls that returned are not open.

@@ -2,6 +2,7 @@
 
 use crate::program::{PROGRAM, gds_top};
 use crate::standins::{self, Standins};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,14 +99,23 @@ impl Place {
         command.arg(self.file("linked")).arg(self.data()).args(["read", "3", "until"]).arg(&go).arg("mark").arg(&done);
         let mut watch = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let partial = self.file("killed.gdsrec.partial");
-        wait_until("nothing is recorded", || std::fs::metadata(&partial).is_ok_and(|file| file.len() > 200));
-        // A report with the calls is recorded about once a second.
-        std::thread::sleep(Duration::from_secs(2));
+        wait_until("no calls are recorded", || {
+            has_recorded(&partial, |report| {
+                let mut calls = report["watch"]["calls"].as_array().into_iter().flatten();
+                calls.any(|call| call["function"] == "cuFileRead" && call["count"] == 3)
+            })
+        });
         watch.kill().unwrap();
         watch.wait().unwrap();
         std::fs::write(&go, "").unwrap();
         (partial, done)
     }
+}
+
+/// Whether this holds for the report of an unfinished recording. A report is recorded about once a second.
+pub(crate) fn has_recorded(partial: &Path, holds: impl Fn(&Value) -> bool) -> bool {
+    let output = gds_top().args(["report", "--json"]).arg(partial).output().unwrap();
+    serde_json::from_slice(&output.stdout).is_ok_and(|report: Value| holds(&report))
 }
 
 /// Waits until a condition holds, for at most two minutes. `failure` is the message if it does not.
@@ -117,7 +127,32 @@ pub(crate) fn wait_until(failure: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// A process whose shell has written its number into this file. It is killed at the end of the test, so it runs longer than
+/// the session on a machine of any speed.
+pub(crate) struct Child(pub(crate) PathBuf);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let number = std::fs::read_to_string(&self.0).ok().and_then(|number| number.trim().parse().ok());
+        if let Some(child) = number.and_then(Pid::from_raw) {
+            let _ = kill_process(child, Signal::KILL);
+        }
+    }
+}
+
 impl Seen {
+    /// Runs a command with processes that end soon after it. It is repeated if the session ended before them, as on a busy
+    /// machine.
+    pub(crate) fn of_ended(command: impl Fn() -> Command) -> Self {
+        for _ in 0..20 {
+            let seen = Self::of(command());
+            if seen.report["program"]["still_running"] == 0 {
+                return seen;
+            }
+        }
+        panic!("its processes run longer than each of 20 sessions");
+    }
+
     pub(crate) fn of(mut command: Command) -> Self {
         let output = command.output().unwrap();
         let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {

@@ -1,6 +1,6 @@
 //! Tests that calls are recorded for every method of finding and calling libcufile.
 
-use crate::harness::{Place, Seen};
+use crate::harness::{Child, Place, Seen};
 use crate::standins;
 use std::process::Command;
 
@@ -227,13 +227,13 @@ fn a_child_that_outlives_the_program_is_reported() {
     let Some(place) = Place::new() else { return };
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
     let mut shell = place.watch(&["--json", "--statistics"]);
-    // The child ends soon after the test.
-    shell.args(["sh", "-c", &format!("{program} read 2 wait > started & child=$!; until [ -s started ]; do sleep 0.02; done; (sleep 3; kill $child) > /dev/null 2>&1 &")]);
+    let _child = Child(place.file("child"));
+    let wait = "until [ -s started ]; do sleep 0.02; done";
+    shell.args(["sh", "-c", &format!("{program} read 2 wait > started 2> /dev/null & echo $! > child; {wait}")]);
     shell.env("STANDIN_CUFILE_ROUTE", "p2p");
     let seen = Seen::of(shell);
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
-    // The child, and perhaps the subshell and its sleep.
-    assert!((1..=3).contains(&seen.report["program"]["still_running"].as_u64().unwrap()));
+    assert_eq!(seen.report["program"]["still_running"], 1);
     assert!(seen.advice().contains(&"still-running"), "{:?}", seen.advice());
 }
 
@@ -241,10 +241,13 @@ fn a_child_that_outlives_the_program_is_reported() {
 fn a_helper_that_ends_just_after_the_program_leaves_the_recording_complete() {
     let Some(place) = Place::new() else { return };
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
-    let mut shell = place.watch(&["--json"]);
     // The helper waits for the end of its parent, as that of Python's multiprocessing.
-    shell.args(["sh", "-c", &format!("{program} read 2; sleep 0.05 > /dev/null 2>&1 &")]);
-    let seen = Seen::of(shell);
+    let line = format!("{program} read 2; sleep 0.05 > /dev/null 2>&1 &");
+    let seen = Seen::of_ended(|| {
+        let mut shell = place.watch(&["--json"]);
+        shell.args(["sh", "-c", &line]);
+        shell
+    });
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 2));
     let report = &seen.report;
     assert_eq!((&report["program"]["still_running"], &report["watch"]["complete"]), (&0.into(), &true.into()));
@@ -255,7 +258,8 @@ fn a_child_that_has_not_called_cufile_yet_is_reported() {
     let Some(place) = Place::new() else { return };
     let program = format!("{} {}", place.file("linked").display(), place.data().display());
     let mut shell = place.watch(&["--json"]);
-    shell.args(["sh", "-c", &format!("(sleep 2; {program} read 2) > /dev/null 2>&1 &")]);
+    let _child = Child(place.file("child"));
+    shell.args(["sh", "-c", &format!("{program} until go read 2 > /dev/null 2>&1 & echo $! > child")]);
     let seen = Seen::of(shell);
     assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 0));
     assert!(seen.report["program"]["still_running"].as_u64() >= Some(1));

@@ -147,7 +147,7 @@ fn lacking_module(ctx: &Context<'_>, planned: &PlannedMount) -> Option<Lacking> 
 
 /// The kernels for which a package has the Lustre client, and the package. Its name contains that of the kernel.
 fn client_packages(ctx: &Context<'_>) -> Vec<(String, String)> {
-    let kernels = ctx.root.entries("/lib/modules").unwrap_or_default();
+    let kernels = machine::installed_kernels(ctx.root);
     let of = |name: String| {
         let rest =
             ["kmod-lustre-client-", "lustre-client-modules-"].iter().find_map(|start| name.strip_prefix(start))?;

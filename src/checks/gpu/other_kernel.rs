@@ -28,21 +28,21 @@ pub(super) fn has_driver(ctx: &Context<'_>, kernel: &str) -> bool {
 
 /// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
 pub(super) fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
-    let kernels = ctx.root.entries("/lib/modules").ok()?;
+    let kernels = machine::installed_kernels(ctx.root);
     kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| has_driver(ctx, kernel))
 }
 
 /// The folder in which Ubuntu keeps a driver that it built for a kernel.
 pub(super) fn ubuntu_folder(ctx: &Context<'_>, kernel: &str) -> Option<String> {
     let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
-    names
-        .into_iter()
-        .find(|name| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))
+    let is_driver =
+        |name: &str| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    names.into_iter().find(|name| is_driver(name) && machine::is_plain_name(name))
 }
 
 /// Another installed kernel that has the driver and is not a real-time kernel. The newest is the last one.
 pub(super) fn with_driver(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<String> {
-    let mut kernels = ctx.root.entries("/lib/modules").ok()?;
+    let mut kernels = machine::installed_kernels(ctx.root);
     kernels.sort_by_cached_key(|kernel| {
         kernel.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u64>().ok()).collect::<Vec<u64>>()
     });

@@ -408,7 +408,7 @@ fn unbuilt_nvidia_fs(ctx: &Context<'_>, release: &str) -> Option<String> {
 
 /// The modules of the running kernel were removed by an update, as on Arch Linux. No module can be loaded until a reboot.
 fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
-    let kernels = ctx.root.entries("/lib/modules").ok().filter(|kernels| !kernels.is_empty())?;
+    let kernels = Some(machine::installed_kernels(ctx.root)).filter(|kernels| !kernels.is_empty())?;
     // A container has no modules of its host, or those of another kernel.
     if kernels.iter().any(|kernel| kernel == release) || machine::container(ctx.root).is_some() || release.is_empty() {
         return None;
@@ -447,7 +447,7 @@ fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)>
     if machine::packages::id(ctx.root) != "ubuntu" || of(release).is_some() {
         return None;
     }
-    let mut kernels = ctx.root.entries("/lib/modules").ok()?;
+    let mut kernels = machine::installed_kernels(ctx.root);
     kernels.sort();
     let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
     Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))

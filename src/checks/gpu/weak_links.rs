@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::core::CheckId;
-use crate::machine;
+use crate::machine::{self, is_plain_name};
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -13,14 +13,16 @@ const ID: CheckId = CheckId::GpuPresent;
 pub(super) fn dangling(ctx: &Context<'_>, release: &str) -> Option<Judged> {
     let folder = format!("/lib/modules/{release}/weak-updates");
     let names = ctx.root.entries(&folder).ok()?;
-    let (link, target, name) = names.into_iter().filter(|name| name.starts_with("nvidia")).find_map(|name| {
-        let files = ctx.root.entries(format!("{folder}/{name}")).ok()?;
-        let file = files.into_iter().find(|file| file.starts_with("nvidia.ko"))?;
-        let link = format!("{folder}/{name}/{file}");
-        Some((link.clone(), ctx.root.link(&link)?, name))
-    })?;
+    let (link, target, name) =
+        names.into_iter().filter(|name| name.starts_with("nvidia") && is_plain_name(name)).find_map(|name| {
+            let files = ctx.root.entries(format!("{folder}/{name}")).ok()?;
+            let file = files.into_iter().find(|file| file.starts_with("nvidia.ko"))?;
+            let link = format!("{folder}/{name}/{file}");
+            Some((link.clone(), ctx.root.link(&link)?, name))
+        })?;
     let target = target.to_string_lossy().into_owned();
     let kernel = target.split_once("/lib/modules/")?.1.split('/').next()?.to_owned();
+    let kernel = Some(kernel).filter(|kernel| is_plain_name(kernel))?;
     let judged =
         Judged::lack(ID, format!("the packaged NVIDIA driver is built for {kernel}, but {release} is running"))
             .found(link, format!("link to {target}"))

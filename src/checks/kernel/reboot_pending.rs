@@ -355,7 +355,7 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
 /// The kernel of the next boot, if it is not the running one. On RHEL and its rebuilds it is the entry in grubenv,
 /// which only root can read. nvidia-fs is often missing for a kernel that an update installed.
 fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
-    let running = ctx.root.read_text("/proc/sys/kernel/osrelease").ok()?.trim().to_owned();
+    let running = machine::kernel_release(ctx.root)?;
     let (saved, next) = next_release(ctx)?;
     let path = format!("/boot/loader/entries/{saved}.conf");
     if next == running {
@@ -389,7 +389,10 @@ pub(crate) fn next_kernel_release(ctx: &Context<'_>) -> Option<String> {
         settings.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| line.strip_prefix("GRUB_DEFAULT="));
     let is_first = values.next_back()?.trim().trim_matches('"') == "0";
     let names = ctx.root.entries("/boot").unwrap_or_default();
-    let releases = names.iter().filter_map(|name| name.strip_prefix("vmlinuz-")).filter(|name| !name.ends_with(".old"));
+    let releases = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("vmlinuz-"))
+        .filter(|name| !name.ends_with(".old") && machine::is_plain_name(name));
     let numbers = |release: &&str| -> Vec<u64> {
         release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
     };
@@ -404,8 +407,8 @@ fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
         return None;
     }
     let entry = ctx.root.read_text(format!("/boot/loader/entries/{saved}.conf")).ok()?;
-    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim().to_owned();
-    Some((saved.to_owned(), next))
+    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim();
+    machine::is_plain_name(next).then(|| (saved.to_owned(), next.to_owned()))
 }
 
 /// A kernel argument in a file that is not in effect.

@@ -13,6 +13,7 @@ use crate::core::{
 use crate::machine::{FoundLibrary, LibcufileFacts, PathFacts};
 use crate::session::{Command, Feed};
 use crate::telemetry::cpu_pressure_percent;
+use crate::trust::process::{folder, has_these_mounts};
 use crate::watch::{self, Launch, Source, WatchError};
 use crossbeam_channel::{Receiver, TryRecvError, bounded, unbounded};
 use rustix::process::{Pid, Signal, kill_process};
@@ -92,7 +93,8 @@ pub fn watch(target: &WatchTarget, record: Option<&Path>, stays: bool) -> Result
 fn follow(mut watched: Source, bus: &Bus, commands: &Receiver<Command>, stays: bool) {
     let system = Watcher { bus: bus.clone(), running: Arc::default() };
     // A process that ends during the session no longer has a namespace.
-    let has_mounts = watched.report().attached.is_none_or(|process| has_these_mounts(process.pid));
+    let has_mounts =
+        watched.report().attached.is_none_or(|process| has_these_mounts(&folder(process.pid.cast_signed())));
     let started = Instant::now();
     // The first report is made at once, so that a recording that is cut off has one.
     let mut next = Duration::ZERO;
@@ -213,12 +215,6 @@ fn used_library(report: &WatchReport) -> Option<LibcufileFacts> {
     let (path, version) = loaded.or_else(|| Some((mapped()?, None)))?;
     let found = vec![FoundLibrary { path: path.clone(), version }];
     Some(LibcufileFacts { chosen: Some(path), found, left_closed: true, ..LibcufileFacts::default() })
-}
-
-/// Whether a process sees the same file systems as this one.
-fn has_these_mounts(process: u32) -> bool {
-    let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    mounts(&process.to_string()).is_some_and(|namespace| Some(namespace) == mounts("self"))
 }
 
 fn seen(bus: &Bus, watched: &mut Source) {

@@ -246,7 +246,7 @@ fn result(plan: &Plan, total: u64, gpu: bool) -> RunResult {
     }
 }
 
-/// A successful run that loaded `bytes` into host memory in `wall_ns`.
+/// A successful cold run that loaded `bytes` into host memory in `wall_ns`.
 pub(super) fn plain_result(engine: crate::core::Engine, bytes: u64, wall_ns: u64) -> RunResult {
     let mut made = result(&plans()[0], bytes, false);
     made.phases = PhaseTimes::default();
@@ -254,5 +254,5 @@ pub(super) fn plain_result(engine: crate::core::Engine, bytes: u64, wall_ns: u64
     made.phases.add(Phase::Idle, wall_ns - wall_ns * 6 / 10);
     made.bytes_per_s = bytes as f64 * 1e9 / wall_ns as f64;
     made.route = made.route.filter(|_| engine.uses_cufile());
-    RunResult { engine, wall_ns, cache: CacheState::Cold, ..made }
+    RunResult { engine, wall_ns, cache: CacheState::Cold, cache_resident_before_fraction: Some(0.0), ..made }
 }

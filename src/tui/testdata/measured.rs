@@ -120,6 +120,8 @@ pub(crate) fn kv() -> State {
             let layers = if direction == "read" { layers(28, ahead) } else { Vec::new() };
             let wall_ns = 20 * MS * slow;
             let mut result = super::loads::plain_result(engine.clone(), bytes, wall_ns);
+            // Writes have no files in the page cache before.
+            result.cache_resident_before_fraction = (direction == "read").then_some(0.0);
             result.workload = Some(WorkloadResult {
                 workload: "lmcache".into(),
                 variant: variant.into(),
