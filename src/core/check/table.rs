@@ -162,9 +162,9 @@ checks! {
         look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049."
         causes ["The share is mounted over TCP."];
     DfsClientVersion = "dfs-client-version", Files, Path, Client, &[Route::Nvfs, Route::Rdma], []
-        examines "the version of a network file system's client"
-        why "Older clients have no support for GPUDirect Storage."
-        look "lctl get_param version; weka version current" todo "Update the client.";
+        examines "the version of a network file system's client, and whether it enables GPUDirect Storage"
+        why "Older clients have no support for GPUDirect Storage, and Storage Scale disables it by default."
+        look "lctl get_param version; weka version current; mmlsconfig verbsGPUDirectStorage" todo "Update the client, or enable GPUDirect Storage in its settings.";
     CtrDevices = "ctr-devices", Limits, Machine, Container, EVERY, [ContainerDevices] (default)
         examines "GPU and nvidia-fs devices in the container"
         why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
