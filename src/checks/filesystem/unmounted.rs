@@ -55,7 +55,16 @@ pub(super) fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, 
     let advice = match (rejected.first(), port) {
         (None, Some(port)) => with_rdma_port(planned, port, &mount).and(advice),
         (Some(one), _) => namespaces::advice(ctx, one).text(" Then run ").command(mount).and(advice),
-        (None, None) => Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason),
+        (None, None) => {
+            let advice = Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason);
+            match namespaces::empty(ctx, &rejected).first() {
+                Some(name) => advice.text(format!(
+                    ". {name} has no namespace: if {point} was on it, follow {} before the mount.",
+                    CheckId::NvmeState
+                )),
+                None => advice,
+            }
+        }
     };
     let judged = judged(summary, Cost::Root).advice(advice);
     rejected.into_iter().fold(judged, |judged, one| judged.found(machine::KERNEL_LOG, one.line))

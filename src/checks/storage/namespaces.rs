@@ -1,4 +1,4 @@
-//! NVMe controllers whose namespace the kernel rejected: the disk works, and has no block device.
+//! NVMe controllers without a namespace: the disk works, and has no block device. The kernel can have rejected it.
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
@@ -60,6 +60,28 @@ fn lacks_namespace(ctx: &Context<'_>, controller: &str) -> bool {
     is_live && ctx.root.entries("/sys/block").is_ok_and(|names| !names.iter().any(is_of))
 }
 
+/// The live controllers on PCIe without a namespace about which the kernel log has no line. A controller for discovery or
+/// administration never has one, and a namespace without a block device has a character device `ng0n1`.
+pub(crate) fn empty(ctx: &Context<'_>, rejected: &[Rejected]) -> Vec<String> {
+    const FOLDER: &str = "/sys/class/nvme";
+    let has = |name: &str, file: &str, wanted: &str| match ctx.root.read_text(format!("{FOLDER}/{name}/{file}")) {
+        Ok(text) => Some(text.trim() == wanted),
+        Err(_) => None,
+    };
+    let has_character_device = |name: &str| {
+        let files = ctx.root.entries(format!("{FOLDER}/{name}")).unwrap_or_default();
+        files.iter().any(|file| file.starts_with("ng"))
+    };
+    let is_empty = |name: &String| {
+        has(name, "transport", "pcie") == Some(true)
+            && has(name, "cntrltype", "io") != Some(false)
+            && rejected.iter().all(|one| one.controller != *name)
+            && lacks_namespace(ctx, name)
+            && !has_character_device(name)
+    };
+    ctx.root.entries(FOLDER).unwrap_or_default().into_iter().filter(is_empty).collect()
+}
+
 /// How the disk gets its block device.
 pub(crate) fn advice(ctx: &Context<'_>, rejected: &Rejected) -> Advice {
     let controller = &rejected.controller;
@@ -98,7 +120,33 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
         .found(machine::KERNEL_LOG, one.line)
         .advice(advice)
     };
-    rejected(ctx).into_iter().map(judged).collect()
+    let rejected = rejected(ctx);
+    // It can be the disk of a file system that is not mounted. Otherwise it is not used.
+    let is_missed = ctx.subjects.iter().any(|subject| subject.unmounted.is_some());
+    let empty = empty(ctx, &rejected).into_iter().map(|name| {
+        let summary = format!("{name} is live and has no namespace, so it has no block device");
+        let judged = if is_missed {
+            Judged::warn(CheckId::NvmeState, summary)
+        } else {
+            Judged::info(CheckId::NvmeState, summary)
+        };
+        judged
+            .found(format!("/sys/class/nvme/{name}/state"), "live")
+            .found("/sys/block", format!("no namespace of {name}"))
+            .advice(attach(&name))
+    });
+    let empty: Vec<Judged> = empty.collect();
+    rejected.into_iter().map(judged).chain(empty).collect()
+}
+
+/// How a controller gets a namespace (nvme-list-ns(1), nvme-attach-ns(1)).
+fn attach(controller: &str) -> Advice {
+    Advice::run(format!("sudo nvme list-ns /dev/{controller} --all"))
+        .text(". If that lists a namespace, attach it with its number: ")
+        .command(format!(
+            "sudo nvme attach-ns /dev/{controller} --namespace-id=NUMBER --controllers=$(cat /sys/class/nvme/{controller}/cntlid) && sudo nvme ns-rescan /dev/{controller}"
+        ))
+        .text(". If it lists none, the disk has no data, and nvme-create-ns(1) shows how to create one.")
 }
 
 #[cfg(test)]
