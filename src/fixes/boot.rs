@@ -16,7 +16,7 @@ pub(super) fn iommu(root: &Root) -> FixPlan {
     let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
-            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
+            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors or lists bridges with ACS, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
             if guests { " Virtual machines run here: stop or migrate them before the reboot." } else { "" },
             place(root)
         ),
@@ -98,8 +98,7 @@ pub(super) fn acs(root: &Root, report: &Report) -> FixPlan {
             place(root),
             if word.contains(';') { quoting(&word) } else { String::new() }
         ),
-        verify: "/proc/cmdline has all bridges, /proc/driver/nvidia-fs/bridges is empty, and gds-top check: pcie-acs"
-            .to_owned(),
+        verify: "/proc/cmdline has all bridges, and gds-top check: nvfs-bridges-acs and pcie-acs".to_owned(),
         ..with_word(root, &word, empty(FixId::AcsRedirect, Needs::Reboot, FixRisk::High, FixPolicy::Never))
     }
 }

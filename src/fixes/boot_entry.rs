@@ -5,8 +5,9 @@ use super::parts::{Family, run};
 use crate::core::Change;
 use crate::machine::{
     BootLoader, PINNED_BY_GRUB, Root, boot_loader, installed_kernels, is_foreign_kernel, kernel_release, packages,
-    pinned_entry,
+    pinned_entry, systemd_boot_entry,
 };
+use crate::text::quoted;
 
 /// Whether the boot loader may start another kernel than the one that a package brings: a custom kernel can
 /// have a higher version.
@@ -46,10 +47,17 @@ pub(super) fn start_by_default(root: &Root, family: Family, release: &str, befor
     let script = match (boot_loader(root).map(|boot| boot.loader), family) {
         // Its default is the label of an entry, which a person must write.
         (Some(BootLoader::Extlinux), _) => return run("sudoedit /boot/extlinux/extlinux.conf"),
-        // Before version 250, systemd-boot does not know patterns, so the complete id is set.
-        (Some(BootLoader::SystemdBoot), _) => format!(
-            "{before}entry=$(bootctl list | sed -n 's/^ *id: *//p' | grep -F -e \"-{release}.\" | head -n 1) && test -n \"$entry\" && bootctl set-default \"$entry\""
-        ),
+        // Before version 250, systemd-boot does not know patterns, so the complete id is set. Without a name of a file, it
+        // is one of the list: on SUSE, the number of a snapshot follows the kernel.
+        (Some(BootLoader::SystemdBoot), _) => match systemd_boot_entry(root, release) {
+            Some(entry) => {
+                let argv = ["sudo", "bootctl", "set-default", &entry].map(str::to_owned).to_vec();
+                return Change::Run { argv };
+            }
+            None => format!(
+                "{before}entry=$(bootctl list | sed -n 's/^ *id: *//p' | grep -F -e \"-{release}.\" -e \"-{release}-\" | head -n 1) && test -n \"$entry\" && bootctl set-default \"$entry\""
+            ),
+        },
         (Some(BootLoader::Kernelstub), _) => {
             format!("{before}kernelstub -k \"/boot/vmlinuz-{release}\" -i \"/boot/initrd.img-{release}\"")
         }
@@ -67,7 +75,12 @@ pub(super) fn start_by_default(root: &Root, family: Family, release: &str, befor
 
 /// How to return to the present kernel.
 pub(super) fn undo(root: &Root, family: Family) -> String {
+    let present = || kernel_release(root).and_then(|release| systemd_boot_entry(root, &release));
     match (boot_loader(root).map_or(BootLoader::Grub, |boot| boot.loader), family) {
+        (BootLoader::SystemdBoot, _) => match present() {
+            Some(entry) => format!("sudo bootctl set-default {}, then reboot", quoted(&entry)),
+            None => "choose the old kernel in the boot menu".to_owned(),
+        },
         (BootLoader::Grub, Family::Debian) => format!("sudo rm {PINNED_BY_GRUB} && sudo update-grub, then reboot"),
         _ => "choose the old kernel in the boot menu".to_owned(),
     }

@@ -7,7 +7,7 @@ use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, dkms_rows, kernel_release, kernel_with_p2pdma, os_release};
+use crate::machine::{Root, dkms_rows, kernel_release, kernel_version, kernel_with_p2pdma, os_release};
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -17,7 +17,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         undo: "choose the old kernel in the boot menu".to_owned(),
         ..empty(FixId::KernelP2pdma, Needs::Reboot, FixRisk::High, FixPolicy::Show)
     };
-    const WHY: &str = "P2PDMA into GPU memory needs Linux 6.2 or later with CONFIG_PCI_P2PDMA. NVIDIA excludes RHEL 9.5 on x86; 9.6 and 10 support it.";
+    let of_family = match family {
+        Family::RedHat => " NVIDIA excludes RHEL 9.5 on x86; 9.6 and 10 support it.",
+        Family::Debian | Family::Suse => "",
+    };
+    let needed = format!("P2PDMA into GPU memory needs Linux 6.2 or later with CONFIG_PCI_P2PDMA.{of_family}");
     if let Some(release) = kernel_with_p2pdma(root) {
         let rows = dkms_rows(root);
         let drivers = || rows.iter().filter(|row| row.is_driver());
@@ -25,14 +29,16 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         let is_uek = |kernel: &str| kernel.contains("uek");
         // An update of the package in DEFAULTKERNEL becomes the default (Oracle Linux, "Managing Kernels").
         let instead = if is_uek(&kernel_release(root).unwrap_or_default()) && !is_uek(&release) {
-            "Set DEFAULTKERNEL=kernel-core in /etc/sysconfig/kernel, so that an update of UEK does not become the default."
+            " Set DEFAULTKERNEL=kernel-core in /etc/sysconfig/kernel, so that an update of UEK does not become the default."
+        } else if kernel_version(root).is_some_and(|running| running >= (6, 2)) {
+            " If the present kernel is needed, build it again with CONFIG_PCI_P2PDMA=y."
         } else {
-            "If the present kernel is needed, build it again with CONFIG_PCI_P2PDMA=y."
+            ""
         };
         return FixPlan {
             title: format!("Boot the installed kernel {release}"),
             why: format!(
-                "{WHY} The kernel {release} is installed and has it, so no kernel is downloaded. Reboot only if the previous commands succeed. {instead}{}",
+                "{needed} The kernel {release} is installed and has it, so no kernel is downloaded. Reboot only if the previous commands succeed.{instead}{}",
                 boot_entry::pinned(root).unwrap_or_default()
             ),
             changes: boot_entry::changes(root, family, &release, to_build),
@@ -43,11 +49,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let newest = boot_entry::of_package(family, &image(root, family));
     let packages = match packages(root, family) {
         Ok(packages) => packages,
-        Err(why) => return FixPlan { why: WHY.to_owned(), obstacle: Some(why), ..plan },
+        Err(why) => return FixPlan { why: needed, obstacle: Some(why), ..plan },
     };
     let driver = driver(root);
     let mut why = format!(
-        "{WHY} The plan also installs its headers, because DKMS needs them to build the NVIDIA driver. Reboot only if the previous command succeeds; the old kernel stays in the boot menu."
+        "{needed} The plan also installs its headers, because DKMS needs them to build the NVIDIA driver. Reboot only if the previous command succeeds; the old kernel stays in the boot menu."
     );
     let mut changes = Vec::new();
     if id(root) == "rhel" && rhel(root) == Some(9) {

@@ -412,7 +412,7 @@ pub const fn of(id: FixId) -> Spec {
         FixId::KernelP2pdma => Spec {
             title: "Install a kernel with PCI P2PDMA",
             changes: "installs a newer kernel with its headers and builds the modules for it",
-            undo: Undo::Stays("the new kernel and its packages; the boot menu still has the old kernel"),
+            undo: Undo::Stays("a kernel that was installed; the boot menu still has the old one"),
             needs: Needs::Reboot,
             check: CheckId::KernelP2pdma,
             is_of_host: true,

@@ -73,6 +73,20 @@ fn by_systemd_boot(root: &Root) -> Option<PinnedEntry> {
     )
 }
 
+/// The id of systemd-boot's entry for a kernel: the name of a file of its folders. `None` if they cannot be read, or if the
+/// names have another form.
+#[must_use]
+pub fn systemd_boot_entry(root: &Root, release: &str) -> Option<String> {
+    let end = format!("-{release}");
+    let is_of_kernel = |name: &String| {
+        let stem = name.strip_suffix(".conf").or_else(|| name.strip_suffix(".efi"));
+        stem.is_some_and(|stem| stem.ends_with(&end))
+    };
+    let places = ["/efi", "/boot", "/boot/efi"].into_iter();
+    let mut folders = places.flat_map(|place| [format!("{place}/loader/entries"), format!("{place}/EFI/Linux")]);
+    folders.find_map(|folder| root.entries(&folder).ok()?.into_iter().find(is_of_kernel))
+}
+
 /// The entries of extlinux are fixed, unless u-boot-menu writes them.
 fn by_extlinux(root: &Root) -> Option<PinnedEntry> {
     const PATH: &str = "/boot/extlinux/extlinux.conf";
@@ -96,8 +110,23 @@ fn names_kernel(entry: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_entry_of_a_kernel_is_a_file_of_systemd_boot() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = |release: &str| systemd_boot_entry(&Root::tree(folder.path()).unwrap(), release);
+        assert_eq!(entry("6.1.0-41-amd64"), None);
+        let path = folder.path().join("boot/efi/loader/entries");
+        std::fs::create_dir_all(&path).unwrap();
+        for name in ["3c0a-6.1.0-41-amd64.conf", "3c0a-6.1.0-41-amd64-rescue.conf", "memtest.conf"] {
+            std::fs::write(path.join(name), "").unwrap();
+        }
+        assert_eq!(entry("6.1.0-41-amd64").as_deref(), Some("3c0a-6.1.0-41-amd64.conf"));
+        assert_eq!(entry("1.0-41-amd64"), None);
+    }
 
     #[test]
     fn an_entry_of_one_kernel_is_recognised() {

@@ -73,7 +73,7 @@ mod visible;
 pub use arguments::{argument_command, renew_entries};
 pub use block::{BlockDevice, BlockKind};
 pub use boot::{Boot, BootLoader, boot_loader, initramfs};
-pub use boot_default::{PINNED_BY_GRUB, PinnedEntry, pinned_entry};
+pub use boot_default::{PINNED_BY_GRUB, PinnedEntry, pinned_entry, systemd_boot_entry};
 pub use capture::{CAPTURE_SCHEMA_VERSION, CaptureError, Captured, is_archive_name};
 pub use command::{CommandOutput, Ran, run_limited};
 pub use confidential::confidential_guest;

@@ -182,6 +182,9 @@ impl Recording {
         if let Some(Seen::Bytes(bytes)) = self.files.get(name) {
             redactor.host(&String::from_utf8_lossy(bytes));
         }
+        if let Some(Seen::Bytes(bytes)) = self.files.get(Path::new("/var/mmfs/gen/mmfs.cfg")) {
+            redactor.cluster(&String::from_utf8_lossy(bytes));
+        }
         if live {
             redactor.host(&fs::read_to_string(name).unwrap_or_default());
             redactor.people(&fs::read_to_string("/etc/passwd").unwrap_or_default());

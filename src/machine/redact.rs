@@ -94,6 +94,20 @@ impl Redactor {
         }
     }
 
+    /// Registers the names in the settings of Storage Scale: `clusterName NAME` and the nodes in lines `[NODE,NODE]`. Names
+    /// without a digit or a dot can be ordinary words, as those of classes of nodes.
+    pub(super) fn cluster(&mut self, settings: &str) {
+        for line in settings.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix("clusterName ").filter(|name| name.contains('.')) {
+                self.word(HOST, name.trim(), "host");
+            }
+            let nodes = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or_default();
+            for name in nodes.split(',').filter(|name| name.contains(|letter: char| letter.is_ascii_digit())) {
+                self.host(name);
+            }
+        }
+    }
+
     /// The redacted value of an environment variable.
     pub(super) fn variable(&mut self, name: &str, value: &str) -> String {
         if secrets::is_secret_name(name) {

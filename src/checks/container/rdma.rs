@@ -69,15 +69,14 @@ pub(crate) fn rdma(ctx: &Context<'_>) -> Vec<Judged> {
     if user_space {
         let judged = addresses(ctx);
         let is_scale = kinds.iter().any(|(kind, _)| matches!(*kind, "gpfs" | "mmfs"));
-        // Both are off by default (IBM Storage Scale, 'Configuring GPUDirect Storage'), and a node cannot read them
-        // without its administrator.
+        // Both are off by default (IBM Storage Scale, 'Configuring GPUDirect Storage').
         let advice = judged.advice.clone().filter(|_| is_scale);
         out.push(match advice {
             Some(advice) => judged.advice(
                 advice
                     .text(" On Storage Scale, ")
                     .command("mmlsconfig verbsGPUDirectStorage verbsRdma")
-                    .text(" must show yes and enable. Restart it on this node after a change (mmshutdown, mmstartup)."),
+                    .text(" must show yes and enable. For a change, it must be stopped on all nodes."),
             ),
             None => judged,
         });

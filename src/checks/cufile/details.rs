@@ -2,12 +2,13 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
+use crate::checks::cufile::config_file::edit;
 use crate::checks::cufile::dependencies::{dependencies, rdma_helper};
 use crate::checks::cufile::{log, shared_statistics, static_config};
 use crate::checks::cufile_json::lint_environment;
-use crate::checks::judged::Judged;
-use crate::core::CheckId;
+use crate::checks::judged::{Cost, Judged};
 use crate::core::units;
+use crate::core::{CheckId, Route};
 use crate::machine;
 
 /// Checks that read only files and the environment.
@@ -89,9 +90,41 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
+/// Whether all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with 16 MiB and
+/// warns if none is smaller or equal. It ignores slabs that are not valid.
+fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
+    const SIZES: &str = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
+    const COUNTS: &str = "properties.gpu_bounce_buffer_slab_config.slab_count";
+    const LARGEST: u64 = 16384;
+    let numbers = |key: &str| -> Option<(Vec<u64>, String)> {
+        let (value, origin) = ctx.config().latest(key)?;
+        Some((value.as_array()?.iter().map(serde_json::Value::as_u64).collect::<Option<_>>()?, origin))
+    };
+    let (sizes, origin) = numbers(SIZES)?;
+    let (counts, _) = numbers(COUNTS)?;
+    let is_valid = !sizes.is_empty()
+        && sizes.len() == counts.len()
+        && sizes.iter().all(|size| size % 4 == 0)
+        && sizes.windows(2).all(|pair| pair[0] < pair[1])
+        && !counts.contains(&0);
+    let is_used = ctx.root.libcufile().version_numbers().is_none_or(|version| version >= (1, 17));
+    (is_valid && is_used && sizes.iter().all(|size| *size > LARGEST)).then(|| {
+        let list: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        Judged::lack(CheckId::CfgVsHardware, "all GPU slabs of cufile.json exceed 16 MiB, so nvidia-fs rejects reads")
+            .found(&origin, format!("{SIZES}: [{}]", list.join(", ")))
+            .missing(Cost::Setting, &[Route::Nvfs])
+            .advice(edit(ctx.root, &origin).text(
+                ": in gpu_bounce_buffer_slab_config, put 16384 first in slab_size_kb and its count, such as 4, first in slab_count. Then start the programs again.",
+            ))
+    })
+}
+
 /// The limits of the configuration compared with the GPU.
 fn sizes(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::CfgVsHardware;
+    if let Some(judged) = gpu_slabs(ctx) {
+        return Some(judged);
+    }
     let bar1 =
         ctx.gpus().iter().filter(|gpu| !gpu.is_grace()).filter_map(|gpu| gpu.nvml.as_ref()?.bar1_total_bytes).min()?;
     let over: Vec<(&str, u64, String)> =

@@ -1,6 +1,6 @@
 //! The keys that each release of libcufile knows.
 //!
-//! The names are from the strings of libcufile 1.11, 1.14, 1.15, 1.16, 1.18 and 1.20. The types and ranges were found
+//! The names are from the strings of libcufile 1.11, 1.14, 1.15, 1.16, 1.17, 1.18 and 1.20. The types and ranges were found
 //! by opening 1.14, 1.16 and 1.20 with test files. The defaults are from the dumps of the libraries. If a key is new
 //! in one of these releases, it may have been added in an earlier release that was not examined.
 
@@ -224,12 +224,12 @@ pub(crate) const KEYS: &[Known] = &[
     row("logging.max_file_size_mb", Signed(-1, 4096), 18, 0, "32", "", "", "CUFILE_LOGFILE_MAX_SIZE_MB"),
     row("miscellaneous.api_check_aggressive", Switch, 0, 0, "false", "", "fs_misc_api_check_aggressive", ""),
     row("miscellaneous.enable_static_config", Switch, 20, 0, "false", "", "", ""),
-    row("miscellaneous.enable_static_routing", Switch, 18, 0, "false", "", "", ""),
+    row("miscellaneous.enable_static_routing", Switch, 17, 0, "false", "", "", ""),
     row("miscellaneous.rcu_library_used", Text, 0, 0, "null", "", "", ""),
     row("miscellaneous.rdma_token_reset_timeout_secs", Int(1, 2147483647), 20, 0, "30", "", "", "CUFILE_RDMA_TOKEN_RESET_TIMEOUT_SECS"),
     row("miscellaneous.skip_topology_detection", Switch, 0, 0, "false", "", "skip_topology_detection", "CUFILE_SKIP_TOPOLOGY_DETECTION"),
     row("miscellaneous.static_config_filepath", Text, 20, 0, "null", "", "", ""),
-    row("miscellaneous.static_routing_filepath", Text, 18, 0, r#""/etc/topology.json""#, "", "", ""),
+    row("miscellaneous.static_routing_filepath", Text, 17, 0, r#""/etc/topology.json""#, "", "", ""),
     row("miscellaneous.stream_memops_bypass", Switch, 0, 0, "false", "", "stream_memops_bypass", "CUFILE_STREAM_MEMOPS_BYPASS"),
     row("profile.cufile_stats", Whole(0, 4294967295, 1), 0, 0, "0", "", "profile_stats", "CUFILE_STATS_LEVEL"),
     row("profile.nvtx", Switch, 0, 15, "false", "", "", ""),
@@ -240,10 +240,10 @@ pub(crate) const KEYS: &[Known] = &[
     row("properties.compat_odirect_unaligned_read_split_min_size_kb", Whole(0, u64::MAX, 4), 20, 0, "128", "", "", ""),
     row("properties.force_compat_mode", Switch, 0, 0, "false", "", "force_compat_mode", "CUFILE_FORCE_COMPAT_MODE"),
     row("properties.force_odirect_mode", Switch, 0, 0, "false", "", "force_odirect_mode", ""),
-    row("properties.gds_fallback_io", Switch, 18, 0, "false", "", "gds_fallback_io", ""),
+    row("properties.gds_fallback_io", Switch, 17, 0, "false", "", "gds_fallback_io", ""),
     row("properties.gds_rdma_write_support", Switch, 0, 0, "true", "", "", ""),
-    row("properties.gpu_bounce_buffer_slab_config.slab_count", Wholes, 18, 0, "null", "", "", ""),
-    row("properties.gpu_bounce_buffer_slab_config.slab_size_kb", Wholes, 18, 0, "null", "", "", ""),
+    row("properties.gpu_bounce_buffer_slab_config.slab_count", Wholes, 17, 0, "null", "", "", ""),
+    row("properties.gpu_bounce_buffer_slab_config.slab_size_kb", Wholes, 17, 0, "null", "", "", ""),
     row("properties.io_batchsize", Whole(1, 256, 1), 0, 0, "128", "", "io_batchsize", ""),
     row("properties.io_priority", Ignored(&["default", "low", "med", "high"]), 0, 0, r#""default""#, "", "", "CUFILE_IO_PRIORITY"),
     row("properties.max_batch_io_timeout_msecs", Whole(1, 1000, 1), 0, 0, "5", "", "batch_io_timeout_ms", ""),
@@ -252,7 +252,7 @@ pub(crate) const KEYS: &[Known] = &[
     row("properties.max_direct_io_size_kb", Whole(64, 16384, 64), 0, 0, "16384", "1024", "max_direct_io_size_kb", ""),
     row("properties.per_buffer_cache_size_kb", Whole(64, 16384, 64), 0, 0, "1024", "", "per_buffer_cache_size_kb", "CUFILE_PER_BUFFER_CACHE_SIZE"),
     row("properties.poll_mode_max_size_kb", Whole(4, 18014398509481980, 4), 0, 0, "4", "", "poll_thresh_size_kb", ""),
-    row("properties.posix_io_mode", Switch, 18, 18, "false", "", "posix_io_mode", ""),
+    row("properties.posix_io_mode", Switch, 17, 18, "false", "", "posix_io_mode", ""),
     row("properties.posix_pool_slab_count", Wholes, 0, 0, "[128, 64, 64]", "", "", ""),
     row("properties.posix_pool_slab_size_kb", Wholes, 0, 0, "[4, 1024, 16384]", "", "", ""),
     row("properties.prefer_iouring", Switch, 0, 0, "false", "", "prefer_iouring", ""),

@@ -160,6 +160,18 @@ const RULES: &[(&str, &str, &str, Severity)] = &[
         Severity::Warning,
     ),
     (
+        "L6",
+        "{\"properties\":{\"gpu_bounce_buffer_slab_config\":{\"slab_size_kb\":[64,1024],\"slab_count\":[128,128]}}}",
+        "{\"properties\":{\"gpu_bounce_buffer_slab_config\":{\"slab_size_kb\":[32768,65536],\"slab_count\":[4,2]}}}",
+        Severity::Warning,
+    ),
+    (
+        "L6",
+        "{\"properties\":{\"gpu_bounce_buffer_slab_config\":{\"slab_size_kb\":[64,1024],\"slab_count\":[1,1]}}}",
+        "{\"properties\":{\"gpu_bounce_buffer_slab_config\":{\"slab_size_kb\":[64,64],\"slab_count\":[1,1]}}}",
+        Severity::Warning,
+    ),
+    (
         "L12",
         "{\"properties\":{\"use_pci_p2pdma\":true},\"block\":{\"nvme\":{\"use_pci_p2pdma\":true}}}",
         "{\"block\":{\"nvme\":{\"use_pci_p2pdma\":true}}}",

@@ -177,7 +177,7 @@ impl Linter<'_> {
         self.posix_slabs(top);
         let key = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
         if let Some(Node { kind: Kind::List(items), start, .. }) = top.at(key)
-            && minor(self.around.version).is_none_or(|minor| minor >= 18)
+            && minor(self.around.version).is_none_or(|minor| minor >= 17)
         {
             let sizes: Vec<u64> = items.iter().filter_map(number).collect();
             let start = *start;
@@ -192,26 +192,27 @@ impl Linter<'_> {
                     "Write multiples of 4.",
                 );
             }
-            if !sizes.is_sorted() {
+            if !sizes.windows(2).all(|pair| pair[0] < pair[1]) {
                 self.say(
                     "L6",
                     Severity::Warning,
                     start,
                     key,
-                    "slab sizes are not in ascending order",
+                    "slab sizes are not in ascending order, each of them once",
                     "The library ignores the slabs and uses max_device_cache_size_kb and per_buffer_cache_size_kb.",
                     "Sort them.",
                 );
             }
-            if !sizes.is_empty() && !sizes.contains(&16384) {
+            // The library compares each size with 16384 and warns: 'No slabs ≤16MB configured'.
+            if !sizes.is_empty() && sizes.iter().all(|size| *size > 16384) {
                 self.say(
                     "L6",
                     Severity::Warning,
                     start,
                     key,
-                    "no slab of 16384 KiB",
+                    "no slab of 16384 KiB or less",
                     "Without it nvidia-fs rejects reads ('16MB configured - nvidia-fs IOs will be rejected').",
-                    "Add 16384 to the sizes, and a count for it.",
+                    "Put 16384 first in the sizes, and a count for it first in the counts.",
                 );
             }
         }

@@ -24,14 +24,14 @@ pub(crate) fn scale(ctx: &Context<'_>) -> Option<Judged> {
         text.lines().find(|line| line.split(end).next() == Some(MODULE)).map(str::to_owned)
     };
     if let Some(line) = lists(REGISTERED, ':') {
-        return Some(
-            Judged::pass(ID, "the client of Storage Scale is registered with nvidia-fs").found(REGISTERED, line),
-        );
+        let judged = scale_settings(ctx, "the client of Storage Scale is registered with nvidia-fs");
+        return Some(judged.found(REGISTERED, line));
     }
     lists("/proc/modules", ' ')?;
     let symbols = ctx.root.symbols().ok()?;
     if symbols.contains(SYMBOL) {
-        return Some(Judged::pass(ID, "the client of Storage Scale is built for GDS").found("/proc/kallsyms", SYMBOL));
+        let judged = scale_settings(ctx, "the client of Storage Scale is built for GDS");
+        return Some(judged.found("/proc/kallsyms", SYMBOL));
     }
     let judged = Judged::lack(ID, format!("the client of Storage Scale has no GDS: it is older than {SCALE_SINCE}"))
         .found("/proc/kallsyms", format!("no {SYMBOL}, although {MODULE} is loaded"))
@@ -44,11 +44,99 @@ pub(crate) fn scale(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// The commands of Storage Scale are not in the search path of sudo.
-fn upgrade_scale() -> String {
-    const BIN: &str = "/usr/lpp/mmfs/bin";
+/// The value of a setting of Storage Scale on this node.
+enum ScaleSetting {
+    On,
+    /// The line that switches it off, or that there is none.
+    Off(String),
+    /// It is set for other nodes or for a class of nodes, which may include this one.
+    Unknown,
+}
+
+/// A setting of Storage Scale in the text of [`SCALE_FILE`]: lines `KEY VALUE`. After a line `[NODE,NODE]` they are for
+/// these nodes, and after `[common]` for all.
+fn scale_setting(text: &str, host: &str, key: &str) -> ScaleSetting {
+    let short = |name: &str| name.trim().split('.').next().unwrap_or_default().to_owned();
+    let (mut of_all, mut of_node, mut is_elsewhere) = (None, None, false);
+    let mut section = String::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(names) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            names.clone_into(&mut section);
+        } else if line.split_whitespace().next() == Some(key) {
+            let is_mine = !host.is_empty() && section.split(',').any(|name| short(name) == short(host));
+            match section.as_str() {
+                "" | "common" => of_all = Some(line),
+                _ if is_mine => of_node = Some(line),
+                _ => is_elsewhere = true,
+            }
+        }
+    }
+    let is_on = |line: &str| {
+        let value = line.split_whitespace().nth(1).unwrap_or_default();
+        ["yes", "enable", "enabled"].iter().any(|on| value.eq_ignore_ascii_case(on))
+    };
+    match of_node.or(of_all) {
+        Some(line) if is_on(line) => ScaleSetting::On,
+        _ if is_elsewhere && of_node.is_none() => ScaleSetting::Unknown,
+        Some(line) => ScaleSetting::Off(line.to_owned()),
+        None => ScaleSetting::Off(format!("no line {key}, which is off by default")),
+    }
+}
+
+/// The settings of this node. The commands of Storage Scale write the file.
+const SCALE_FILE: &str = "/var/mmfs/gen/mmfs.cfg";
+
+/// Whether the settings of Storage Scale enable GDS, with the summary if they do. They are off by default, and IBM
+/// requires that Storage Scale is stopped on all nodes for a change (Configuring GPUDirect Storage for IBM Storage Scale).
+fn scale_settings(ctx: &Context<'_>, summary: &str) -> Judged {
+    const ID: CheckId = CheckId::DfsClientVersion;
+    const NEEDED: [(&str, &str); 2] = [("verbsRdma", "enable"), ("verbsGPUDirectStorage", "yes")];
+    let ask = Advice::run(format!("{BIN}/mmlsconfig verbsGPUDirectStorage"))
+        .text(", which must show yes on this node, because the setting is off by default.");
+    let hidden = || Judged::na(ID, "it is not visible whether the settings of Storage Scale enable GDS");
+    let text = match ctx.root.read_text(SCALE_FILE) {
+        Ok(text) => text,
+        Err(why) => return hidden().unread(SCALE_FILE, &why).unknown(&[Route::Rdma]).advice(ask),
+    };
+    let host = ctx.root.read_text("/proc/sys/kernel/hostname").unwrap_or_default();
+    let (mut off, mut lines, mut is_unknown) = (Vec::new(), Vec::new(), false);
+    for (key, value) in NEEDED {
+        match scale_setting(&text, host.trim(), key) {
+            ScaleSetting::On => {}
+            ScaleSetting::Unknown => is_unknown = true,
+            ScaleSetting::Off(line) => {
+                off.push(format!("{key}={value}"));
+                lines.push(line);
+            }
+        }
+    }
+    if off.is_empty() && is_unknown {
+        return hidden().found(SCALE_FILE, "set for other nodes").unknown(&[Route::Rdma]).advice(ask);
+    }
+    if off.is_empty() {
+        return Judged::pass(ID, summary);
+    }
+    let judged = Judged::lack(ID, "the settings of Storage Scale do not enable GPUDirect Storage")
+        .missing(Cost::System, &[Route::Rdma])
+        .by_hand()
+        .advice(enable_scale(&off.join(",")));
+    lines.into_iter().fold(judged, |judged, line| judged.found(SCALE_FILE, line))
+}
+
+/// How to change settings of Storage Scale: `KEY=VALUE,KEY=VALUE`.
+fn enable_scale(settings: &str) -> String {
     format!(
-        "`{BIN}/mmdiag --version` shows the client, which must be {SCALE_SINCE} or later. Stop the programs that use it, then run `sudo {BIN}/mmumount all && sudo {BIN}/mmshutdown`. Upgrade the packages gpfs.* to the level of the cluster, which `{BIN}/mmlsconfig minReleaseLevel` shows. Then run `sudo {BIN}/mmbuildgpl && sudo {BIN}/mmchconfig verbsGPUDirectStorage=yes && sudo {BIN}/mmstartup && sudo {BIN}/mmmount all`."
+        "Ask the administrator of the cluster to run `{BIN}/mmchconfig {settings}`. IBM requires that Storage Scale is stopped on all nodes for it (mmshutdown, then mmstartup), so plan a maintenance."
+    )
+}
+
+/// The commands of Storage Scale are not in the search path of sudo.
+const BIN: &str = "/usr/lpp/mmfs/bin";
+
+fn upgrade_scale() -> String {
+    format!(
+        "`{BIN}/mmdiag --version` shows the client, which must be {SCALE_SINCE} or later. Stop the programs that use it, then run `sudo {BIN}/mmumount all && sudo {BIN}/mmshutdown`. Upgrade the packages gpfs.* to the level of the cluster, which `{BIN}/mmlsconfig minReleaseLevel` shows. Then run `sudo {BIN}/mmbuildgpl && sudo {BIN}/mmstartup && sudo {BIN}/mmmount all`. {}",
+        enable_scale("verbsGPUDirectStorage=yes")
     )
 }
 
@@ -129,4 +217,32 @@ fn give_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
         .text("Then run ")
         .command(CLIENT)
         .text(TEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_of_storage_scale_is_that_of_this_node() {
+        const KEY: &str = "verbsGPUDirectStorage";
+        let state = |text: &str| match scale_setting(text, "gpu01.example.org", KEY) {
+            ScaleSetting::On => "on",
+            ScaleSetting::Off(_) => "off",
+            ScaleSetting::Unknown => "unknown",
+        };
+        for (text, wanted) in [
+            ("", "off"),
+            ("clusterName a.b\nverbsRdma enable\n", "off"),
+            ("verbsGPUDirectStorage yes\n", "on"),
+            ("verbsGPUDirectStorage enable\n", "on"),
+            ("verbsGPUDirectStorage disable\n", "off"),
+            ("[gpu01,gpu02]\nverbsGPUDirectStorage yes\n[common]\nmaxMBpS 2048\n", "on"),
+            ("[gpu01]\nverbsGPUDirectStorage no\n[common]\nverbsGPUDirectStorage yes\n", "off"),
+            ("[gpuNodes]\nverbsGPUDirectStorage yes\n[common]\nverbsGPUDirectStorage no\n", "unknown"),
+            ("[nsdNodes]\nverbsGPUDirectStorage no\n[common]\nverbsGPUDirectStorage yes\n", "on"),
+        ] {
+            assert_eq!(state(text), wanted, "{text}");
+        }
+    }
 }

@@ -3,14 +3,22 @@
 use crate::checks::advice::Advice;
 use crate::machine::packages::{Family, family, known_family};
 use crate::machine::{self, BootLoader, PINNED_BY_GRUB, Root};
+use crate::text::quoted;
 
 /// The commands that make an installed kernel the default of the boot loader. `None` if they are not known.
 fn default_command(root: &Root, release: &str) -> Option<String> {
     if release.ends_with("-pve") {
         return Some(format!("sudo proxmox-boot-tool kernel pin {release}"));
     }
-    let is_grub = machine::boot_loader(root).is_some_and(|boot| boot.loader == BootLoader::Grub);
-    if !is_grub || !known_family(root) || machine::image_host(root).is_some() {
+    if machine::image_host(root).is_some() {
+        return None;
+    }
+    let loader = machine::boot_loader(root)?.loader;
+    if loader == BootLoader::SystemdBoot {
+        let entry = machine::systemd_boot_entry(root, release)?;
+        return Some(format!("sudo bootctl set-default {}", quoted(&entry)));
+    }
+    if loader != BootLoader::Grub || !known_family(root) {
         return None;
     }
     let entry = format!("gnulinux-advanced-$root>gnulinux-{release}-advanced-$root");

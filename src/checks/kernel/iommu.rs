@@ -87,6 +87,11 @@ fn fault(ctx: &Context<'_>) -> Option<String> {
     log.of(Source::Iommu).rev().find(is_meant).map(|message| message.line.clone())
 }
 
+/// Whether the IOMMU translates on a machine where nvidia-fs needs it off.
+pub(crate) fn translates(ctx: &Context<'_>) -> bool {
+    iommu(ctx).stops(Route::Nvfs)
+}
+
 pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::IommuState;
     let root = ctx.root;

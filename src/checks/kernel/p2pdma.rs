@@ -32,9 +32,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
                 .missing(Cost::System, P2PDMA)
                 .fix(FixId::KernelP2pdma);
         match (machine::kernel_with_p2pdma(ctx.root), newer_kernel(ctx)) {
-            (Some(kernel), _) => {
-                judged.advice(format!("Build the driver for {kernel}, which is installed and has P2PDMA, and boot it."))
-            }
+            (Some(kernel), _) => judged.advice(boot_installed(ctx, &kernel)),
             // The additional effort: P2PDMA is preferred to nvidia-fs with its driver only if the kernel is the last step.
             (None, Some(package)) => {
                 let install = Advice::from("Install the newer kernel of this release: ")
@@ -57,6 +55,15 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         Some(pinned) => judged.found(pinned.source, pinned.text),
         None => judged,
     }
+}
+
+/// How to boot an installed kernel with P2PDMA. DKMS may have built the driver for it.
+fn boot_installed(ctx: &Context<'_>, kernel: &str) -> Advice {
+    let rows = machine::dkms_rows(ctx.root);
+    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(kernel)) {
+        return boot_kernel::boot(ctx.root, kernel).text(", then reboot.");
+    }
+    format!("Build the driver for {kernel}, which is installed and has P2PDMA, and boot it.").into()
 }
 
 /// The package with a kernel 6.2 or later of the same release: Ubuntu's HWE kernel.

@@ -5,6 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
 use crate::core::{CheckId, FixId, units};
+use crate::machine::packages::{self, Family};
 use crate::machine::{self, BootLoader, GRUB, GrubArgument};
 use crate::text::{capitalised, quoted};
 
@@ -91,10 +92,11 @@ pub(crate) fn run(ctx: &Context<'_>) -> Option<Judged> {
             steps.push(format!("put values with a semicolon in quotes ({DEFAULT}=\"… \\\"NAME=A;B\\\"\")"));
         }
         let of_another = arguments.iter().all(|argument| argument.of_another_loader);
+        let words: Vec<&str> = in_effect_after(&arguments);
         steps.push(match machine::boot_loader(ctx.root) {
-            Some(boot) if of_another => format!("add them to the configuration of {}", place(boot.loader)),
-            Some(boot) => menu(ctx, boot.loader).to_owned(),
-            None => menu(ctx, BootLoader::Grub).to_owned(),
+            Some(boot) if of_another => add_to(ctx, boot.loader, &words),
+            Some(boot) => menu(ctx, boot.loader, &words),
+            None => menu(ctx, BootLoader::Grub, &words),
         });
     }
     if !reboots {
@@ -185,32 +187,59 @@ fn sentence(steps: &[String]) -> String {
     if steps.is_empty() { String::new() } else { format!("{}.", capitalised(&steps.join(", then "))) }
 }
 
-/// The command that regenerates the boot menu.
-fn menu(ctx: &Context<'_>, loader: BootLoader) -> &'static str {
+/// The step that gives arguments to the kernel which are in a file of its boot loader.
+fn menu(ctx: &Context<'_>, loader: BootLoader, words: &[&str]) -> String {
     let family = format!(
         "{} {}",
         machine::os_release(ctx.root, "ID").unwrap_or_default(),
         machine::os_release(ctx.root, "ID_LIKE").unwrap_or_default()
     );
     let is = |names: &[&str]| family.split_whitespace().any(|word| names.contains(&word));
-    match loader {
+    let is_known = packages::known_family(ctx.root) && packages::family(ctx.root) != Family::Suse;
+    let step = match loader {
+        BootLoader::SystemdBoot if is_known => {
+            return format!("write the boot entry again: `{}`", machine::renew_entries(ctx.root));
+        }
         BootLoader::SystemdBoot => {
             "create the boot entries again from /etc/kernel/cmdline (kernel-install add-all, or the command of your system)"
         }
-        BootLoader::Kernelstub => "write them with sudo kernelstub",
-        BootLoader::RpmOstree => "set them with rpm-ostree kargs",
-        BootLoader::Extlinux => "write them after APPEND in /boot/extlinux/extlinux.conf",
-        BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu again: sudo update-grub",
+        BootLoader::Kernelstub => "write the boot entry again: `sudo kernelstub`",
+        BootLoader::RpmOstree | BootLoader::Extlinux => return add_to(ctx, loader, words),
+        BootLoader::Grub if is(&["debian", "ubuntu"]) => "write the boot menu again: `sudo update-grub`",
         // If the machine uses boot loader specification entries, grubby changes each entry. The file is used only for
         // new kernels.
         BootLoader::Grub if is(&["rhel", "fedora", "amzn"]) && !is(&["azurelinux"]) => {
-            "write them into the boot entries: sudo grubby --update-kernel=ALL --args=WORDS"
+            let words: Vec<String> = words.iter().map(|word| in_entry(word)).collect();
+            return format!("run `sudo grubby --update-kernel=ALL --args={}`", quoted(&words.join(" ")));
         }
         BootLoader::Grub if is(&["azurelinux", "suse", "opensuse", "sles"]) => {
-            "write the boot menu again: sudo grub2-mkconfig -o /boot/grub2/grub.cfg"
+            "write the boot menu again: `sudo grub2-mkconfig -o /boot/grub2/grub.cfg`"
         }
         BootLoader::Grub => "write the boot menu again (update-grub, or grub-mkconfig)",
+    };
+    step.to_owned()
+}
+
+/// An argument as GRUB reads it in a boot entry: a semicolon without quotes ends the command.
+fn in_entry(word: &str) -> String {
+    if word.contains(';') { format!("\"{word}\"") } else { word.to_owned() }
+}
+
+/// The step that adds arguments which are only in a file of another boot loader.
+fn add_to(ctx: &Context<'_>, loader: BootLoader, words: &[&str]) -> String {
+    let commands: Option<Vec<String>> =
+        words.iter().map(|word| machine::argument_command(ctx.root, None, Some(*word))).collect();
+    match commands.filter(|commands| !commands.is_empty()) {
+        Some(commands) => format!("run `{}`", commands.join(" && ")),
+        None => format!("add {} to the configuration of {}", words.join(" and "), place(loader)),
     }
+}
+
+/// The arguments that the boot loader should give to the kernel: not those that a later line of the file replaces.
+fn in_effect_after(arguments: &[Argument]) -> Vec<&str> {
+    let is_last = |argument: &&Argument| !argument.of_another_loader && !argument.is_replaced;
+    let last: Vec<&str> = arguments.iter().filter(is_last).map(|argument| argument.word.as_str()).collect();
+    if last.is_empty() { arguments.iter().map(|argument| argument.word.as_str()).collect() } else { last }
 }
 
 /// The source of a boot loader's kernel arguments.
@@ -414,14 +443,19 @@ fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
 /// A kernel argument in a file that is not in effect.
 struct Argument {
     path: String,
+    /// The argument.
+    word: String,
+    /// The argument, and the reason if it has no effect.
     text: String,
+    /// Whether a later line replaces it.
+    is_replaced: bool,
     /// Whether the file belongs to a boot loader that this machine does not use.
     of_another_loader: bool,
     /// Whether GRUB drops it or a part of it, because a semicolon has no quotes.
     is_cut: bool,
 }
 
-/// Whether an argument is relevant.
+/// Whether an argument is relevant: it opens a route. One that closes a route must not be given to the kernel.
 fn matters(word: &str) -> bool {
     const WORDS: [&str; 9] = [
         KEYS,
@@ -434,7 +468,17 @@ fn matters(word: &str) -> bool {
         "nvme_core.multipath=",
         "rootflags=data=",
     ];
-    WORDS.iter().any(|known| word.starts_with(known))
+    const CLOSING: [&str; 8] = [
+        "intel_iommu=on",
+        "amd_iommu=on",
+        "amd_iommu=force",
+        "iommu=nopt",
+        "nvme_core.multipath=Y",
+        "nvme_core.multipath=1",
+        "rootflags=data=writeback",
+        "rootflags=data=journal",
+    ];
+    WORDS.iter().any(|known| word.starts_with(known)) && !CLOSING.iter().any(|known| word.starts_with(known))
 }
 
 /// The file that has such an argument, and the remaining steps. `None` if no file of the machine's boot loader has one, or
@@ -443,7 +487,8 @@ pub(crate) fn waiting_word(ctx: &Context<'_>, is_wanted: impl Fn(&str) -> bool) 
     let is_whole = |argument: &Argument| !argument.of_another_loader && !argument.is_cut;
     let argument = arguments(ctx).into_iter().find(|argument| is_whole(argument) && is_wanted(&argument.text))?;
     let loader = machine::boot_loader(ctx.root).map_or(BootLoader::Grub, |boot| boot.loader);
-    Some(format!("{} is in {}: {}, then reboot.", argument.text, argument.path, menu(ctx, loader)))
+    let Argument { path, word, .. } = argument;
+    Some(format!("{word} is in {path}: {}, then reboot.", menu(ctx, loader, &[word.as_str()])))
 }
 
 /// The registry keys of the driver in a file of the boot loader that do not reach the kernel completely: the file and the
@@ -478,15 +523,16 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
         .into_iter()
         .map(|(path, word, by)| {
             let is_cut = is_grub && by.is_none() && !word.arrives;
+            let is_replaced = by.is_some();
             let text = match by {
                 _ if !is_grub => {
                     format!("{}, without effect: this machine uses the arguments of {}", word.text, place(loader))
                 }
                 Some(by) => format!("{}, without effect: {by} sets {DEFAULT} again", word.text),
                 None if is_cut => format!("{}, cut: GRUB ends the command at a semicolon without quotes", word.text),
-                None => word.text,
+                None => word.text.clone(),
             };
-            Argument { path, text, of_another_loader: !is_grub, is_cut }
+            Argument { path, word: word.text, text, is_replaced, of_another_loader: !is_grub, is_cut }
         })
         .collect();
     let (path, own) = match loader {
@@ -494,7 +540,14 @@ fn arguments(ctx: &Context<'_>) -> Vec<Argument> {
         BootLoader::Kernelstub => (KERNELSTUB, stub),
         _ => return out,
     };
-    let whole = |text| Argument { path: path.to_owned(), text, of_another_loader: false, is_cut: false };
+    let whole = |text: String| Argument {
+        path: path.to_owned(),
+        word: text.clone(),
+        text,
+        is_replaced: false,
+        of_another_loader: false,
+        is_cut: false,
+    };
     out.extend(own.into_iter().map(whole));
     out
 }

@@ -83,9 +83,13 @@ fn judged(id: CheckId, name: &str, source: &str, causes: &[Explained], passes: &
         (None, Some(_)) => Judged::pass(id, format!("{name} reports no problem")),
         (None, None) => Judged::pass(id, format!("{name} has no known line")).found(source, "read"),
     };
+    // The summary and the advice have the meaning of this line.
+    let is_explained = |cause: &Explained| worst.is_some_and(|w| w.status == Status::Fail && std::ptr::eq(w, cause));
     for cause in causes.iter().take(MOST) {
         let times = if cause.count > 1 { format!(" ({} times)", cause.count) } else { String::new() };
-        judged = judged.found(source, format!("{}{times}: {}", cause.line, cause.sentence()));
+        let line = format!("{}{times}", cause.line);
+        let text = if is_explained(cause) { line } else { format!("{line}: {}", cause.sentence()) };
+        judged = judged.found(source, text);
     }
     judged
 }

@@ -5,6 +5,8 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Cost, Judged, Scope};
+use crate::checks::kernel::iommu;
+use crate::checks::pcie::topology;
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
 use crate::machine::packages::{Family, family, known_family};
 use crate::machine::{self, Message, PathFacts, Source};
@@ -41,21 +43,31 @@ pub(crate) fn bridges(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBridgesAcs;
     const FILE: &str = "/proc/driver/nvidia-fs/bridges";
     let text = ctx.root.read_text(FILE).ok()?;
-    let list: Vec<&str> = text.split_whitespace().filter(|word| word.contains(':')).collect();
-    let judged = if list.is_empty() {
-        Judged::pass(ID, "no bridge with ACS").found(FILE, "empty")
+    let all: Vec<&str> = text.split_whitespace().filter(|word| word.contains(':')).collect();
+    // nvidia-fs lists the bridges above all NVMe disks and network cards.
+    let between = topology::bridges_between(ctx);
+    let is_between = |bridge: &&str| between.as_ref().is_none_or(|between| between.contains(*bridge));
+    let list: Vec<&str> = all.iter().copied().filter(is_between).collect();
+    if all.is_empty() {
+        return Some(Judged::pass(ID, "no bridge with ACS").found(FILE, "empty"));
+    }
+    if list.is_empty() {
+        let others = all.iter().take(16).copied().collect::<Vec<_>>().join(" ");
+        return Some(Judged::pass(ID, "no bridge between GPU and disk has ACS").found(FILE, others));
+    }
+    let have = if list.len() == 1 { "bridge has" } else { "bridges have" };
+    let judged =
+        Judged::warn(ID, format!("{} PCIe {have} ACS on: transfers may go through the root complex", list.len()))
+            .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "));
+    // The kernel switches ACS on for an IOMMU.
+    let judged = if iommu::translates(ctx) {
+        judged.cause(CheckId::IommuState)
     } else {
-        let judged = Judged::warn(
-            ID,
-            format!("{} PCIe bridges have ACS on: transfers may go through the root complex", list.len()),
-        )
-        .found(FILE, list.iter().take(16).copied().collect::<Vec<_>>().join(" "))
-        .advice(
+        judged.advice(
             "Disable ACS in the firmware, or with pci=disable_acs_redir= only for the bridges between GPU and disk.",
-        );
-        list.iter().fold(judged, |judged, bridge| judged.fact(FindingFact::Bridge((*bridge).to_owned())))
+        )
     };
-    Some(judged)
+    Some(list.iter().fold(judged, |judged, bridge| judged.fact(FindingFact::Bridge((*bridge).to_owned()))))
 }
 
 pub(crate) fn distances(ctx: &Context<'_>) -> Option<Judged> {

@@ -4,6 +4,7 @@ use crate::checks::advice::{Advice, sudo_program};
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::guest;
 use crate::checks::judged::{Cost, Judged, Scope};
+use crate::checks::kernel::iommu;
 use crate::core::{CheckId, FindingFact, Route};
 use crate::machine::{self, PathFacts, Root, Source};
 use std::collections::BTreeSet;
@@ -48,14 +49,29 @@ pub(crate) fn chain(ctx: &Context<'_>, address: &str) -> Vec<String> {
     names.skip_while(|name| !name.starts_with("pci")).collect()
 }
 
-pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
-    let mut out = Vec::new();
-    // If the user named a GPU, its distance is used, not that of the nearest GPU.
-    let gpus: Vec<String> = if ctx.one_was_asked_for() {
+/// The addresses of the GPUs. If the user named one, its distance is used, not that of the nearest GPU.
+fn gpus(ctx: &Context<'_>) -> Vec<String> {
+    if ctx.one_was_asked_for() {
         ctx.gpus().iter().map(|gpu| gpu.address.clone()).collect()
     } else {
         ctx.pci().into_iter().flatten().map(|gpu| gpu.address.clone()).collect()
-    };
+    }
+}
+
+/// The bridges between the GPUs and the disks of the paths. `None` if no position of a local disk is known.
+pub(crate) fn bridges_between(ctx: &Context<'_>) -> Option<BTreeSet<String>> {
+    let gpus = gpus(ctx);
+    let mut found = Vec::new();
+    for facts in ctx.subjects.iter().filter_map(|subject| subject.facts.as_ref()) {
+        let addresses = addresses(facts);
+        found.extend(gpus.iter().flat_map(|gpu| pairs(ctx, gpu, &addresses)));
+    }
+    (!found.is_empty()).then(|| found.iter().flat_map(|pair| pair.bridges().cloned()).collect())
+}
+
+pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
+    let mut out = Vec::new();
+    let gpus = gpus(ctx);
     for (number, subject) in ctx.subjects.iter().enumerate() {
         let Some(facts) = &subject.facts else { continue };
         let addresses = addresses(facts);
@@ -349,11 +365,19 @@ fn acs(ctx: &Context<'_>, pair: &Pair) -> Option<Judged> {
     let judged = if !on.is_empty() {
         let mut judged = Judged::warn(
             ID,
-            format!("{} bridges between GPU and disk redirect peer-to-peer transfers (ACS)", on.len()),
-        )
-        .advice(
-            "Disable ACS in the firmware, or boot with pci=disable_acs_redir= for these bridges only, never for all.",
+            match on.len() {
+                1 => "1 bridge between GPU and disk redirects peer-to-peer transfers (ACS)".to_owned(),
+                count => format!("{count} bridges between GPU and disk redirect peer-to-peer transfers (ACS)"),
+            },
         );
+        // The kernel switches ACS on for an IOMMU.
+        judged = if iommu::translates(ctx) {
+            judged.cause(CheckId::IommuState)
+        } else {
+            judged.advice(
+                "Disable ACS in the firmware, or boot with pci=disable_acs_redir= for these bridges only, never for all.",
+            )
+        };
         for (bridge, path, text) in on {
             judged = judged.found(path, text).fact(FindingFact::Bridge(bridge.clone()));
         }

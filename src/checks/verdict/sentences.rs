@@ -135,7 +135,11 @@ pub(crate) fn advice(
             )
         }
         ([], Some(goal)) => {
-            format!("{goal} may work already: no check blocks it. Run `gds-top bench MODEL` to count its reads.")
+            let is_of_client =
+                |j: &&&Judged| j.id == CheckId::DfsClientVersion && j.effects.contains(&(goal, Weight::Unknown));
+            let ask = mine.iter().find(is_of_client).and_then(|j| j.finding.advice.clone());
+            let ask = ask.map_or_else(String::new, |ask| format!(" {ask}"));
+            format!("{goal} may work already: no check blocks it.{ask} Run `gds-top bench MODEL` to count its reads.")
         }
         ([], None) if pair.doubt.is_some() => {
             format!("{} Stay with compat mode here.", pair.doubt.clone().unwrap_or_default())

@@ -162,9 +162,9 @@ checks! {
         look "grep nfs /proc/mounts" todo "Mount with proto=rdma,port=20049."
         causes ["The share is mounted over TCP."];
     DfsClientVersion = "dfs-client-version", Files, Path, Client, &[Route::Nvfs, Route::Rdma], []
-        examines "the version of a network file system's client"
-        why "Older clients have no support for GPUDirect Storage."
-        look "lctl get_param version; weka version current" todo "Update the client.";
+        examines "the version of a network file system's client, and whether it enables GPUDirect Storage"
+        why "Older clients have no support for GPUDirect Storage, and Storage Scale disables it by default."
+        look "lctl get_param version; weka version current; mmlsconfig verbsGPUDirectStorage" todo "Update the client, or enable GPUDirect Storage in its settings.";
     CtrDevices = "ctr-devices", Limits, Machine, Container, EVERY, [ContainerDevices] (default)
         examines "GPU and nvidia-fs devices in the container"
         why "A container has only the devices that were added at its start, and --gpus all does not add /dev/nvidia-fs*."
@@ -419,10 +419,11 @@ checks! {
         examines "the file that CUFILE_ENV_PATH_JSON names"
         why "libcufile ignores a missing file without a message."
         look "ls -l \"$CUFILE_ENV_PATH_JSON\"" todo "Correct the path, or unset the variable.";
-    CfgVsHardware = "cfg-vs-hardware", Cufile, Machine, NoStep, NONE, []
-        examines "sizes in cufile.json compared with BAR1 and memory"
-        why "A cache larger than BAR1 is rejected, and a small pinned limit fails with 5016."
-        look "gds-top config lint" todo "gds-top config tune MODEL prints fitting values.";
+    CfgVsHardware = "cfg-vs-hardware", Cufile, Machine, Config, &[Route::Nvfs], []
+        examines "sizes in cufile.json compared with BAR1, memory and nvidia-fs"
+        why "A cache larger than BAR1 is rejected, and a small pinned limit fails with 5016. nvidia-fs needs a GPU slab of at most 16 MiB."
+        look "gds-top config lint" todo "gds-top config tune MODEL prints fitting values. Add a slab of 16384 KiB if all slabs are larger."
+        causes ["All sizes of gpu_bounce_buffer_slab_config exceed 16 MiB.", "max_device_cache_size_kb exceeds BAR1."];
     LibVersion = "lib-version", Cufile, Machine, Libcufile, &[Route::P2pdma], [LibcufileInstall]
         examines "the version of libcufile"
         why "Features depend on it: files without O_DIRECT from 1.7, P2PDMA from 1.13, route counters from 1.15, P2PDMA per transport from 1.16."

@@ -30,6 +30,16 @@ fn redaction_replaces_equal_names_equally() {
 }
 
 #[test]
+fn names_of_a_cluster_of_storage_scale_are_replaced() {
+    const SETTINGS: &str = "clusterName ai.corp\nverbsRdma enable\n[c01n01.corp,c01n02]\nverbsRdmaSend yes\n[common]\n";
+    let mut redactor = Redactor::default();
+    redactor.cluster(SETTINGS);
+    let clean = redactor.text(SETTINGS);
+    assert!(!clean.contains("corp") && !clean.contains("c01n0"), "{clean}");
+    assert!(clean.contains("[common]\n") && clean.contains("\nverbsRdma enable\n"), "{clean}");
+}
+
+#[test]
 fn what_only_looks_like_a_name_stays() {
     for text in [
         "GDS Version: 1.17.1.22",
