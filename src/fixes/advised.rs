@@ -4,7 +4,7 @@ use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
     Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_denied,
-    lxc, nearest_gpu, place_for_model,
+    loss_of_local_disks, lxc, nearest_gpu, place_for_model,
 };
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{PathFacts, Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
@@ -47,6 +47,9 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
         format!("start the container again with {program} run -v {volume} …")
     });
+    let lost = loss_of_local_disks(root).map_or_else(String::new, |sentence| {
+        format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
+    });
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
               place pass through host memory."
@@ -64,7 +67,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
             } else {
                 ""
-            },
+            }
+            + &lost,
         changes: (!is_pod && known.is_none())
             .then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"))
             .into_iter()
