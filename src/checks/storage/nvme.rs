@@ -88,7 +88,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             raid::ADVICE.into()
         } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
             // The finding about device mapper has the same advice.
-            "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath.".into()
+            layers::PLAIN_PARTITION.into()
         } else if guest::is_virtual(ctx) && matches!(classes::undocumented(ctx), None | Some("Hyper-V")) {
             virtual_disk::pass_through(ctx).into()
         } else {
