@@ -23,7 +23,9 @@ pub mod serving;
 mod storage;
 mod verdict;
 
-pub(crate) use container::bring::{Lack, enroot_variables, group_option, has_compute, has_selinux, is_denied};
+pub(crate) use container::bring::{
+    Lack, enroot_variables, group_option, has_compute, has_selinux, is_cut_off, is_denied,
+};
 pub(crate) use container::lxc;
 pub(crate) use container::surroundings::is_confined;
 pub(crate) use cufile::config::transport_key;
