@@ -23,7 +23,9 @@ pub mod serving;
 mod storage;
 mod verdict;
 
-pub(crate) use container::bring::{Lack, enroot_variables, group_option, has_compute, has_selinux, is_denied};
+pub(crate) use container::bring::{
+    Lack, enroot_variables, group_option, has_compute, has_selinux, is_cut_off, is_denied,
+};
 pub(crate) use container::lxc;
 pub(crate) use container::surroundings::is_confined;
 pub(crate) use cufile::config::transport_key;
@@ -36,7 +38,7 @@ pub(crate) use pcie::topology::nearest_gpu;
 pub use report::Report;
 pub use round::run;
 pub use verdict::commands::fix_line;
-pub(crate) use verdict::elsewhere::{disk_for_model, place_for_model};
+pub(crate) use verdict::elsewhere::{disk_for_model, loss_of_local_disks, place_for_model};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;

@@ -3,9 +3,10 @@
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
-    Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_denied,
-    lxc, nearest_gpu, place_for_model,
+    Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_cut_off,
+    is_denied, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
 };
+use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{PathFacts, Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use crate::text::quoted;
@@ -47,6 +48,9 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
         format!("start the container again with {program} run -v {volume} …")
     });
+    let lost = loss_of_local_disks(root).map_or_else(String::new, |sentence| {
+        format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
+    });
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
               place pass through host memory."
@@ -64,7 +68,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
             } else {
                 ""
-            },
+            }
+            + &lost,
         changes: (!is_pod && known.is_none())
             .then(|| run("lsblk -o NAME,FSTYPE,SIZE,MOUNTPOINTS"))
             .into_iter()
@@ -333,6 +338,13 @@ fn may_change_operator(root: &Root) -> bool {
         && !["-azure", "-aws", "-gcp", "-gke"].iter().any(|cloud| release.contains(cloud))
 }
 
+/// The title of a plan for a container that lacks the keys of P2PDMA.
+const WITH_KEYS: &str = "Start the container with a file that enables P2PDMA";
+
+/// Makes the links by which systemd knows the devices of GPUs, so that it allows them to containers (libnvidia-container,
+/// known issue of `systemctl daemon-reload`).
+const DEVICE_LINKS: &str = "sudo nvidia-ctk system create-dev-char-symlinks --create-all";
+
 /// The plan that starts a container with the parts that it lacks.
 pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
     let is_with_start = |finding: &Finding| finding.fix == Some(FixId::ContainerDevices);
@@ -345,8 +357,7 @@ pub(super) fn container(root: &Root, report: &Report) -> FixPlan {
 /// The plan that starts a container with the keys of P2PDMA and the other parts that it lacks.
 pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
     let plan = started(root, report, true);
-    let title = "Start the container with a file that enables P2PDMA".to_owned();
-    FixPlan { id: FixId::CufileP2pdmaKeys, title, ..plan }
+    FixPlan { id: FixId::CufileP2pdmaKeys, title: WITH_KEYS.to_owned(), ..plan }
 }
 
 /// Whether a path is on a file system that was mounted into its container.
@@ -404,7 +415,14 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let owner = format!(
         "kubectl {namespace}get pod {own} -o jsonpath={{.metadata.ownerReferences[0].kind}}/{{.metadata.ownerReferences[0].name}}:{{.spec.containers[*].name}}"
     );
+    // A container that lacks nothing else gets its devices again by a restart.
+    let is_cut_off = found.is_some() && is_cut_off(root) && !is_confined(root);
+    let restart = found
+        .as_deref()
+        .filter(|name| is_cut_off && matches!(*name, "docker" | "podman") && options(name).is_empty())
+        .map(|name| format!("{name} restart NAME"));
     let lines: Vec<&str> = match found.as_deref() {
+        _ if restart.is_some() => [DEVICE_LINKS].into_iter().chain(restart.as_deref()).collect(),
         Some("docker") => vec![&docker],
         // The container has the devices, so the host has the specification.
         Some("podman") if needed.group => vec![&podman],
@@ -471,11 +489,39 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
             " Run gds-top on the host: it writes the file that the container gets. A change inside the container is lost with it."
         }
     };
+    let is_resolved = |finding: &&Finding| {
+        matches!(finding.status, Status::Fail | Status::Warn)
+            && (finding.fix == Some(FixId::ContainerDevices) || (has_keys && finding.id == CheckId::CfgP2pBoth))
+    };
+    let resolved: Vec<CheckId> = report.findings.iter().filter(is_resolved).map(|finding| finding.id).collect();
+    let is_keys_only = resolved == [CheckId::CfgP2pBoth];
+    let lack = if is_cut_off {
+        "The host no longer allows this container its GPUs, as after systemctl daemon-reload."
+    } else if is_keys_only {
+        "The container lacks a file with the keys of P2PDMA."
+    } else {
+        "The container lacks parts of its host."
+    };
+    let plan = empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show);
+    let verify =
+        if resolved.is_empty() { "udev-database, ctr-devices and lim-memlock".to_owned() } else { names(&resolved) };
+    let plan = FixPlan { verify: format!("gds-top check in the container: {verify}"), ..plan };
+    if restart.is_some() {
+        return FixPlan {
+            title: "Restart the container, so that it has its GPUs again".to_owned(),
+            why: format!(
+                "{lack} {which}. Run both commands on the host. The first one makes links in /dev/char, with which the container keeps its GPUs at the next daemon-reload. They are lost at a boot of the host; CDI needs none (--device nvidia.com/gpu=all)."
+            ),
+            changes: lines.into_iter().map(run).collect(),
+            undo: "the links in /dev/char are lost at a boot of the host".to_owned(),
+            ..plan
+        };
+    }
     FixPlan {
-        why: format!("The container lacks parts of its host. {which}.{device}{folder}{group}{file}{rdma}"),
+        title: if is_keys_only { WITH_KEYS.to_owned() } else { plan.title.clone() },
+        why: format!("{lack} {which}.{device}{folder}{group}{file}{rdma}"),
         changes: outside.into_iter().chain(lines.into_iter().map(run)).collect(),
-        verify: "gds-top check in the container: udev-database, ctr-devices and lim-memlock".to_owned(),
         undo: "start it as before".to_owned(),
-        ..empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show)
+        ..plan
     }
 }

@@ -81,6 +81,8 @@ pub(super) fn coming_branch(root: &Root, report: &Report) -> Option<u32> {
     branch_after(Some(version), report).filter(|branch| is_replaced && *branch != version.0)
 }
 
+const OPEN_ONLY: &str = "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only.";
+
 /// The plan of `nvidia-driver-open`.
 pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     let installed = nvidia_driver(root);
@@ -111,10 +113,23 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     });
     notes.push_str(&lost(&gpus));
     notes.push_str(&distribution::not_confirmed(root, "nvidia-open"));
+    if let (Some(stream), Some(branch)) = (stream(root), branch.filter(|_| family == Family::RedHat)) {
+        // The streams of a branch keep it: 560-open, 560-dkms.
+        let of_stream = stream.split('-').next().and_then(|first| first.parse::<u32>().ok());
+        if of_stream.is_some_and(|of_stream| of_stream != branch) {
+            notes.push_str(&format!(
+                " The enabled stream {stream} of the module nvidia-driver keeps its branch, so dnf update alone changes nothing."
+            ));
+        }
+    }
     let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
-    FixPlan {
+    let is_too_old = is_open && wants_p2pdma && version.is_some_and(|version| !serves(version));
+    let plan = FixPlan {
         verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
-        undo: "install the proprietary package of the same version".to_owned(),
+        undo: match &installed {
+            Some(installed) => format!("install the packages of driver {installed} again"),
+            None => "remove the driver's packages".to_owned(),
+        },
         ..plan(
             root,
             report,
@@ -122,11 +137,15 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
             Flavour::Open,
             branch,
             installed.as_deref().filter(|_| same),
-            "nvidia-fs from 2.17.5 on and P2PDMA work with the open modules only.",
+            if is_too_old { "P2PDMA needs driver 565.47 or later." } else { OPEN_ONLY },
             &notes,
             obstacle,
         )
+    };
+    if is_too_old {
+        return FixPlan { title: "Install a newer NVIDIA driver with the open kernel modules".to_owned(), ..plan };
     }
+    plan
 }
 
 /// The plan of `nvidia-driver-proprietary`.
@@ -203,6 +222,11 @@ fn too_old(gpus: &[GpuKind]) -> Option<String> {
     ))
 }
 
+/// Whether the packages to build modules for a kernel are installed. On Amazon Linux they include other modules.
+fn has_headers(root: &Root, kernel: &str) -> bool {
+    os_release(root, "ID").as_deref() != Some("amzn") && root.exists(format!("/lib/modules/{kernel}/build/Makefile"))
+}
+
 #[allow(clippy::too_many_arguments, reason = "the two plans differ in these parts")]
 fn plan(
     root: &Root,
@@ -227,7 +251,7 @@ fn plan(
         changes.extend(distribution::dkms_source(root));
     }
     // DKMS builds modules only for kernels with installed headers. Without headers, the next boot has no driver.
-    if let Some(kernel) = kernel_release(root) {
+    if let Some(kernel) = kernel_release(root).filter(|kernel| !has_headers(root, kernel)) {
         changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
     }
     changes.extend(distribution::unsupported_modules(root));

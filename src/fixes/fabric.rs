@@ -7,7 +7,8 @@ use super::{distribution, repository};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
-    DriverOrigin, Root, driver_origin, gpu_kinds, kernel_release, module_info, nvidia_driver, os_release, pci_nvidia,
+    DebPackage, DriverOrigin, Root, deb_packages, driver_origin, fabric_manager_version, gpu_kinds, has_module,
+    is_umad_loaded, kernel_release, module_info, nvidia_driver, os_release, pci_nvidia,
 };
 
 /// The driver version that Fabric Manager must match.
@@ -93,25 +94,61 @@ fn install_exactly(root: &Root, family: Family, driver: &Driver) -> Change {
     }
 }
 
+/// Whether Fabric Manager is installed in the version of the driver.
+fn has_version_of(root: &Root, driver: &Driver) -> bool {
+    let Driver::Version(version) = driver else { return false };
+    let is_of_package = |package: &DebPackage| {
+        let branch = package.name.strip_prefix("nvidia-fabricmanager");
+        branch.is_some_and(|branch| branch.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()))
+            && package.version.split('-').next() == Some(version.as_str())
+    };
+    match fabric_manager_version(root) {
+        Some(installed) => installed == *version,
+        None => deb_packages(root).iter().any(is_of_package),
+    }
+}
+
+/// The packages that Fabric Manager needs on boards with NVLink 5, without those that are installed. Its start script
+/// fails without ib_umad and nvlsm (Fabric Manager User Guide, fourth-generation NVSwitches).
+fn lacking(root: &Root, family: Family) -> Vec<String> {
+    if !has_nvlink5(root) {
+        return Vec::new();
+    }
+    let installed = deb_packages(root);
+    let is_absent = |name: &str, files: &[&str]| {
+        !installed.iter().any(|package| package.name == name) && !files.iter().any(|file| root.exists(file))
+    };
+    let library = if family == Family::RedHat { "libibumad" } else { "libibumad3" };
+    let libraries = ["/usr/lib64/libibumad.so.3", "/usr/lib/x86_64-linux-gnu/libibumad.so.3"];
+    let parts: [(&str, &[&str]); 3] = [
+        ("nvlsm", &["/opt/nvidia/nvlsm/sbin/nvlsm"]),
+        ("infiniband-diags", &["/usr/sbin/ibstat"]),
+        (library, &libraries),
+    ];
+    let mut out: Vec<String> =
+        parts.iter().filter(|(name, files)| is_absent(name, files)).map(|(name, _)| (*name).to_owned()).collect();
+    let is_ubuntu = family == Family::Debian && os_release(root, "ID").as_deref() == Some("ubuntu");
+    let has_modules = || ["mlx5_ib", "ib_umad"].iter().all(|name| has_module(root, name) == Some(true));
+    if let Some(kernel) = kernel_release(root).filter(|_| is_ubuntu && !has_modules()) {
+        let modules = format!("linux-modules-extra-{kernel}");
+        out.extend(is_absent(&modules, &[]).then_some(modules));
+    }
+    out
+}
+
 /// The commands that install and enable Fabric Manager.
 pub(super) fn changes(root: &Root, family: Family, driver: &Driver) -> Vec<Change> {
-    let mut out = vec![install_exactly(root, family, driver)];
-    if has_nvlink5(root) {
-        // The start script of Fabric Manager fails without ib_umad and nvlsm (Fabric Manager User Guide,
-        // fourth-generation NVSwitches).
-        let mut packages = match family {
-            Family::Debian => "nvlsm infiniband-diags libibumad3",
-            Family::RedHat => "nvlsm infiniband-diags libibumad",
-            Family::Suse => "nvlsm infiniband-diags libibumad3",
-        }
-        .to_owned();
-        if let Some(kernel) = kernel_release(root)
-            .filter(|_| family == Family::Debian && os_release(root, "ID").as_deref() == Some("ubuntu"))
-        {
-            packages = format!("{packages} linux-modules-extra-{kernel}");
-        }
+    let mut out: Vec<Change> =
+        (!has_version_of(root, driver)).then(|| install_exactly(root, family, driver)).into_iter().collect();
+    let packages = lacking(root, family);
+    let is_to_load = has_nvlink5(root) && !is_umad_loaded(root);
+    if is_to_load {
         out.extend(line_in(root, "/etc/modules-load.d/ib_umad.conf", "ib_umad"));
-        out.push(run(&install(root, family, &packages)));
+    }
+    if !packages.is_empty() {
+        out.push(run(&install(root, family, &packages.join(" "))));
+    }
+    if is_to_load {
         out.push(run("sudo modprobe ib_umad"));
     }
     out.push(run("sudo systemctl enable nvidia-fabricmanager"));
@@ -148,6 +185,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     let driver = next.clone().or_else(|| nvidia_driver(root));
     let is_known = driver.is_some();
     let wanted = driver.map_or(Driver::Installed(None), Driver::Version);
+    let parts = if has_version_of(root, &wanted) { lacking(root, family) } else { Vec::new() };
     let mut changes = changes(root, family, &wanted);
     changes.push(run(if next.is_some() { "sudo reboot" } else { "sudo systemctl restart nvidia-fabricmanager" }));
     let replaced = report.replaced_driver();
@@ -162,17 +200,25 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             )
         })
     };
+    let plan = empty(
+        FixId::NvidiaFabricmanager,
+        if next.is_some() { Needs::Reboot } else { Needs::Root },
+        FixRisk::Medium,
+        FixPolicy::Show,
+    );
+    let (title, undo) = if parts.is_empty() {
+        (plan.title.clone(), "sudo systemctl disable --now nvidia-fabricmanager, then remove the package".to_owned())
+    } else {
+        let parts = parts.join(", ");
+        (format!("Install {parts} for Fabric Manager"), format!("remove {parts}"))
+    };
     FixPlan {
+        title,
         why: why(root, family).trim_start().to_owned(),
         changes,
         verify: "systemctl is-active nvidia-fabricmanager shows active; nvidia-smi -q shows Fabric State: Completed; gds-top check: gpu-fabric".to_owned(),
-        undo: "sudo systemctl disable --now nvidia-fabricmanager, then remove the package".to_owned(),
+        undo,
         obstacle,
-        ..empty(
-            FixId::NvidiaFabricmanager,
-            if next.is_some() { Needs::Reboot } else { Needs::Root },
-            FixRisk::Medium,
-            FixPolicy::Show,
-        )
+        ..plan
     }
 }

@@ -413,6 +413,14 @@ fn leaves_open(finding: &Finding, route: Route) -> bool {
     route == Route::Compat && matches!(finding.status, Status::Warn | Status::Fail) && concerns
 }
 
+/// Whether the driver that a failed check installs changes what this finding reports. It is no sign that its step is done.
+fn is_done_by_other(report: &Report, finding: &Finding) -> bool {
+    let is_same = |other: &Finding| other.status == Status::Fail && other.fix == finding.fix;
+    finding.status == Status::Info
+        && finding.fix.is_some_and(FixId::installs_driver)
+        && report.findings.iter().any(is_same)
+}
+
 /// A step whose checks are not open. `None` if no check is about it on this machine.
 fn settled(report: &Report, route: Route, row: Row, checks: &[CheckId]) -> Option<Step> {
     let mut out = Step {
@@ -433,7 +441,7 @@ fn settled(report: &Report, route: Route, row: Row, checks: &[CheckId]) -> Optio
             }
             continue;
         };
-        if is_consequence(finding) {
+        if is_consequence(finding) || is_done_by_other(report, finding) {
             continue;
         }
         // A check without a result leaves a step open to doubt only if the step depends on it.

@@ -105,9 +105,10 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
         why: format!(
-            "The route nvfs needs this kernel module.{}{library}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
+            "The route nvfs needs this kernel module.{}{library}{}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
             cuda.why,
             if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
+            if needs == Needs::Root { stop_programs(root) } else { "" },
             match family {
                 Family::Debian => format!("apt-get install -s {package}"),
                 Family::RedHat => format!("{} install --assumeno {package}", distribution::dnf(root)),
@@ -277,8 +278,10 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
         _ => None,
     };
     FixPlan {
-        why: "The module must be built for this kernel and the loaded driver. DKMS reports success even with unresolved nvidia_p2p symbols, so only loading the module proves the build."
-            .to_owned(),
+        why: format!(
+            "The module must be built for this kernel and the loaded driver. DKMS reports success even with unresolved nvidia_p2p symbols, so only loading the module proves the build.{}",
+            if needs_reboot { "" } else { stop_programs(root) }
+        ),
         changes,
         verify: "gds-top check: nvfs-dkms and nvfs-load-errors; modinfo nvidia_fs".to_owned(),
         undo: format!("'sudo dkms uninstall nvidia-fs/{v} -k {k}' removes this build"),
@@ -291,6 +294,14 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
 fn loaded_again(root: &Root) -> impl Iterator<Item = Change> {
     let unload = (nvidia_fs_loaded(root) == Some(true)).then(|| run("sudo modprobe -r nvidia-fs"));
     unload.into_iter().chain([run("sudo modprobe nvidia-fs")])
+}
+
+/// A sentence for a plan that loads nvidia-fs again. It starts with a space, and is empty if none is loaded.
+fn stop_programs(root: &Root) -> &'static str {
+    match nvidia_fs_loaded(root) {
+        Some(true) => " Stop the programs that use GDS first: modprobe cannot remove a module that is in use.",
+        _ => "",
+    }
 }
 
 /// The major and minor number of a version.

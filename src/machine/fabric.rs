@@ -30,3 +30,19 @@ fn is_card(root: &Root, address: &str) -> bool {
     };
     is("vendor", MELLANOX) && is("class", "0x02")
 }
+
+/// The version of the installed Fabric Manager, from `Fabric Manager version is : 580.95.05`.
+#[must_use]
+pub fn fabric_manager_version(root: &Root) -> Option<String> {
+    let output = root.command(&["nv-fabricmanager", "--version"])?;
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let version = text.lines().find_map(|line| line.split_once("version is")?.1.split_once(':'))?.1.trim().to_owned();
+    (!version.is_empty()).then_some(version)
+}
+
+/// Whether the module is loaded through which Fabric Manager reaches the NVSwitches of boards with NVLink 5.
+#[must_use]
+pub fn is_umad_loaded(root: &Root) -> bool {
+    root.exists("/sys/module/ib_umad")
+        || root.read_text("/proc/modules").is_ok_and(|text| text.lines().any(|line| line.starts_with("ib_umad ")))
+}

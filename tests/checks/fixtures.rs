@@ -151,7 +151,7 @@ const TABLE: &[Row] = &[
         "gpu-without-gsp",
         Route::None,
         Route::Compat,
-        &["gpu-open-capable", "gpu-present"],
+        &["gpu-present", "gpu-open-capable"],
         &["gpu-present", "lib-open-probe"],
     ),
     (
@@ -167,7 +167,7 @@ const TABLE: &[Row] = &[
         "confidential-guest-no-driver",
         Route::None,
         Route::Compat,
-        &["vm-confidential", "gpu-present"],
+        &["gpu-present", "vm-confidential"],
         &["gpu-present", "lib-open-probe"],
     ),
     ("nvme-dead", Route::None, Route::Nvfs, &["nvme-state"], &["nvme-state"]),

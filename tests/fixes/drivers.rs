@@ -528,3 +528,24 @@ fn a_board_with_nvlink_5_gets_its_subnet_manager_too() {
         }
     }
 }
+
+#[test]
+fn a_driver_that_the_plan_replaces_is_not_in_a_step_that_is_done() {
+    let edits = vec![
+        put(
+            "files/proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX aarch64 Kernel Module  580.95.05  Tue Sep 23 09:41:36 UTC 2025\n",
+        ),
+        put(NVML, r#"{"driver_version": "580.95.05", "cuda_version": "13.0", "gpus": []}"#),
+        command(
+            &["journalctl", "-k", "-b", "-o", "cat"],
+            "Linux version 6.14.0\nNVRM: installed in this system requires use of the NVIDIA open kernel modules.\n",
+        ),
+    ];
+    let machine = Machine::new("grace", RHEL, edits);
+    assert_eq!(machine.report.finding("gpu-present").unwrap().fix, Some(FixId::NvidiaDriverOpen));
+    assert_eq!(machine.report.finding("driver-flavour").unwrap().status, Status::Info);
+    let guided = guide::guide(&machine.root, &machine.report);
+    let is_listed = |step: &gds_top::core::GuideStep| step.checks.iter().any(|id| *id == "driver-flavour");
+    assert!(!guided.steps.iter().any(is_listed), "{}", guide::text(&guided, usize::MAX));
+}

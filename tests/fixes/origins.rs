@@ -83,6 +83,21 @@ fn a_newer_driver_comes_from_the_origin_of_the_installed_one() {
 }
 
 #[test]
+fn an_open_driver_that_is_too_old_gets_a_plan_about_its_version() {
+    let edits = vec![
+        put(MODULE, "[nvidia-driver]\nname=nvidia-driver\nstream=560-open\nstate=enabled\n"),
+        put("files/lib/modules/6.14.0-37-generic/build/Makefile", ""),
+    ];
+    let edits = all([driver("560.35.05", "12.6"), edits]);
+    let plan = Machine::new("p2pdma-two-steps", RHEL, edits).plan("nvidia-driver-open");
+    assert_eq!(plan.title, "Install a newer NVIDIA driver with the open kernel modules");
+    assert!(plan.undo.contains("driver 560.35.05"), "{}", plan.undo);
+    assert!(plan.why.contains("stream 560-open") && !plan.why.contains("nvidia-fs"), "{}", plan.why);
+    // The headers of this kernel are installed.
+    assert!(!lines(&plan).iter().any(|line| line.contains("kernel-devel")), "{:?}", lines(&plan));
+}
+
+#[test]
 fn modules_of_the_other_flavour_are_removed_in_the_command_that_installs_the_open_ones() {
     let names = [
         "nvidia-driver-580-server",

@@ -242,6 +242,12 @@ pub(crate) fn is_denied(root: &Root) -> bool {
         || (root.nvml().error_code == Some(NO_PERMISSION) && root.exists(CONTROL))
 }
 
+/// Whether the device cgroup of a container denies the devices of the GPU, which the container has.
+pub(crate) fn is_cut_off(root: &Root) -> bool {
+    let is_closed = |path: &str| matches!(root.opens(path), Err(Unread::Denied(Denial::NotPermitted)));
+    ["/dev/nvidiactl", "/dev/nvidia-uvm"].into_iter().any(is_closed)
+}
+
 /// Whether SELinux may deny devices to this container. Runtimes hide its files in /sys from containers.
 pub(crate) fn has_selinux(root: &Root) -> bool {
     let is_on = root.read_text("/sys/fs/selinux/enforce").ok().map(|text| text.trim() == "1");

@@ -51,6 +51,10 @@ pub(crate) fn md_raid(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     Some(judged.found(source, level))
 }
 
+/// The advice for a model on a device-mapper volume.
+pub(crate) const PLAIN_PARTITION: &str =
+    "Keep the model on a local NVMe disk: a partition without LVM, Stratis, encryption or multipath.";
+
 pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     if let Some(device) = facts.block_device.iter().find(|d| d.kind == BlockKind::Loop) {
         let judged = Judged::lack(CheckId::DmLvm, format!("{} is a file used as a disk", device.name))
@@ -72,6 +76,7 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
         "LVM" => "an LVM volume",
         "CRYPT" => "an encrypted volume",
         "mpath" => "a multipath device",
+        "stratis" => "a Stratis volume",
         _ => "a device-mapper volume",
     };
     // LVM is often on top of encryption.
@@ -82,7 +87,7 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
     } else {
         what.to_owned()
     };
-    let advice = Advice::from("Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath.");
+    let advice = Advice::from(PLAIN_PARTITION);
     let advice = if is_encrypted {
         advice.text(
             " The data is not encrypted there. Only a self-encrypting disk (OPAL) has encryption and a direct route.",

@@ -415,7 +415,11 @@ fn nfs(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}, and this machine has no RDMA network for it"))
             .never(&[Route::Nvfs])
             .found(source, text)
-            .advice("Stay with compat mode. The mount option nconnect=8 makes it faster, and so does a copy of the model on a local disk.")
+            .advice(if network::keeps_options(ctx, facts) {
+                "Stay with compat mode and the present mount options. A copy of the model on a local disk is faster."
+            } else {
+                "Stay with compat mode. The mount option nconnect=8 makes it faster, and so does a copy of the model on a local disk."
+            })
     } else {
         Judged::lack(CheckId::NfsRdma, format!("NFS over {proto}: no direct route"))
             .missing(Cost::Root, &[Route::Nvfs])

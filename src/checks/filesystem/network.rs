@@ -58,6 +58,16 @@ pub(crate) fn absent(ctx: &Context<'_>) -> (&'static str, String) {
     }
 }
 
+/// Whether the options of an NFS mount are best kept: AWS advises against others than those of its mount helper (Amazon
+/// EFS User Guide, "Recommended NFS mount options"). For TLS, the helper mounts from a proxy on this machine.
+pub(crate) fn keeps_options(ctx: &Context<'_>, facts: &PathFacts) -> bool {
+    let source = facts.source.as_deref().unwrap_or_default();
+    let is_proxy = ["127.0.0.1:", "localhost:", "[::1]:"].iter().any(|local| source.starts_with(local));
+    let is_planned =
+        |planned: &PlannedMount| planned.filesystem == "efs" && Some(&planned.point) == facts.mount_point.as_ref();
+    is_proxy || source.contains(".efs.") || machine::fstab_mounts(ctx.root).iter().any(is_planned)
+}
+
 /// Whether the loaded InfiniBand modules are those of DOCA or MLNX_OFED. The modules of the kernel do not fit them.
 pub(crate) fn has_ofed(ctx: &Context<'_>) -> bool {
     let modules = ctx.root.read_text("/proc/modules").unwrap_or_default();

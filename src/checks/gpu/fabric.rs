@@ -138,7 +138,11 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
             lacking("nvlsm is not installed, but Fabric Manager needs it on this board".to_owned(), Cost::Install)
                 .found(SUBNET_MANAGER, "does not exist")
                 .fix(FixId::NvidiaFabricmanager)
-                .advice("Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."),
+                .advice(if machine::is_umad_loaded(root) {
+                    "Install nvlsm and restart nvidia-fabricmanager."
+                } else {
+                    "Install nvlsm, load ib_umad, and restart nvidia-fabricmanager."
+                }),
         );
     }
     if needs_subnet_manager && not_ready && root.entries(INFINIBAND).unwrap_or_default().is_empty() {
@@ -258,12 +262,8 @@ fn rejected(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     })
 }
 
-/// Parses `Fabric Manager version is : 580.95.05`.
 fn version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
-    let output = ctx.root.command(&["nv-fabricmanager", "--version"])?;
-    let text = format!("{}\n{}", output.stdout, output.stderr);
-    let version = text.lines().find_map(|line| line.split_once("version is")?.1.split_once(':'))?.1.trim().to_owned();
-    (!version.is_empty()).then_some(("nv-fabricmanager --version", version))
+    Some(("nv-fabricmanager --version", machine::fabric_manager_version(ctx.root)?))
 }
 
 /// The version of Fabric Manager in the line by which the driver of the NVSwitches rejects it: `nvidia-nvswitch: Version

@@ -7,7 +7,7 @@ use crate::checks::container::surroundings;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::iommu::iommu;
-use crate::core::{CheckId, Finding, FixId, NVFS_STATS, Route};
+use crate::core::{CheckId, Finding, FixId, NVFS_STATS, Route, Status};
 use crate::machine::{self, Denial, Unread};
 
 const NVFS: &[Route] = &[Route::Nvfs];
@@ -27,10 +27,45 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
     let Some(version) = machine::nvidia_fs_version(ctx.root) else {
         return Judged::na(ID, "the version of nvidia-fs could not be read").unknown(NVFS);
     };
-    let numbers = machine::version_numbers(&version);
+    let mut judged = of_version(ctx, &version);
+    if let Some(installed) = good_installed(ctx, &version, &judged) {
+        judged.finding.summary = format!("{}; {installed} is installed", judged.finding.summary);
+        judged = judged.by_hand().advice(load_installed(ctx)).found("modinfo nvidia_fs", installed);
+    }
+    judged.found("/sys/module/nvidia_fs/version", version)
+}
+
+/// The version of the installed nvidia-fs, if it works and the loaded one does not: an update replaces the file of a
+/// loaded module, and not the module.
+fn good_installed(ctx: &Context<'_>, loaded: &str, judged: &Judged) -> Option<String> {
+    let is_bad = |judged: &Judged| judged.stops(Route::Nvfs) || judged.finding.status == Status::Warn;
+    if !is_bad(judged) || machine::container(ctx.root).is_some() {
+        return None;
+    }
+    let version = machine::module_info(ctx.root, "nvidia_fs")?.version?;
+    let is_rejected =
+        machine::Driver::of(ctx.root).is_open() == Some(false) && machine::version_numbers(&version) > vec![2, 17, 4];
+    (version != loaded && !is_rejected && !is_bad(&of_version(ctx, &version))).then_some(version)
+}
+
+/// How to replace the loaded module by the installed one.
+fn load_installed(ctx: &Context<'_>) -> Advice {
+    if machine::modules_disabled(ctx.root).is_some() {
+        return Advice::run("sudo reboot")
+            .text(", which loads the installed nvidia-fs. Until then the kernel loads no modules.");
+    }
+    Advice::from("Stop the programs that use GDS, because a module in use cannot be removed. Then run ")
+        .command("sudo modprobe -r nvidia-fs && sudo modprobe nvidia-fs")
+        .text(", or reboot.")
+}
+
+/// What a version of nvidia-fs means on this machine.
+fn of_version(ctx: &Context<'_>, version: &str) -> Judged {
+    const ID: CheckId = CheckId::NvfsVersion;
+    let numbers = machine::version_numbers(version);
     // A later nvidia-fs does not load next to proprietary kernel modules.
     let is_held = machine::Driver::of(ctx.root).is_open() == Some(false) && numbers <= vec![2, 17, 4];
-    let judged = if is_held && numbers < vec![2, 12] {
+    if is_held && numbers < vec![2, 12] {
         Judged::lack(ID, format!("nvidia-fs {version} is older than 2.12, the oldest that libcufile accepts"))
             .missing(Cost::Root, NVFS)
             .explaining()
@@ -62,8 +97,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
         Judged::info(ID, format!("nvidia-fs {version}; 2.25.7 and later fix known errors"))
     } else {
         Judged::pass(ID, format!("nvidia-fs {version}"))
-    };
-    judged.found("/sys/module/nvidia_fs/version", version)
+    }
 }
 
 pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {

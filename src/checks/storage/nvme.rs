@@ -84,16 +84,17 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
         let judged = Judged::lack(CheckId::NvmeTransport, summary).found(source, names.join(" "));
         let judged = behind.iter().fold(judged, |judged, c| judged.found(c.source.clone(), c.name.clone()));
         let judged = judged.never(DIRECT).fixes(move_model(ctx, facts));
-        let mut out = vec![judged.advice(if behind.is_some() {
-            raid::ADVICE
+        let advice: Advice = if behind.is_some() {
+            raid::ADVICE.into()
         } else if facts.block_device.iter().any(|device| device.kind == BlockKind::Dm) {
             // The finding about device mapper has the same advice.
-            "Keep the model on a local NVMe disk: a partition without LVM, encryption or multipath."
-        } else if guest::is_virtual(ctx) && classes::undocumented(ctx).is_none() {
-            virtual_disk::PASS_THROUGH
+            layers::PLAIN_PARTITION.into()
+        } else if guest::is_virtual(ctx) && matches!(classes::undocumented(ctx), None | Some("Hyper-V")) {
+            virtual_disk::pass_through(ctx).into()
         } else {
-            "Keep the model on a local NVMe disk."
-        })];
+            "Keep the model on a local NVMe disk.".into()
+        };
+        let mut out = vec![judged.advice(advice)];
         out.extend(scsi_queues(ctx, name));
         return out;
     }

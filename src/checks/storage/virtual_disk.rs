@@ -15,8 +15,29 @@ pub(crate) enum Maker {
     Hypervisor(&'static str),
 }
 
-/// The way to a real disk in a virtual machine.
-pub(crate) const PASS_THROUGH: &str = "If you control the host, pass an NVMe device through to the virtual machine (VFIO). Otherwise use a machine with a local NVMe disk.";
+/// How the hypervisor of a virtual machine gives it a real disk. Sources: vSphere documentation (DirectPath I/O), and
+/// Documentation/virt/hyperv/vpci.rst of the kernel.
+fn through(hypervisor: &str) -> String {
+    let how = match hypervisor {
+        _ if hypervisor.contains("VMware") => {
+            "power the virtual machine off and add an NVMe device to it by DirectPath I/O"
+        }
+        // P2PDMA between two such devices is not documented (classes::undocumented).
+        "Microsoft Corporation" => {
+            "assign an NVMe device to the virtual machine by Discrete Device Assignment; no direct route is documented for it"
+        }
+        "Xen" | "innotek GmbH" | "VirtualBox" | "BHYVE" | "bhyve" => {
+            "pass an NVMe device through to the virtual machine"
+        }
+        _ => "pass an NVMe device through to the virtual machine (VFIO)",
+    };
+    format!("If you control the host, {how}. Otherwise use a machine with a local NVMe disk.")
+}
+
+/// How this virtual machine gets a real disk.
+pub(crate) fn pass_through(ctx: &Context<'_>) -> String {
+    through(ctx.root.read_text("/sys/class/dmi/id/sys_vendor").unwrap_or_default().trim())
+}
 
 impl Maker {
     /// The name in a sentence: a virtual disk of `name`.
@@ -30,28 +51,37 @@ impl Maker {
         }
     }
 
-    /// A better disk than those of this maker. A customer of a cloud cannot pass devices through to a virtual machine.
-    pub(crate) fn advice(self, ctx: &Context<'_>) -> &'static str {
+    /// When the data of a local disk of this cloud is lost.
+    pub(crate) const fn loss(self) -> Option<&'static str> {
         match self {
+            Self::Amazon => Some("Its data is lost when the instance stops."),
+            Self::Google => Some("Its data is lost when the virtual machine stops."),
+            Self::Azure => Some("Its data is lost when the machine is deallocated."),
+            Self::Alibaba => Some("Its data is lost when the instance is released."),
+            Self::Hypervisor(_) => None,
+        }
+    }
+
+    /// A better disk than those of this maker. A customer of a cloud cannot pass devices through to a virtual machine.
+    pub(crate) fn advice(self, ctx: &Context<'_>) -> String {
+        let disk = match self {
             // NVIDIA documents only compat mode in virtual machines of Amazon and Azure.
             Self::Amazon if classes::undocumented(ctx).is_some() => {
                 "An instance store volume, a local NVMe disk, is faster, but stays in compat mode: no direct route is documented there."
             }
-            Self::Amazon => {
-                "Keep the model on an instance store volume, a local NVMe disk. Its data is lost when the instance stops."
-            }
+            Self::Amazon => "Keep the model on an instance store volume, a local NVMe disk.",
             // Local SSD is emulated as well (cloud.google.com/compute/docs/disks/local-ssd: vendor 1ae0).
             Self::Google => {
-                "Google Cloud has no disk with a direct route, and its Local SSD is virtual too. Reads stay in compat mode."
+                return "Google Cloud has no disk with a direct route, and its Local SSD is virtual too. Reads stay in compat mode.".to_owned();
             }
             Self::Azure => {
-                "A size with a local NVMe disk ('Microsoft NVMe Direct Disk') is faster, but stays in compat mode. Its data is lost when the machine is deallocated."
+                "A size with a local NVMe disk ('Microsoft NVMe Direct Disk') is faster, but stays in compat mode."
             }
-            Self::Alibaba => {
-                "Use an instance family with local NVMe disks for the model. Their data is lost when the instance is released."
-            }
-            Self::Hypervisor(_) => PASS_THROUGH,
-        }
+            Self::Alibaba => "Use an instance family with a local NVMe disk for the model.",
+            Self::Hypervisor("the hypervisor") => return pass_through(ctx),
+            Self::Hypervisor(name) => return through(name),
+        };
+        format!("{disk} {}", self.loss().unwrap_or_default())
     }
 }
 

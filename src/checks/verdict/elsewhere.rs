@@ -45,10 +45,24 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
             None => (in_use(ctx), None),
         },
     };
+    // The local disks of clouds are not kept.
+    let lost = point.as_ref().and_then(|_| loss(ctx)).map(str::to_owned);
     let in_container = if point.is_none() { of_container(ctx) } else { None };
     let needs = needs(ctx, pair, mine, point.as_deref());
-    let parts: Vec<String> = place.into_iter().chain(in_container.map(str::to_owned)).chain(needs).collect();
+    let parts: Vec<String> =
+        place.into_iter().chain(lost).chain(in_container.map(str::to_owned)).chain(needs).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// When the data of a local disk of this machine is lost. `None` if it is kept.
+fn loss(ctx: &Context<'_>) -> Option<&'static str> {
+    virtual_disk::cloud(ctx).and_then(|(maker, ..)| maker.loss())
+}
+
+/// A sentence about the data of local disks, for the plan that moves a model.
+#[must_use]
+pub(crate) fn loss_of_local_disks(root: &Root) -> Option<&'static str> {
+    loss(&Context::new(root, &[], None))
 }
 
 /// How a container gets a place on a local NVMe disk of its host.

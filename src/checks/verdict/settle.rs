@@ -5,7 +5,7 @@ use crate::checks::classes::unlisted;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
 use crate::checks::filesystem::network;
-use crate::checks::judged::{Judged, Weight};
+use crate::checks::judged::{Judged, Scope, Weight};
 use crate::checks::verdict::commands::{add_fixes, examined};
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
@@ -196,6 +196,12 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     let other_steps: Vec<&Judged> = steps.iter().copied().filter(|j| !is_permanent(j)).collect();
     let mut blockers = [permanent.clone(), steps.clone(), again].concat();
     blockers[permanent.len()..].sort_by_key(|j| (!blocks_all(j), !j.needs_hardware(), work_order(ctx, pair, j)));
+    // A broken driver or library is why no read works, so it is named before the reasons against a direct route.
+    let is_of_path = |j: &Judged| matches!(j.scope, Scope::Path(_) | Scope::Pair(..));
+    let is_broken = |j: &&Judged| blocks_all(j) && !is_of_path(j);
+    if pair.route == Route::None && pair.goal.is_none() && steps.iter().any(is_broken) {
+        blockers.rotate_left(permanent.len());
+    }
     // Why no read works until the direct route does.
     let forbids =
         |j: &&Judged| j.id == CheckId::CfgCompat && j.stops(Route::Compat) && !steps.iter().any(|s| s.id == j.id);

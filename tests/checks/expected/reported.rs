@@ -376,7 +376,7 @@ pub(crate) fn elsewhere() -> Vec<Variant> {
             // not have.
             Route::None,
             Route::Compat,
-            &["kernel-version", "ctr-proc-sys"],
+            &["ctr-proc-sys", "kernel-version"],
             &["kernel-version", "ctr-proc-sys"],
             vec![
                 put("files/proc/sys/kernel/osrelease", "4.4.0\n"),
