@@ -174,7 +174,8 @@ pub struct WatchedConfiguration {
     pub exists: bool,
     /// Whether `CUFILE_ENV_PATH_JSON` contains the path.
     pub from_environment: bool,
-    /// Whether the file was not examined: it is in the mounts of another user, or its file system did not answer.
+    /// Whether the file was not examined for one of its processes: it is in the mounts of another user, or its file system
+    /// did not answer.
     #[serde(default)]
     pub not_examined: bool,
 }

@@ -325,7 +325,8 @@ fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)
     report.configurations.iter().map(|configuration| {
         let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
         let is = match (configuration.exists, configuration.not_examined) {
-            (true, _) => "",
+            (true, false) => "",
+            (true, true) => ", not examined for each process",
             (false, true) => ", not examined",
             (false, false) => ", does not exist: defaults",
         };
@@ -356,7 +357,7 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
 #[cfg(test)]
 pub(in crate::present) mod tests {
     use super::*;
-    use crate::core::{Transfers, WatchedLibrary};
+    use crate::core::{Transfers, WatchedConfiguration, WatchedLibrary};
 
     fn answer(report: &WatchReport) -> Answer {
         super::answer(report, SessionEnd::Running)
@@ -475,6 +476,20 @@ pub(in crate::present) mod tests {
         assert_eq!(text(&all, "examined"), "");
         assert!(text(&some, "examined").starts_with("2 processes were not examined"));
         assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
+    }
+
+    #[test]
+    fn a_cufile_json_that_was_not_examined_for_a_process_is_named_as_such() {
+        let text = |exists, not_examined| {
+            let configuration =
+                WatchedConfiguration { path: "/c".to_owned(), exists, not_examined, ..Default::default() };
+            let report = WatchReport { programs: 1, configurations: vec![configuration], ..WatchReport::default() };
+            let facts = facts(&report, SessionEnd::Complete).into_iter();
+            facts.filter(|(label, _)| *label == "settings").map(|(_, text)| text).collect::<String>()
+        };
+        assert_eq!(text(true, false), "/c");
+        assert!([text(true, true), text(false, true)].iter().all(|text| text.contains("not examined")));
+        assert!(text(false, false).ends_with("does not exist: defaults"));
     }
 
     #[test]
