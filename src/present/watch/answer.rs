@@ -1,6 +1,7 @@
 //! The answer about a watched program, and its facts.
 
 use super::attached;
+use super::counted::{Counted, several_routes, some_failed};
 use super::facts::{buffers, driver, gpu_copies, threads};
 use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
@@ -110,13 +111,12 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
         };
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
-    let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
-    let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
+    let Counted { reads, writes, failed, bytes: moved, is_least } = Counted::of(report);
     let is_complete = is_complete(report) && !is_cut;
     let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
         "{}{} and {}{}, {} in {}{}.{missing}",
-        if is_complete { "" } else { "At least " },
+        if is_least || is_cut { "At least " } else { "" },
         plural(reads, "read"),
         plural(writes, "write"),
         if failed > 0 { format!(" ({} failed)", count(failed)) } else { String::new() },
@@ -133,6 +133,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     let used = || all().filter(|file| !matches!(file.proof, RouteProof::AllFailed | RouteProof::NoTransfer));
     if used().next().is_none() {
         return Answer::new(Status::Info, "The cuFile transfers moved no bytes.", conditions);
+    }
+    let mixed = report.statistics.filter(|_| used().any(|file| file.proof == RouteProof::MixedStatistics));
+    if let Some(seen) = mixed {
+        return Answer::new(Status::Warn, several_routes(seen, failed), conditions);
     }
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
@@ -155,6 +159,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
                 }
                 _ => format!("{} failed; the others take {route}, proven.", plural(failed, "cuFile transfer")),
             };
+            Answer::new(Status::Warn, headline, conditions)
+        }
+        (_, route) if one_route && failed > 0 => {
+            let headline = some_failed(failed, route, used().all(|file| file.proven));
             Answer::new(Status::Warn, headline, conditions)
         }
         (_, Route::Compat) if one_route => {
