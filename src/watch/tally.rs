@@ -295,8 +295,11 @@ impl Tally {
             Answer::Plain => false,
         };
         let (mut concerned, mut moved) = (None, None);
-        let size = FUNCTIONS[function as usize].answer == Answer::Bytes;
-        self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
+        // A failed call can return at once, so its duration says nothing about the others.
+        if !failed {
+            let size = Some(record.size).filter(|_| FUNCTIONS[function as usize].answer == Answer::Bytes);
+            self.paces.add(FUNCTIONS[function as usize].name, size, record.start_ns, record.end_ns);
+        }
         match function {
             Function::HandleRegister => {
                 let (named, at) = group.file();
@@ -472,12 +475,14 @@ impl Tally {
             if record.result.cast_signed() > 0 {
                 self.reading_threads.insert((group.process, group.thread));
             }
-            self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
+            if record.result.cast_signed() >= 0 {
+                self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
+            }
         }
         (file, transfer)
     }
 
-    /// Counts a read with its size and duration.
+    /// Counts a read that did not fail with its size and duration.
     fn time_read(&mut self, size: u64, took_ns: u64) {
         let class = class_of(size);
         let seen = &mut self.sizes[class];

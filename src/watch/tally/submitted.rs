@@ -143,11 +143,13 @@ impl Tally {
         let Transfer { write, size, .. } = entry.transfer;
         self.files[entry.file].finish(&entry.transfer, result);
         self.accounts.entry((process, library)).or_default().end(&entry.transfer, event.end_ns, result);
-        if !write {
+        if !failed {
+            self.paces.add(BATCH_ENTRY, Some(size), entry.submitted_ns, event.end_ns);
+        }
+        if !failed && !write {
             // The program sees the end of an entry when it asks for the status of the batch.
             self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
         }
-        self.paces.add(BATCH_ENTRY, Some(size), entry.submitted_ns, event.end_ns);
         self.put_entry(process, &entry, Some(result), event.end_ns);
         if failed {
             self.failure(BATCH_ENTRY, result, 0, Some(entry.file), true);

@@ -80,6 +80,38 @@ fn entries_whose_end_was_lost_are_not_ended_by_a_later_event_with_their_cookie()
     assert_eq!(longest(&groups), (4096, 11));
 }
 
+#[test]
+fn failed_calls_are_not_among_the_durations() {
+    const FAILED: u64 = (-5_i64).cast_unsigned();
+    let mut tally = Tally::default();
+    let entry = |result| {
+        let head = Record::head(kind::BATCH_EVENT, 0, 0);
+        let extra = [1, u64::from(cufile_ffi::values::BATCH_COMPLETE), 0, 0, 0, 0, 0];
+        Record { head, result, extra, ..Record::default() }
+    };
+    let head = Record::head(kind::BATCH_ENTRY, 0, 0);
+    let submitted = Record { head, size: 4096, extra: [1, 0, 9, 0, 0, 0, 0], ..Record::default() };
+    for result in [MIB, FAILED] {
+        let mut single = read(10, 7);
+        single.record.result = result;
+        let mut open = called(Function::DriverOpen, 20, 0);
+        open.record.result = u64::from(result == FAILED);
+        let submit = batch(Function::BatchSubmit, [30, 31], vec![submitted], 0);
+        let status = batch(Function::BatchGetStatus, [40, 41], vec![entry(result)], 1);
+        [single, open, submit, status].iter().for_each(|group| tally.take(group));
+    }
+    let report = tally.report(&Totals::default());
+    assert_eq!(report.sizes.iter().map(|size| size.count).sum::<u64>(), 2);
+    assert_eq!(report.latencies.iter().map(|class| class.count).sum::<u64>(), 2);
+    let calls = |function: &str| -> u64 {
+        let paces = report.paces.iter().filter(|pace| pace.function == function);
+        paces.flat_map(|pace| &pace.parts).map(|part| part.0).sum()
+    };
+    let names = ["cuFileRead", "cuFileDriverOpen", "batch entry", "cuFileBatchIOSubmit"];
+    assert_eq!(names.map(calls), [1, 1, 1, 2]);
+    assert_eq!(report.files.iter().map(|file| file.reads.errors).sum::<u64>(), 2);
+}
+
 const FILES: [&str; 2] = ["/data/a", "/data/b"];
 const MIB: u64 = 1 << 20;
 
