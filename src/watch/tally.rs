@@ -375,6 +375,9 @@ impl Tally {
             let is_transfer = FUNCTIONS[function as usize].answer == Answer::Bytes;
             let errno = if is_transfer && code == -1 { record.extra[ERRNO_WORD] as u32 } else { 0 };
             self.failure(FUNCTIONS[function as usize].name, code, errno.cast_signed(), concerned, false);
+            if errno > 0 {
+                code = -i64::from(errno);
+            }
         }
         let file = concerned.map(|file| self.files[file].path.as_str());
         self.recent.put(function, group, &Details { file, transfer: moved, error: code });

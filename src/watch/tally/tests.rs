@@ -112,6 +112,20 @@ fn failed_calls_are_not_among_the_durations() {
     assert_eq!(report.files.iter().map(|file| file.reads.errors).sum::<u64>(), 2);
 }
 
+#[test]
+fn the_timeline_has_the_errno_of_a_transfer_that_returned_minus_one() {
+    let mut tally = Tally::default();
+    for (result, errno) in [(-1, 5019), (-1, 0), (-5008_i64, 9)] {
+        let mut failed = read(10, 7);
+        failed.record.result = result.cast_unsigned();
+        failed.record.extra[ERRNO_WORD] = errno;
+        tally.take(&failed);
+    }
+    let (calls, _) = tally.recent.take();
+    let seen: Vec<_> = calls.iter().map(|call| (call.error, call.result)).collect();
+    assert_eq!(seen, [(-5019, Some(-1)), (-1, Some(-1)), (-5008, Some(-5008))]);
+}
+
 const FILES: [&str; 2] = ["/data/a", "/data/b"];
 const MIB: u64 = 1 << 20;
 
