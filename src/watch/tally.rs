@@ -348,6 +348,7 @@ impl Tally {
                     self.end_entry(process, library, event);
                 }
             }
+            Function::BatchCancel if !failed => self.cancel_batch(process, library, record.object),
             Function::BatchDestroy => self.destroy_batch(process, library, record),
             Function::DriverGetProperties if !failed => {
                 let [versions, flags, features, ..] = record.extra;

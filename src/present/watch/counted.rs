@@ -13,6 +13,7 @@ pub(super) struct Counted {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) failed: u64,
+    pub(super) cancelled: u64,
     pub(super) bytes: u64,
     /// Whether the program may have made more.
     pub(super) is_least: bool,
@@ -25,12 +26,21 @@ impl Counted {
             reads: units::sum(files().map(|file| file.reads.count)),
             writes: units::sum(files().map(|file| file.writes.count)),
             failed: units::sum(files().map(|file| file.reads.errors.saturating_add(file.writes.errors))),
+            cancelled: units::sum(files().map(|file| file.reads.cancelled.saturating_add(file.writes.cancelled))),
             bytes: units::sum(files().map(|file| file.reads.bytes.saturating_add(file.writes.bytes))),
             is_least: !is_complete(report),
         };
         // The totals have the calls whose details were lost.
         let totals = Self::of_totals(report).filter(|_| report.lost_events > 0);
         totals.filter(|all| all.reads >= recorded.reads && all.writes >= recorded.writes).unwrap_or(recorded)
+    }
+
+    /// The transfers that moved nothing: ` (1 failed, 4 cancelled)`.
+    pub(super) fn without_bytes(&self) -> String {
+        let parts = [(self.failed, "failed"), (self.cancelled, "cancelled")];
+        let parts = parts.into_iter().filter(|(transfers, _)| *transfers > 0);
+        let parts: Vec<_> = parts.map(|(transfers, how)| format!("{} {how}", count(transfers))).collect();
+        if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
     }
 
     /// The transfers according to the totals of the calls. `None` if the totals do not have all calls or their results.
@@ -49,6 +59,7 @@ impl Counted {
             reads: sum(&reads, |call| call.count),
             writes: sum(&writes, |call| call.count),
             failed: sum(&all, |call| call.errors),
+            cancelled: 0,
             bytes: sum(&all, |call| call.bytes),
             is_least: false,
         })
@@ -138,6 +149,15 @@ mod tests {
     }
 
     #[test]
+    fn a_cancelled_batch_is_no_transfer_without_end() {
+        let mut cancelled = file(Route::None, RouteProof::NoTransfer, 4, 0);
+        (cancelled.reads.cancelled, cancelled.reads.batched, cancelled.reads.bytes) = (4, 4, 0);
+        let shown = answer(&report(cancelled), SessionEnd::Complete);
+        assert_eq!(shown.headline, "The cuFile transfers moved no bytes.");
+        assert!(shown.conditions.starts_with("4 reads and 0 writes (4 cancelled), 0 B in"), "{shown:?}");
+    }
+
+    #[test]
     fn totals_of_calls_are_the_number_of_transfers_if_only_details_were_lost() {
         type Change = fn(&mut WatchReport);
         let call = |function: &str, count, errors| CallTotal {
@@ -149,10 +169,10 @@ mod tests {
         };
         let calls = vec![call("cuFileHandleRegister", 9, 9), call("cuFileRead", 20, 2), call("cuFileWritev", 5, 0)];
         let whole = WatchReport { calls, ..report(file(Route::Compat, RouteProof::NoDirectRoute, 8, 1)) };
-        let recorded = Counted { reads: 8, writes: 0, failed: 1, bytes: 8 << 12, is_least: false };
+        let recorded = Counted { reads: 8, writes: 0, failed: 1, cancelled: 0, bytes: 8 << 12, is_least: false };
         assert_eq!(Counted::of(&whole), recorded);
         let lost = WatchReport { lost_events: 17, ..whole };
-        let all = Counted { reads: 20, writes: 5, failed: 2, bytes: 25 << 12, is_least: false };
+        let all = Counted { reads: 20, writes: 5, failed: 2, bytes: 25 << 12, ..recorded };
         assert_eq!(Counted::of(&lost), all);
         assert!(answer(&lost, SessionEnd::Complete).conditions.starts_with("20 reads and 5 writes (2 failed)"));
         assert!(answer(&lost, SessionEnd::Cut).conditions.starts_with("At least 20 reads"));

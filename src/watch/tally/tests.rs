@@ -113,6 +113,35 @@ fn failed_calls_are_not_among_the_durations() {
 }
 
 #[test]
+fn entries_of_a_cancelled_batch_are_not_unfinished() {
+    let part = |kind, status, result| {
+        let (head, extra) = (Record::head(kind, 0, 0), [1, status, 9, 0, 0, 0, 0]);
+        Record { head, size: 4096, result, extra, ..Record::default() }
+    };
+    let submit = batch(Function::BatchSubmit, [10, 11], vec![part(kind::BATCH_ENTRY, 0, 0)], 0);
+    let cancel = || batch(Function::BatchCancel, [20, 21], Vec::new(), 0);
+    let ends = |status: u32, result| {
+        let event = part(kind::BATCH_EVENT, status.into(), result);
+        batch(Function::BatchGetStatus, [30, 31], vec![event], 1)
+    };
+    let destroy = || batch(Function::BatchDestroy, [40, 41], Vec::new(), 0);
+    let seen = |later: &[Group]| {
+        let mut tally = Tally::default();
+        std::iter::once(&submit).chain(later).for_each(|group| tally.take(group));
+        tally.put_unfinished(50);
+        let report = tally.report(&Totals::default());
+        let reads = report.files[0].reads;
+        assert_eq!((reads.count, reads.errors, report.failures.len()), (1, 0, 0));
+        (reads.cancelled, reads.moved(), reads.bytes, report.unfinished)
+    };
+    assert_eq!(seen(&[destroy()]), (0, 1, 0, 1));
+    assert_eq!(seen(&[cancel(), destroy()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel(), ends(cufile_ffi::values::BATCH_CANCELED, 0), destroy()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel(), ends(cufile_ffi::values::BATCH_COMPLETE, 4096), destroy()]), (0, 1, 4096, 0));
+}
+
+#[test]
 fn the_timeline_has_the_errno_of_a_transfer_that_returned_minus_one() {
     let mut tally = Tally::default();
     for (result, errno) in [(-1, 5019), (-1, 0), (-5008_i64, 9)] {
