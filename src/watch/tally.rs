@@ -271,7 +271,9 @@ impl Tally {
     fn end_counters(&mut self, process: u32) {
         let is = |of: &Counted| of.0 == process;
         let lacks = self.transferring.iter().any(|of| is(of) && !self.statistics.contains_key(of));
-        let mut ended = RouteStatistics { missing_processes: lacks.into(), ..RouteStatistics::default() };
+        let partial_processes = (lacks && self.statistics.keys().any(is)).into();
+        let mut ended =
+            RouteStatistics { missing_processes: lacks.into(), partial_processes, ..RouteStatistics::default() };
         self.transferring.retain(|of| !is(of));
         self.closed.retain(|of, _| !is(of));
         self.began_again.retain(|of, _| !is(of));

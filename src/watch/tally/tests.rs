@@ -437,6 +437,28 @@ fn an_older_reading_that_ends_later_is_no_new_begin_of_the_counters() {
 }
 
 #[test]
+fn a_process_in_which_only_one_copy_of_libcufile_has_counters_is_partial() {
+    let read_by = |process, library| {
+        let mut read = Group { process, ..read(10, 7) };
+        read.record.head = Record::head(Function::Read as u16, library, 0);
+        read
+    };
+    let seen = |groups: &[Group]| {
+        let mut tally = Tally::default();
+        groups.iter().for_each(|group| tally.take(group));
+        let statistics = tally.report(&Totals::default()).statistics;
+        statistics.map(|seen| (seen.processes, seen.missing_processes, seen.partial_processes))
+    };
+    let (first, second, child) = (read_by(1, 0), read_by(1, 1), read_by(2, 0));
+    let counters = counters_of([20, 30], 1);
+    assert_eq!(seen(&[first.clone(), counters.clone()]), Some((1, 0, 0)));
+    assert_eq!(seen(&[first.clone(), second.clone(), counters.clone()]), Some((1, 1, 1)));
+    assert_eq!(seen(&[first.clone(), child, counters.clone()]), Some((1, 1, 0)));
+    // Another program starts in the process.
+    assert_eq!(seen(&[first, second, counters, began(1, 40, 0)]), Some((1, 1, 1)));
+}
+
+#[test]
 fn counters_that_begin_again_are_added_to_the_former_ones() {
     let before = counters_of([10, 20], 100);
     // Without a reason in the records, only the order of the readings shows it.
