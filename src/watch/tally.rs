@@ -115,6 +115,8 @@ pub(super) struct Tally {
     unseen_transfers: u64,
     /// Losses of processes that are not known.
     lost_by_all: Losses,
+    /// Losses of processes of which only the slot is known.
+    lost_by_slot: HashMap<usize, Losses>,
     /// Copies of libcufile whose driver was closed since their last counters, and whether a file was registered after.
     closed: HashMap<Counted, bool>,
     /// The settings of libcufile.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
-use cufile_audit::layout::IDENTITY_WORD;
+use cufile_audit::layout::{IDENTITY_WORD, SLOTS, slot_of};
 use std::time::{Duration, Instant};
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
@@ -295,6 +295,24 @@ fn after_a_lost_release_a_handle_does_not_mean_its_earlier_file() {
     tally.take(&read(80, 7));
     assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1), (FILES[1], 1)]));
     assert_eq!(tally.registered, 1);
+}
+
+#[test]
+fn only_processes_of_which_a_call_was_lost_lose_the_names_of_their_files() {
+    let of = |process, group: Group| Group { process, ..group };
+    let mut tally = Tally::default();
+    for process in [5, 6] {
+        tally.take(&of(process, registered(10, 7, FILES[0])));
+    }
+    tally.lose_in_slot(slot_of(5), 50);
+    // Processes of both slots that are seen later, and may have lost their first call.
+    for process in [5, 6, 5 + SLOTS as u32, 6 + SLOTS as u32] {
+        if process > 6 {
+            tally.take(&of(process, registered(40, 7, FILES[1])));
+        }
+        tally.take(&of(process, read(60, 7)));
+    }
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1), (FILES[1], 1)]));
 }
 
 #[test]
