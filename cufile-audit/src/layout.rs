@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 10;
+pub const VERSION: u64 = 11;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
@@ -54,6 +54,8 @@ pub mod header {
     /// The first of [`super::LIBRARY_WORDS`] words with the path of the recording library, padded with zero bytes. It
     /// is set before the program starts.
     pub const LIBRARY: usize = 64;
+    /// The first of [`super::SLOTS`] words that divide [`WITHOUT_RING`] by process (see [`super::slot_of`]).
+    pub const WITHOUT_RING_OF: usize = 256;
     /// The first of [`super::RINGS`] words with the state of each ring (see [`super::state`]).
     pub const STATES: usize = 512;
     /// The first of [`super::STARTS`] entries of [`super::start`].
@@ -95,7 +97,17 @@ pub mod start {
 
 /// The number of words for the path of the recording library. Longer paths are not stored.
 pub const LIBRARY_WORDS: usize = 128;
-const _: () = assert!(header::LIBRARY + LIBRARY_WORDS <= header::STATES);
+const _: () = assert!(header::LIBRARY + LIBRARY_WORDS <= header::WITHOUT_RING_OF);
+
+/// The number of words with calls that found no free ring. More processes share them.
+pub const SLOTS: usize = 256;
+const _: () = assert!(header::WITHOUT_RING_OF + SLOTS <= header::STATES);
+
+/// The word of a process among these words.
+#[must_use]
+pub const fn slot_of(process: u64) -> usize {
+    (process % SLOTS as u64) as usize
+}
 
 /// Bits of [`header::OPTIONS`].
 pub mod options {

@@ -2,7 +2,7 @@
 
 use crate::layout::{
     ENV_FILE, HEADER_BYTES, LIBRARY_WORDS, MAGIC, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES, RINGS, Record,
-    STARTS, TEXT_BYTES, VERSION, header, kind, options, ring, start, state,
+    STARTS, TEXT_BYTES, VERSION, header, kind, options, ring, slot_of, start, state,
 };
 use crate::{system, thread};
 use core::ffi::{CStr, c_char};
@@ -288,6 +288,7 @@ impl Writer {
         let file = FILE.load(Ordering::Acquire);
         let writer = Self::take_uncounted();
         if writer.is_none() && !file.is_null() {
+            word(file, header::WITHOUT_RING_OF + slot_of(process())).fetch_add(1, Ordering::Relaxed);
             word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
         }
         writer

@@ -39,7 +39,7 @@ pub use watch_compare::{
     CallChange, ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WATCH_THRESHOLD, WatchComparison, WatchRegression,
     compare_watched,
 };
-pub use watch_gaps::{SessionEnd, WatchGap, is_complete, not_returned, watch_gaps};
+pub use watch_gaps::{SessionEnd, WatchGap, has_all_totals, is_complete, not_returned, watch_gaps};
 pub use winner::{LEAST_RUNS, Outcome};
 
 pub use crate::core::median::{median, median_u64, of_median_time};

@@ -130,6 +130,8 @@ pub enum WatchAdvice {
         changed: Option<String>,
         /// The number of processes with transfers whose statistics could not be read.
         missing_processes: u64,
+        /// The number of these processes in which the statistics of another copy of libcufile were read.
+        partial_processes: u64,
     },
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
@@ -242,6 +244,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
             batches,
             changed: report.changed_statistics().map(str::to_owned),
             missing_processes: report.statistics.map_or(0, |seen| seen.missing_processes),
+            partial_processes: report.statistics.map_or(0, |seen| seen.partial_processes),
         });
     }
     if transfers >= HABIT {
@@ -496,6 +499,7 @@ mod tests {
             batches: false,
             changed: changed.map(str::to_owned),
             missing_processes,
+            partial_processes: 0,
         };
         assert_eq!(watch_advice(&report), [unknown(None, 0)]);
         let reset = CallTotal { function: "cuFileStatsReset".to_owned(), count: 1, ..CallTotal::default() };

@@ -112,6 +112,13 @@ pub fn is_complete(report: &WatchReport) -> bool {
     of_report(report).next().is_none()
 }
 
+/// Whether the totals of a started program's calls have every call until the report. Details of calls may be lost.
+#[must_use]
+pub fn has_all_totals(report: &WatchReport) -> bool {
+    let are_all = report.attached.is_none() && report.uncounted == 0;
+    are_all && of_report(report).all(|gap| gap == WatchGap::LostEvents)
+}
+
 fn of_report(report: &WatchReport) -> impl Iterator<Item = WatchGap> {
     let is_late = report.attached.as_ref().is_some_and(|process| process.loaded_late);
     // While a program runs, its calls in progress are not missing.

@@ -9,6 +9,9 @@ pub struct RouteStatistics {
     pub processes: u64,
     /// The number of processes with transfers whose statistics could not be read.
     pub missing_processes: u64,
+    /// The number of these processes in which the statistics of another copy of libcufile were read.
+    #[serde(default)]
+    pub partial_processes: u64,
     /// The reads that libcufile counted in these processes, without batches and streams.
     pub reads: u64,
     /// The writes that libcufile counted.
@@ -80,10 +83,11 @@ impl RouteStatistics {
         largest
     }
 
-    const fn counters(&mut self) -> [&mut u64; 17] {
+    const fn counters(&mut self) -> [&mut u64; 18] {
         [
             &mut self.processes,
             &mut self.missing_processes,
+            &mut self.partial_processes,
             &mut self.reads,
             &mut self.writes,
             &mut self.batch_entries,

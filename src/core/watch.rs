@@ -66,7 +66,7 @@ pub struct WatchReport {
     pub unfinished: u64,
     /// cuFile calls that had not returned at the time of this report, or when their process ended.
     pub open_calls: Vec<OpenCall>,
-    /// The durations of cuFile calls by function and size.
+    /// The durations of cuFile calls that did not fail, by function and size.
     pub paces: Vec<CallPace>,
     /// Whether the level-3 statistics were requested.
     #[serde(default)]
@@ -119,7 +119,7 @@ pub struct OpenCall {
     pub caller: Caller,
 }
 
-/// The durations of the calls of a function with similar sizes, in parts of the program's time.
+/// The durations of the calls of a function with similar sizes that did not fail, in parts of the program's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPace {
     /// The function. For entries of batches it is `batch entry`.
@@ -174,7 +174,8 @@ pub struct WatchedConfiguration {
     pub exists: bool,
     /// Whether `CUFILE_ENV_PATH_JSON` contains the path.
     pub from_environment: bool,
-    /// Whether the file was not examined: it is in the mounts of another user, or its file system did not answer.
+    /// Whether the file was not examined for one of its processes: it is in the mounts of another user, or its file system
+    /// did not answer.
     #[serde(default)]
     pub not_examined: bool,
 }
@@ -266,7 +267,7 @@ impl CallTotal {
 pub struct SizeClass {
     /// The upper bound of the class in bytes.
     pub up_to_bytes: u64,
-    /// The number of reads: calls of cuFileRead and cuFileReadv, and entries of batches.
+    /// The number of reads that did not fail: calls of cuFileRead and cuFileReadv, and entries of batches.
     pub count: u64,
     /// Their time in nanoseconds: inside the call, or from the submission of a batch until the program saw that the
     /// entry had ended.

@@ -49,7 +49,7 @@ pub struct WatchedCall {
     pub bytes: u64,
     /// The file. `None` for calls without a file and for batches with several files.
     pub file: Option<String>,
-    /// The error that it returned. 0 if it succeeded.
+    /// The error that it returned, or the negative errno of a transfer that returned -1. 0 if it succeeded.
     pub error: i64,
     /// The offset in the file. A program can pass a negative one.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "signed")]

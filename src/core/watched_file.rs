@@ -16,6 +16,10 @@ pub struct Transfers {
     /// `batched` and `streamed`.
     #[serde(default)]
     pub empty: u64,
+    /// The number of entries of batches that were cancelled before the program saw their end. Like failed ones, they are in
+    /// no count below, except `batched`.
+    #[serde(default)]
+    pub cancelled: u64,
     /// The number of transfers below 1 MiB.
     pub below_mib: u64,
     /// The number of transfers whose offset, size or memory address is not a multiple of 4 KiB.
@@ -35,7 +39,7 @@ impl Transfers {
     /// The transfers that moved bytes, or whose result is not known.
     #[must_use]
     pub const fn moved(&self) -> u64 {
-        self.count.saturating_sub(self.errors).saturating_sub(self.empty)
+        self.count.saturating_sub(self.errors).saturating_sub(self.empty).saturating_sub(self.cancelled)
     }
 }
 

@@ -161,6 +161,9 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
 #[must_use]
 pub fn no_latencies(report: &WatchReport) -> &'static str {
     let reads = || report.files.iter().map(|file| &file.reads);
+    if reads().any(|read| read.errors > 0) && reads().all(|read| read.errors >= read.count) {
+        return "All reads by cuFile failed, and failed reads have no latency.";
+    }
     let has_batches = reads().any(|read| read.batched > 0);
     // Without durations, entries that moved bytes are from a recording of an earlier version.
     let ended = reads().any(|read| read.batched > 0 && read.bytes > 0 && read.streamed < read.count);
@@ -263,5 +266,15 @@ mod tests {
             why(0, 0, 0, 0, false),
         ];
         assert_eq!(reasons.iter().collect::<std::collections::BTreeSet<_>>().len(), reasons.len());
+    }
+
+    #[test]
+    fn failed_reads_are_the_reason_of_missing_latencies() {
+        let mut file = watch::answer::tests::file_without_route();
+        (file.reads.count, file.reads.errors) = (4, 4);
+        let mut report = WatchReport { files: vec![file], ..WatchReport::default() };
+        assert!(no_latencies(&report).contains("failed"));
+        report.files[0].reads.errors = 3;
+        assert!(!no_latencies(&report).contains("failed"));
     }
 }

@@ -100,11 +100,12 @@ fn same_places(process: &Path) -> [Option<bool>; 2] {
 #[must_use]
 pub fn path_of(process: &Path, path: &Path) -> Option<PathBuf> {
     let root = process.join("root");
-    match std::fs::metadata(process) {
-        Ok(_) if is_own(process) && root.read_link().is_ok() => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
-        Ok(_) if !is_own(process) && !has_these_mounts(process) => None,
-        _ => Some(path.to_owned()),
+    if is_own(process) && root.read_link().is_ok() {
+        return Some(root.join(path.strip_prefix("/").unwrap_or(path)));
     }
+    let is_foreign = !is_own(process) && !has_these_mounts(process);
+    // A process that ended in the meantime has no owner and no mounts any more.
+    (!is_foreign || std::fs::metadata(process).is_err()).then(|| path.to_owned())
 }
 
 /// The beginning of the environment that a process had at its start.
@@ -229,6 +230,21 @@ mod tests {
         std::fs::remove_file(place.path().join("root")).unwrap();
         link("root", Path::new("/srv/chroot"));
         assert_eq!(mounts(), (false, true));
+    }
+
+    #[test]
+    fn a_process_that_ends_while_it_is_examined_has_the_paths_of_this_program() {
+        let file = Path::new("/etc");
+        for _ in 0..100 {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let process = folder(child.id().cast_signed());
+            let reaper = std::thread::spawn(move || child.wait());
+            while !reaper.is_finished() {
+                let path = path_of(&process, file);
+                assert!(path.as_deref() == Some(file) || path == Some(process.join("root/etc")), "{path:?}");
+            }
+            reaper.join().unwrap().unwrap();
+        }
     }
 
     #[test]

@@ -20,4 +20,6 @@ pub(super) struct Entry {
     /// The thread that submitted it.
     pub(super) thread: u32,
     pub(super) submitted_ns: u64,
+    /// Whether its batch was cancelled.
+    pub(super) cancelled: bool,
 }

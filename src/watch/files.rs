@@ -170,6 +170,13 @@ impl File {
         }
     }
 
+    /// Counts a transfer that was cancelled. It may have moved some bytes.
+    pub(super) fn cancel(&mut self, transfer: &Transfer) {
+        let counts = self.counts(transfer.write);
+        counts.cancelled += 1;
+        transfer.habits(counts, |count| *count = count.saturating_sub(1));
+    }
+
     /// The bytes that were requested in transfers that moved bytes, or that may have moved some.
     pub(super) const fn requested_bytes(&self) -> u64 {
         self.requested_bytes

@@ -103,8 +103,6 @@ pub struct Watched {
     paused: bool,
     /// The first and the last time in nanoseconds at which the recording was seen paused, since the last reading.
     pause_ns: Option<[u64; 2]>,
-    /// The number of calls without a ring that was seen last.
-    without_ring: u64,
     /// Whether the library or the shared file was removed or replaced.
     is_gone: bool,
     next_search: Instant,
@@ -176,7 +174,6 @@ pub fn start(launch: &Launch) -> Result<Watched, WatchError> {
         drains: 0,
         paused: false,
         pause_ns: None,
-        without_ring: 0,
         is_gone: false,
         next_search: Instant::now(),
         still_running: 0,
@@ -313,9 +310,8 @@ impl Watched {
         for (process, lost) in self.reader.take_losses() {
             self.tally.lose(process, lost);
         }
-        let without_ring = self.library.words.load(header::WITHOUT_RING);
-        if std::mem::replace(&mut self.without_ring, without_ring) < without_ring {
-            self.tally.lose_in_all(now_ns());
+        for slot in self.reader.take_without_ring(&self.library.words) {
+            self.tally.lose_in_slot(slot, now_ns());
         }
         let ended = self.tally.streams.look();
         self.tally.end_streams(&ended);

@@ -8,7 +8,7 @@ use crate::device::SharedWords;
 use crate::trust;
 use cufile_audit::layout::{
     ENV_FILE, FUNCTION_COUNT, FUNCTIONS, Function, HEADER_BYTES, RECORD_WORDS, RECORDS, RING_BYTES, RING_HEADER_BYTES,
-    RINGS, Record, header, kind, ring, state,
+    RINGS, Record, SLOTS, header, kind, ring, state,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet};
@@ -61,6 +61,8 @@ pub(super) struct Reader {
     losses: HashMap<u32, Losses>,
     /// The number of records of each function that were read.
     read: [u64; FUNCTION_COUNT],
+    /// The calls without a ring that were seen, by slot of their process.
+    without_ring: [u64; SLOTS],
 }
 
 /// Maximum number of unfinished calls that are listed.
@@ -106,6 +108,7 @@ impl Reader {
             overwritten: false,
             losses: HashMap::new(),
             read: [0; FUNCTION_COUNT],
+            without_ring: [0; SLOTS],
         }
     }
 
@@ -175,6 +178,16 @@ impl Reader {
     /// call, so the reading before a later call is processed finds it.
     pub(super) fn take_losses(&mut self) -> HashMap<u32, Losses> {
         std::mem::take(&mut self.losses)
+    }
+
+    /// The slots of processes of which a call found no free ring since this was called last.
+    pub(super) fn take_without_ring(&mut self, words: &SharedWords) -> Vec<usize> {
+        let slots = self.without_ring.iter_mut().enumerate();
+        let has_more = |(slot, known): (usize, &mut u64)| {
+            let now = words.load(header::WITHOUT_RING_OF + slot);
+            (std::mem::replace(known, now) < now).then_some(slot)
+        };
+        slots.filter_map(has_more).collect()
     }
 
     /// Looks for records that the library cannot have written since `from_ns`.
@@ -425,6 +438,21 @@ mod tests {
             totals.lost
         };
         assert_eq!([end(3, 0), end(5, 0), end(5, 2), end(5, 1), end(3, 4)], [0, 2, 2, 2, 4]);
+    }
+
+    #[test]
+    fn a_slot_is_taken_when_a_call_of_its_processes_found_no_ring() {
+        let (words, mut reader) = (file(), Reader::new());
+        let mut lose = |slots: &[usize]| {
+            for slot in slots {
+                let word = header::WITHOUT_RING_OF + slot;
+                words.store(word, words.load(word) + 1);
+            }
+            reader.take_without_ring(&words)
+        };
+        assert_eq!(lose(&[]), Vec::<usize>::new());
+        assert_eq!(lose(&[0, SLOTS - 1]), [0, SLOTS - 1]);
+        assert_eq!((lose(&[]), lose(&[7, 7])), (Vec::new(), vec![7]));
     }
 
     #[test]

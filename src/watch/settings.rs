@@ -40,13 +40,22 @@ impl Settings {
                 Err(_) => return Self::unknown(named),
             },
         };
-        let Some(inside) = trust::process::path_of(&folder, &path) else {
+        let is_path = named.is_none_or(|named| named.len() < PATH_BYTES);
+        let look = || {
+            let inside = trust::process::path_of(&folder, &path)?;
+            let exists = is_path && inside.is_file();
+            Some((exists, exists && may_enable_p2pdma(&inside)))
+        };
+        let mut seen = look();
+        // If the process ended in the meantime, the path through its folder named no file.
+        if folder.join("root").read_link().is_err() {
+            seen = look();
+        }
+        let Some((exists, may_enable_p2pdma)) = seen else {
             return Self::unknown(Some(path.as_os_str()).filter(|_| named.is_some()));
         };
-        let is_path = named.is_none_or(|named| named.len() < PATH_BYTES);
-        let exists = is_path && inside.is_file();
         Self {
-            may_use_p2pdma: has_p2pdma || (exists && may_enable_p2pdma(&inside)),
+            may_use_p2pdma: has_p2pdma || may_enable_p2pdma,
             configuration: WatchedConfiguration {
                 path: path.to_string_lossy().into_owned(),
                 exists,
@@ -98,9 +107,13 @@ pub(super) struct AllSettings {
 impl AllSettings {
     pub(super) fn add(&mut self, settings: Settings) {
         self.may_use_p2pdma |= settings.may_use_p2pdma;
-        let path = &settings.configuration.path;
-        if !self.is_full() || self.configurations.contains_key(path) {
-            self.configurations.insert(path.clone(), settings.configuration);
+        let new = settings.configuration;
+        if let Some(known) = self.configurations.get_mut(&new.path) {
+            known.exists |= new.exists;
+            known.from_environment |= new.from_environment;
+            known.not_examined |= new.not_examined;
+        } else if !self.is_full() {
+            self.configurations.insert(new.path.clone(), new);
         }
     }
 
@@ -156,6 +169,38 @@ mod tests {
         all.add(named);
         all.add(relative);
         assert!(all.may_use_p2pdma && all.configurations().len() == 2);
+    }
+
+    #[test]
+    fn a_process_that_ends_while_it_is_examined_has_the_settings_in_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cufile.json");
+        std::fs::write(&path, "{}").unwrap();
+        for _ in 0..100 {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let process = child.id();
+            let reaper = std::thread::spawn(move || child.wait());
+            while !reaper.is_finished() {
+                let seen = Settings::new(process, Some(path.as_os_str()), false);
+                assert!(seen.configuration.exists && !seen.may_use_p2pdma, "{seen:?}");
+            }
+            reaper.join().unwrap().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_process_whose_file_was_not_examined_is_not_hidden_by_another_one_with_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cufile.json");
+        std::fs::write(&path, "{}").unwrap();
+        let examined = || Settings::new(std::process::id(), Some(path.as_os_str()), false);
+        let unknown = || Settings::unknown(Some(path.as_os_str()));
+        for both in [[examined(), unknown()], [unknown(), examined()]] {
+            let mut all = AllSettings::default();
+            both.into_iter().for_each(|settings| all.add(settings));
+            let seen = all.configurations();
+            assert_eq!(seen.iter().map(|one| (one.exists, one.not_examined)).collect::<Vec<_>>(), [(true, true)]);
+        }
     }
 
     #[test]

@@ -115,6 +115,8 @@ pub(super) struct Tally {
     unseen_transfers: u64,
     /// Losses of processes that are not known.
     lost_by_all: Losses,
+    /// Losses of processes of which only the slot is known.
+    lost_by_slot: HashMap<usize, Losses>,
     /// Copies of libcufile whose driver was closed since their last counters, and whether a file was registered after.
     closed: HashMap<Counted, bool>,
     /// The settings of libcufile.
@@ -271,7 +273,9 @@ impl Tally {
     fn end_counters(&mut self, process: u32) {
         let is = |of: &Counted| of.0 == process;
         let lacks = self.transferring.iter().any(|of| is(of) && !self.statistics.contains_key(of));
-        let mut ended = RouteStatistics { missing_processes: lacks.into(), ..RouteStatistics::default() };
+        let partial_processes = (lacks && self.statistics.keys().any(is)).into();
+        let mut ended =
+            RouteStatistics { missing_processes: lacks.into(), partial_processes, ..RouteStatistics::default() };
         self.transferring.retain(|of| !is(of));
         self.closed.retain(|of, _| !is(of));
         self.began_again.retain(|of, _| !is(of));
@@ -295,8 +299,11 @@ impl Tally {
             Answer::Plain => false,
         };
         let (mut concerned, mut moved) = (None, None);
-        let size = FUNCTIONS[function as usize].answer == Answer::Bytes;
-        self.paces.add(FUNCTIONS[function as usize].name, size.then_some(record.size), record.start_ns, record.end_ns);
+        // A failed call can return at once, so its duration says nothing about the others.
+        if !failed {
+            let size = Some(record.size).filter(|_| FUNCTIONS[function as usize].answer == Answer::Bytes);
+            self.paces.add(FUNCTIONS[function as usize].name, size, record.start_ns, record.end_ns);
+        }
         match function {
             Function::HandleRegister => {
                 let (named, at) = group.file();
@@ -345,6 +352,7 @@ impl Tally {
                     self.end_entry(process, library, event);
                 }
             }
+            Function::BatchCancel if !failed => self.cancel_batch(process, library, record.object),
             Function::BatchDestroy => self.destroy_batch(process, library, record),
             Function::DriverGetProperties if !failed => {
                 let [versions, flags, features, ..] = record.extra;
@@ -372,6 +380,9 @@ impl Tally {
             let is_transfer = FUNCTIONS[function as usize].answer == Answer::Bytes;
             let errno = if is_transfer && code == -1 { record.extra[ERRNO_WORD] as u32 } else { 0 };
             self.failure(FUNCTIONS[function as usize].name, code, errno.cast_signed(), concerned, false);
+            if errno > 0 {
+                code = -i64::from(errno);
+            }
         }
         let file = concerned.map(|file| self.files[file].path.as_str());
         self.recent.put(function, group, &Details { file, transfer: moved, error: code });
@@ -472,12 +483,14 @@ impl Tally {
             if record.result.cast_signed() > 0 {
                 self.reading_threads.insert((group.process, group.thread));
             }
-            self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
+            if record.result.cast_signed() >= 0 {
+                self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
+            }
         }
         (file, transfer)
     }
 
-    /// Counts a read with its size and duration.
+    /// Counts a read that did not fail with its size and duration.
     fn time_read(&mut self, size: u64, took_ns: u64) {
         let class = class_of(size);
         let seen = &mut self.sizes[class];

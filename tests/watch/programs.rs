@@ -431,8 +431,8 @@ fn two_million_calls_are_all_counted() {
     let seen = place.seen("linked", &[], &["time", "2000000"]);
     assert_eq!(seen.calls()["cuFileRead"], (2_000_000, 2_000_000));
     // Details may be lost, but then this is reported. A few other calls may be lost too.
-    let detailed: u64 =
-        seen.report["program"]["sizes"].as_array().unwrap().iter().map(|s| s["count"].as_u64().unwrap()).sum();
+    let files = seen.report["program"]["transfers"].as_array().unwrap();
+    let detailed: u64 = files.iter().map(|file| file["reads"]["count"].as_u64().unwrap()).sum();
     let lost = seen.report["watch"]["lost_events"].as_u64().unwrap();
     assert!(detailed <= 2_000_000 && (2_000_000..2_000_010).contains(&(detailed + lost)), "{detailed} {lost}");
 }

@@ -139,6 +139,12 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             ),
             format!("the program called {function}; {}", counters(*counted)),
         ),
+        WatchAdvice::RouteUnknown { counted, missing_processes: missing @ 1.., partial_processes, .. }
+            if partial_processes >= missing =>
+        (
+            "Use one copy of libcufile in each process: the counters of a second one could not be read.".to_owned(),
+            format!("no counters of a copy of libcufile in {}; {}", plural_es(*missing, "process"), counters(*counted)),
+        ),
         WatchAdvice::RouteUnknown { counted, missing_processes: missing @ 1.., .. } => (
             "Open the driver in each process, after fork, and let each process end by itself: otherwise its counters cannot be read."
                 .to_owned(),
@@ -307,6 +313,25 @@ mod tests {
         assert!(others[0].ends_with("process 7 was still running inside cuFileRead."), "{others:?}");
         assert!(others[1].ends_with("the end of process 7 inside cuFileRead is not known."), "{others:?}");
         assert!(others.iter().all(|other| !other.contains("124")), "{others:?}");
+    }
+
+    #[test]
+    fn a_second_copy_of_libcufile_is_not_called_a_fork() {
+        let text = |missing_processes, partial_processes| {
+            let (counted, wanted, batches, changed) = (Some((7, 7)), true, false, None);
+            sentence(&WatchAdvice::RouteUnknown {
+                counted,
+                wanted,
+                batches,
+                changed,
+                missing_processes,
+                partial_processes,
+            })
+        };
+        let (copies, proof) = text(1, 1);
+        assert!(copies.contains("one copy") && !copies.contains("fork"), "{copies}");
+        assert!(proof.contains("a copy of libcufile in 1 process"), "{proof}");
+        assert!([text(1, 0), text(2, 1)].iter().all(|(text, _)| text.contains("fork")));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The answer about a watched program, and its facts.
 
 use super::attached;
+use super::counted::{Counted, several_routes, some_failed};
 use super::facts::{buffers, driver, gpu_copies, threads};
 use super::file::{proof, route_text, unknown_tensors};
 use super::missing;
@@ -110,17 +111,17 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
         };
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
-    let moved: u64 = units::sum(report.files.iter().map(|file| file.reads.bytes.saturating_add(file.writes.bytes)));
-    let failed: u64 = units::sum(report.files.iter().map(|file| file.reads.errors.saturating_add(file.writes.errors)));
+    let counted = Counted::of(report);
+    let (reads, writes, failed) = (counted.reads, counted.writes, counted.failed);
     let is_complete = is_complete(report) && !is_cut;
     let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
         "{}{} and {}{}, {} in {}{}.{missing}",
-        if is_complete { "" } else { "At least " },
+        if counted.is_least || is_cut { "At least " } else { "" },
         plural(reads, "read"),
         plural(writes, "write"),
-        if failed > 0 { format!(" ({} failed)", count(failed)) } else { String::new() },
-        bytes(moved),
+        counted.without_bytes(),
+        bytes(counted.bytes),
         duration(report.wall_ns),
         if is_running { " so far" } else { "" }
     );
@@ -133,6 +134,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     let used = || all().filter(|file| !matches!(file.proof, RouteProof::AllFailed | RouteProof::NoTransfer));
     if used().next().is_none() {
         return Answer::new(Status::Info, "The cuFile transfers moved no bytes.", conditions);
+    }
+    let mixed = report.statistics.filter(|_| used().any(|file| file.proof == RouteProof::MixedStatistics));
+    if let Some(seen) = mixed {
+        return Answer::new(Status::Warn, several_routes(seen, failed), conditions);
     }
     let first = used().next().map_or(Route::None, |file| file.route);
     let one_route = used().all(|file| file.route == first);
@@ -155,6 +160,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
                 }
                 _ => format!("{} failed; the others take {route}, proven.", plural(failed, "cuFile transfer")),
             };
+            Answer::new(Status::Warn, headline, conditions)
+        }
+        (_, route) if one_route && failed > 0 => {
+            let headline = some_failed(failed, route, used().all(|file| file.proven));
             Answer::new(Status::Warn, headline, conditions)
         }
         (_, Route::Compat) if one_route => {
@@ -325,7 +334,8 @@ fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)
     report.configurations.iter().map(|configuration| {
         let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
         let is = match (configuration.exists, configuration.not_examined) {
-            (true, _) => "",
+            (true, false) => "",
+            (true, true) => ", not examined for each process",
             (false, true) => ", not examined",
             (false, false) => ", does not exist: defaults",
         };
@@ -356,7 +366,7 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
 #[cfg(test)]
 pub(in crate::present) mod tests {
     use super::*;
-    use crate::core::{Transfers, WatchedLibrary};
+    use crate::core::{Transfers, WatchedConfiguration, WatchedLibrary};
 
     fn answer(report: &WatchReport) -> Answer {
         super::answer(report, SessionEnd::Running)
@@ -475,6 +485,20 @@ pub(in crate::present) mod tests {
         assert_eq!(text(&all, "examined"), "");
         assert!(text(&some, "examined").starts_with("2 processes were not examined"));
         assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
+    }
+
+    #[test]
+    fn a_cufile_json_that_was_not_examined_for_a_process_is_named_as_such() {
+        let text = |exists, not_examined| {
+            let configuration =
+                WatchedConfiguration { path: "/c".to_owned(), exists, not_examined, ..Default::default() };
+            let report = WatchReport { programs: 1, configurations: vec![configuration], ..WatchReport::default() };
+            let facts = facts(&report, SessionEnd::Complete).into_iter();
+            facts.filter(|(label, _)| *label == "settings").map(|(_, text)| text).collect::<String>()
+        };
+        assert_eq!(text(true, false), "/c");
+        assert!([text(true, true), text(false, true)].iter().all(|text| text.contains("not examined")));
+        assert!(text(false, false).ends_with("does not exist: defaults"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod advice;
 pub(super) mod answer;
 mod attached;
+mod counted;
 mod facts;
 mod file;
 mod missing;

@@ -54,7 +54,7 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
                 proof(file.proof).to_owned(),
             ]
         });
-        let note = left_out(by_cufile.len(), most, "file");
+        let note = of_recorded(report, left_out(by_cufile.len(), most, "file"));
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
     tables.extend(other_calls(report));
@@ -157,6 +157,14 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
+/// The note of a table whose numbers lack the calls whose details were lost.
+fn of_recorded(report: &WatchReport, note: String) -> String {
+    match report.lost_events {
+        0 => note,
+        _ => format!("Only recorded details are counted. {note}").trim_end().to_owned(),
+    }
+}
+
 fn left_out(all: usize, most: usize, thing: &str) -> String {
     match all.saturating_sub(most) {
         0 => String::new(),
@@ -212,7 +220,8 @@ fn sizes(report: &WatchReport) -> Option<Table> {
         ]
     });
     let rows: Vec<_> = rows.collect();
-    (!rows.is_empty()).then(|| Table { title: "Reads by size".to_owned(), note: String::new(), heads, rows })
+    let note = of_recorded(report, String::new());
+    (!rows.is_empty()).then(|| Table { title: "Reads by size".to_owned(), note, heads, rows })
 }
 
 fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
@@ -416,6 +425,20 @@ mod tests {
             note(|report| report.ended = None),
             "Every call until the last report is counted, of all processes."
         );
+    }
+
+    #[test]
+    fn tables_without_lost_calls_are_marked() {
+        let marked = |lost_events| -> Vec<String> {
+            let sizes = vec![crate::core::SizeClass { count: 1, ..Default::default() }];
+            let calls = vec![crate::core::CallTotal::default()];
+            let files = vec![file_without_route()];
+            let report = WatchReport { sizes, calls, files, lost_events, ..WatchReport::default() };
+            let tables = tables(&report, true).into_iter();
+            tables.filter(|table| table.note.contains("recorded details")).map(|table| table.title).collect()
+        };
+        assert_eq!(marked(0), Vec::<String>::new());
+        assert_eq!(marked(3), ["Files", "Reads by size"]);
     }
 
     #[test]

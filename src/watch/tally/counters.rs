@@ -58,11 +58,13 @@ impl Tally {
 
     /// The last counters of all processes. `None` if there are none.
     pub(super) fn all_statistics(&self) -> Option<RouteStatistics> {
-        let number = |processes: HashSet<u32>| processes.len() as u64;
         let lacking = self.transferring.iter().filter(|of| !self.statistics.contains_key(of));
+        let missing: HashSet<u32> = lacking.map(|(process, _)| *process).collect();
+        let read: HashSet<u32> = self.statistics.keys().map(|(process, _)| *process).collect();
         let now = RouteStatistics {
-            processes: number(self.statistics.keys().map(|(process, _)| *process).collect()),
-            missing_processes: number(lacking.map(|(process, _)| *process).collect()),
+            processes: read.len() as u64,
+            missing_processes: missing.len() as u64,
+            partial_processes: missing.intersection(&read).count() as u64,
             ..RouteStatistics::default()
         };
         let all = self.statistics.values().fold(self.ended_statistics.plus(&now), |sum, last| sum.plus(&last.counted));

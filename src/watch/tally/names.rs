@@ -6,15 +6,17 @@ use crate::watch::files::File;
 use crate::watch::group::Group;
 use crate::watch::losses::Losses;
 use crate::watch::named_file::{Descriptor, NamedFile};
-use cufile_audit::layout::{Function, kind};
+use cufile_audit::layout::{Function, kind, slot_of};
 
 /// Maximum number of forks from the process that registered a file to one that uses it.
 const MOST_FORKS: usize = 64;
 
 impl Tally {
     pub(super) fn of(&mut self, process: u32) -> &mut Process {
-        let lost = self.lost_by_all;
-        self.processes.entry(process).or_insert_with(|| Process { lost, ..Process::default() })
+        self.processes.entry(process).or_insert_with(|| {
+            let in_slot = self.lost_by_slot.get(&slot_of(process.into())).copied().unwrap_or_default();
+            Process { lost: self.lost_by_all.and(in_slot), ..Process::default() }
+        })
     }
 
     /// The index of this file, which a process used with this descriptor. All files without a known path share one entry.
@@ -157,6 +159,15 @@ impl Tally {
         let lost = Losses::all(at_ns);
         self.lost_by_all = lost;
         let processes: Vec<u32> = self.processes.keys().copied().collect();
+        processes.into_iter().for_each(|process| self.lose(process, lost));
+    }
+
+    /// Notes that calls of the processes with this slot found no free ring.
+    pub(in crate::watch) fn lose_in_slot(&mut self, slot: usize, at_ns: u64) {
+        let lost = Losses::all(at_ns);
+        self.lost_by_slot.insert(slot, lost);
+        let processes = self.processes.keys().copied().filter(|process| slot_of((*process).into()) == slot);
+        let processes: Vec<u32> = processes.collect();
         processes.into_iter().for_each(|process| self.lose(process, lost));
     }
 

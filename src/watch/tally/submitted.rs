@@ -8,7 +8,7 @@ use crate::watch::group::Group;
 use crate::watch::recent::Submitted;
 use crate::watch::streams::{Ended, Pending};
 use cufile_audit::layout::{Function, Record, kind};
-use cufile_ffi::values::BATCH_COMPLETE;
+use cufile_ffi::values::{BATCH_CANCELED, BATCH_COMPLETE};
 
 /// The operation code of a read in a batch entry.
 const OPCODE_READ: u64 = 0;
@@ -99,7 +99,8 @@ impl Tally {
             if !write {
                 self.reading_threads.insert((process, group.thread));
             }
-            let entry = Entry { cookie, file, transfer, thread: group.thread, submitted_ns: group.record.start_ns };
+            let (thread, submitted_ns) = (group.thread, group.record.start_ns);
+            let entry = Entry { cookie, file, transfer, thread, submitted_ns, cancelled: false };
             // Its end may be lost, and another entry may have its cookie.
             if self.of(process).lost.may_end(group.record.end_ns) {
                 self.put_entry(process, &entry, None, group.record.end_ns);
@@ -137,17 +138,23 @@ impl Tally {
             return;
         };
         let entry = entries.remove(at);
+        if status == u64::from(BATCH_CANCELED) {
+            self.abandon(process, &[Entry { cancelled: true, ..entry }], event.end_ns);
+            return;
+        }
         let result = event.result.cast_signed();
         let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
         let result = if failed { result.min(-1) } else { result };
         let Transfer { write, size, .. } = entry.transfer;
         self.files[entry.file].finish(&entry.transfer, result);
         self.accounts.entry((process, library)).or_default().end(&entry.transfer, event.end_ns, result);
-        if !write {
+        if !failed {
+            self.paces.add(BATCH_ENTRY, Some(size), entry.submitted_ns, event.end_ns);
+        }
+        if !failed && !write {
             // The program sees the end of an entry when it asks for the status of the batch.
             self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
         }
-        self.paces.add(BATCH_ENTRY, Some(size), entry.submitted_ns, event.end_ns);
         self.put_entry(process, &entry, Some(result), event.end_ns);
         if failed {
             self.failure(BATCH_ENTRY, result, 0, Some(entry.file), true);
@@ -163,30 +170,43 @@ impl Tally {
         }
     }
 
+    /// Processes the cancellation of a batch. The program can still see the end of entries that had ended before.
+    pub(super) fn cancel_batch(&mut self, process: u32, library: u8, batch: u64) {
+        let entries = self.of(process).batches.get_mut(&(library, batch));
+        entries.into_iter().flatten().for_each(|entry| entry.cancelled = true);
+    }
+
+    /// Processes entries whose end the program will not see. Returns the number of those that were not cancelled.
+    fn abandon(&mut self, process: u32, entries: &[Entry], at_ns: u64) -> u64 {
+        for entry in entries {
+            self.put_entry(process, entry, None, at_ns);
+            if entry.cancelled {
+                self.files[entry.file].cancel(&entry.transfer);
+            }
+        }
+        entries.iter().filter(|entry| !entry.cancelled).count() as u64
+    }
+
     /// Processes the end of a batch. The program did not see the end of the remaining entries.
     pub(super) fn destroy_batch(&mut self, process: u32, library: u8, destroy: &Record) {
         let Some(entries) = self.of(process).batches.remove(&(library, destroy.object)) else { return };
         self.registered -= 1;
-        self.unseen_transfers = self.unseen_transfers.saturating_add(entries.len() as u64);
-        for entry in &entries {
-            self.put_entry(process, entry, None, destroy.start_ns);
-        }
+        let unseen = self.abandon(process, &entries, destroy.start_ns);
+        self.unseen_transfers = self.unseen_transfers.saturating_add(unseen);
     }
 
-    /// Removes all transfers of a process that have not ended, because their end is not known any more. Returns their
-    /// number.
+    /// Removes all transfers of a process that have not ended, because their end is not known any more. Returns the number
+    /// of those that were not cancelled.
     pub(super) fn forget_transfers(&mut self, process: u32, at_ns: u64) -> u64 {
         let batches = std::mem::take(&mut self.of(process).batches);
         self.registered -= batches.len();
         let entries: Vec<Entry> = batches.into_values().flatten().collect();
-        for entry in &entries {
-            self.put_entry(process, entry, None, at_ns);
-        }
+        let unseen = self.abandon(process, &entries, at_ns);
         let pending = self.streams.forget(process);
         for pending in &pending {
             self.put_stream(pending, None, at_ns);
         }
-        (entries.len() + pending.len()) as u64
+        unseen + pending.len() as u64
     }
 
     /// Adds the transfers without a known end to the timeline, when the recording ends.
@@ -194,9 +214,9 @@ impl Tally {
         let entries: Vec<(u32, Entry)> = (self.processes.iter())
             .flat_map(|(process, known)| known.batches.values().flatten().map(|entry| (*process, *entry)))
             .collect();
-        self.unseen_transfers = self.unseen_transfers.saturating_add(entries.len() as u64);
-        for (process, entry) in &entries {
-            self.put_entry(*process, entry, None, at_ns);
+        for (process, entry) in entries {
+            let unseen = self.abandon(process, &[entry], at_ns);
+            self.unseen_transfers = self.unseen_transfers.saturating_add(unseen);
         }
         let pending: Vec<Pending> = self.streams.pending().copied().collect();
         for pending in &pending {

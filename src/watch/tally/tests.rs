@@ -3,7 +3,7 @@
 use super::*;
 use crate::watch::readings::Sum;
 use crate::watch::rings::Totals;
-use cufile_audit::layout::IDENTITY_WORD;
+use cufile_audit::layout::{IDENTITY_WORD, SLOTS, slot_of};
 use std::time::{Duration, Instant};
 
 fn call(tally: &mut Tally, function: Function, process: u32, object: u64) {
@@ -78,6 +78,81 @@ fn entries_whose_end_was_lost_are_not_ended_by_a_later_event_with_their_cookie()
     // The first submission is not known, and its event does not end the entry of the second one.
     let groups = [status(200, vec![event]), submit(1000), status(1010, vec![event])];
     assert_eq!(longest(&groups), (4096, 11));
+}
+
+#[test]
+fn failed_calls_are_not_among_the_durations() {
+    const FAILED: u64 = (-5_i64).cast_unsigned();
+    let mut tally = Tally::default();
+    let entry = |result| {
+        let head = Record::head(kind::BATCH_EVENT, 0, 0);
+        let extra = [1, u64::from(cufile_ffi::values::BATCH_COMPLETE), 0, 0, 0, 0, 0];
+        Record { head, result, extra, ..Record::default() }
+    };
+    let head = Record::head(kind::BATCH_ENTRY, 0, 0);
+    let submitted = Record { head, size: 4096, extra: [1, 0, 9, 0, 0, 0, 0], ..Record::default() };
+    for result in [MIB, FAILED] {
+        let mut single = read(10, 7);
+        single.record.result = result;
+        let mut open = called(Function::DriverOpen, 20, 0);
+        open.record.result = u64::from(result == FAILED);
+        let submit = batch(Function::BatchSubmit, [30, 31], vec![submitted], 0);
+        let status = batch(Function::BatchGetStatus, [40, 41], vec![entry(result)], 1);
+        [single, open, submit, status].iter().for_each(|group| tally.take(group));
+    }
+    let report = tally.report(&Totals::default());
+    assert_eq!(report.sizes.iter().map(|size| size.count).sum::<u64>(), 2);
+    assert_eq!(report.latencies.iter().map(|class| class.count).sum::<u64>(), 2);
+    let calls = |function: &str| -> u64 {
+        let paces = report.paces.iter().filter(|pace| pace.function == function);
+        paces.flat_map(|pace| &pace.parts).map(|part| part.0).sum()
+    };
+    let names = ["cuFileRead", "cuFileDriverOpen", "batch entry", "cuFileBatchIOSubmit"];
+    assert_eq!(names.map(calls), [1, 1, 1, 2]);
+    assert_eq!(report.files.iter().map(|file| file.reads.errors).sum::<u64>(), 2);
+}
+
+#[test]
+fn entries_of_a_cancelled_batch_are_not_unfinished() {
+    let part = |kind, status, result| {
+        let (head, extra) = (Record::head(kind, 0, 0), [1, status, 9, 0, 0, 0, 0]);
+        Record { head, size: 4096, result, extra, ..Record::default() }
+    };
+    let submit = batch(Function::BatchSubmit, [10, 11], vec![part(kind::BATCH_ENTRY, 0, 0)], 0);
+    let cancel = || batch(Function::BatchCancel, [20, 21], Vec::new(), 0);
+    let ends = |status: u32, result| {
+        let event = part(kind::BATCH_EVENT, status.into(), result);
+        batch(Function::BatchGetStatus, [30, 31], vec![event], 1)
+    };
+    let destroy = || batch(Function::BatchDestroy, [40, 41], Vec::new(), 0);
+    let seen = |later: &[Group]| {
+        let mut tally = Tally::default();
+        std::iter::once(&submit).chain(later).for_each(|group| tally.take(group));
+        tally.put_unfinished(50);
+        let report = tally.report(&Totals::default());
+        let reads = report.files[0].reads;
+        assert_eq!((reads.count, reads.errors, report.failures.len()), (1, 0, 0));
+        (reads.cancelled, reads.moved(), reads.bytes, report.unfinished)
+    };
+    assert_eq!(seen(&[destroy()]), (0, 1, 0, 1));
+    assert_eq!(seen(&[cancel(), destroy()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel(), ends(cufile_ffi::values::BATCH_CANCELED, 0), destroy()]), (1, 0, 0, 0));
+    assert_eq!(seen(&[cancel(), ends(cufile_ffi::values::BATCH_COMPLETE, 4096), destroy()]), (0, 1, 4096, 0));
+}
+
+#[test]
+fn the_timeline_has_the_errno_of_a_transfer_that_returned_minus_one() {
+    let mut tally = Tally::default();
+    for (result, errno) in [(-1, 5019), (-1, 0), (-5008_i64, 9)] {
+        let mut failed = read(10, 7);
+        failed.record.result = result.cast_unsigned();
+        failed.record.extra[ERRNO_WORD] = errno;
+        tally.take(&failed);
+    }
+    let (calls, _) = tally.recent.take();
+    let seen: Vec<_> = calls.iter().map(|call| (call.error, call.result)).collect();
+    assert_eq!(seen, [(-5019, Some(-1)), (-1, Some(-1)), (-5008, Some(-5008))]);
 }
 
 const FILES: [&str; 2] = ["/data/a", "/data/b"];
@@ -223,6 +298,24 @@ fn after_a_lost_release_a_handle_does_not_mean_its_earlier_file() {
 }
 
 #[test]
+fn only_processes_of_which_a_call_was_lost_lose_the_names_of_their_files() {
+    let of = |process, group: Group| Group { process, ..group };
+    let mut tally = Tally::default();
+    for process in [5, 6] {
+        tally.take(&of(process, registered(10, 7, FILES[0])));
+    }
+    tally.lose_in_slot(slot_of(5), 50);
+    // Processes of both slots that are seen later, and may have lost their first call.
+    for process in [5, 6, 5 + SLOTS as u32, 6 + SLOTS as u32] {
+        if process > 6 {
+            tally.take(&of(process, registered(40, 7, FILES[1])));
+        }
+        tally.take(&of(process, read(60, 7)));
+    }
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 2), (FILES[0], 1), (FILES[1], 1)]));
+}
+
+#[test]
 fn after_a_lost_registration_known_handles_keep_their_files() {
     let mut tally = Tally::default();
     tally.take(&registered(10, 7, FILES[0]));
@@ -359,6 +452,28 @@ fn an_older_reading_that_ends_later_is_no_new_begin_of_the_counters() {
     // The readings of 40 threads, of which each ends after the next one begins.
     let storm: Vec<_> = (0..40).map(|n| counters_of([n * 10, n * 10 + 15], 1000 - (n % 7) * 20)).collect();
     assert_eq!(counted_reads(&storm), 1000);
+}
+
+#[test]
+fn a_process_in_which_only_one_copy_of_libcufile_has_counters_is_partial() {
+    let read_by = |process, library| {
+        let mut read = Group { process, ..read(10, 7) };
+        read.record.head = Record::head(Function::Read as u16, library, 0);
+        read
+    };
+    let seen = |groups: &[Group]| {
+        let mut tally = Tally::default();
+        groups.iter().for_each(|group| tally.take(group));
+        let statistics = tally.report(&Totals::default()).statistics;
+        statistics.map(|seen| (seen.processes, seen.missing_processes, seen.partial_processes))
+    };
+    let (first, second, child) = (read_by(1, 0), read_by(1, 1), read_by(2, 0));
+    let counters = counters_of([20, 30], 1);
+    assert_eq!(seen(&[first.clone(), counters.clone()]), Some((1, 0, 0)));
+    assert_eq!(seen(&[first.clone(), second.clone(), counters.clone()]), Some((1, 1, 1)));
+    assert_eq!(seen(&[first.clone(), child, counters.clone()]), Some((1, 1, 0)));
+    // Another program starts in the process.
+    assert_eq!(seen(&[first, second, counters, began(1, 40, 0)]), Some((1, 1, 1)));
 }
 
 #[test]
