@@ -50,7 +50,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
     let plain = plain_bytes(report);
-    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    let mut read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    if let Some(requests @ 1..) = report.process_io.as_ref().map(|io| io.io_uring_requests) {
+        read += &format!(" At least {} completed.", plural(requests, "io_uring request"));
+    }
     if is_cut && reads + writes == 0 {
         let headline = "No cuFile transfer was recorded before the session ended.";
         return Answer::new(Status::Warn, headline, read.trim_start().to_owned());
@@ -461,6 +464,17 @@ pub(in crate::present) mod tests {
         let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
         let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
         assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
+    }
+
+    #[test]
+    fn requests_of_io_uring_are_in_the_answer_if_cufile_is_not_used() {
+        let of = |io_uring_requests| {
+            let io = crate::core::ProcessIo { io_uring_requests, ..Default::default() };
+            let ended = Some(ProgramEnd::Status(0));
+            answer(&WatchReport { programs: 1, ended, process_io: Some(io), ..WatchReport::default() }).conditions
+        };
+        assert_eq!(of(0), "It did not load libcufile.");
+        assert_eq!(of(4), "It did not load libcufile. At least 4 io_uring requests completed.");
     }
 
     #[test]
