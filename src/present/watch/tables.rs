@@ -2,7 +2,7 @@
 
 use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
+use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedFile, WatchedTensor};
 use crate::present::view::{Table, number, text};
 use crate::text::capitalised;
 
@@ -129,23 +129,26 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![
         text("file without cuFile"),
         number("reads"),
+        number("errors"),
         number("read"),
         number("time"),
         number("mapped"),
         number("touched"),
     ];
     let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
-    // Next to a model, small files are modules of an interpreter, and only complete lists have them.
-    let large = all.iter().filter(|file| is_large(file)).count();
+    // Small files next to a model, and those of a program, are only in complete lists.
     let has_large = report.files.iter().any(is_large);
-    let most = if most == usize::MAX || !has_large { most } else { most.min(large) };
-    let rows: Vec<_> = (all.iter().take(most))
+    let is_full = most == usize::MAX;
+    let is_listed = |file: &WatchedFile| is_full || is_large(file) || !(has_large || is_of_program(&file.path));
+    let listed: Vec<_> = all.iter().filter(|file| is_listed(file)).take(most).collect();
+    let rows: Vec<_> = (listed.iter())
         .map(|file| {
             let plain = &file.plain;
             let mapped = |of: u64| if plain.mappings > 0 { bytes(of) } else { String::new() };
             vec![
                 name(file),
                 count(plain.count),
+                count(plain.errors),
                 bytes(plain.bytes),
                 duration(plain.total_ns),
                 mapped(plain.mapped_bytes),
@@ -153,7 +156,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
             ]
         })
         .collect();
-    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), most, "file"));
+    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), listed.len(), "file"));
     (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
@@ -168,15 +171,22 @@ fn left_out(all: usize, most: usize, thing: &str) -> String {
 /// Folders of programs and their data, in which there are no models.
 const SYSTEM: [&str; 9] =
     ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
+/// Endings of the modules of an interpreter and of libraries.
+const MODULES: [&str; 3] = [".pyc", ".py", ".so"];
 /// From this size on, a file outside these folders can be a model or a cache.
 const LARGE: u64 = 1 << 20;
+
+/// Whether a file is a part of a program: by its folder, or because it is a module.
+fn is_of_program(path: &str) -> bool {
+    let is_module = MODULES.iter().any(|ending| path.ends_with(ending)) || path.contains("/site-packages/");
+    is_module || SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
 
 /// Whether a file of a process can hold the data that it loads: cuFile or `O_DIRECT` uses it, or it is large and not
 /// a part of a program.
 fn may_be_data(report: &WatchReport, file: &AttachedFile) -> bool {
     let of_cufile = || report.files.iter().any(|used| is_of_cufile(used) && used.path == file.path);
-    let is_of_program = SYSTEM.iter().any(|folder| file.path.starts_with(folder));
-    file.o_direct || (file.bytes >= LARGE && !is_of_program) || of_cufile()
+    file.o_direct || (file.bytes >= LARGE && !is_of_program(&file.path)) || of_cufile()
 }
 
 fn open_files(report: &WatchReport, process: &AttachedProcess, most: usize) -> Option<Table> {
@@ -362,6 +372,20 @@ mod tests {
         model.reads.bytes = 1 << 20;
         assert_eq!(titles(vec![model.clone(), module.clone()], false), ["Files"]);
         assert_eq!(titles(vec![model, module], true), ["Files", "Files without cuFile"]);
+    }
+
+    #[test]
+    fn modules_are_left_out_without_a_model_too_and_failed_reads_are_counted() {
+        let plain = crate::core::PlainReads { count: 3, bytes: 1 << 16, errors: 2, ..Default::default() };
+        let file = |path: &str| WatchedFile { path: path.to_owned(), plain, ..file_without_route() };
+        let paths = ["/data/a", "/venv/lib/x.pyc", "/usr/lib/python3/os.data", "/venv/site-packages/x/y"];
+        let report = WatchReport { files: paths.map(file).to_vec(), ..WatchReport::default() };
+        let table = |full| tables(&report, full).into_iter().find(|table| table.title == "Files without cuFile");
+        let (Some(few), Some(all)) = (table(false), table(true)) else { unreachable!("two tables") };
+        let names = |table: &Table| table.rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+        assert_eq!((names(&few), names(&all)), (vec![paths[0].to_owned()], paths.map(str::to_owned).to_vec()));
+        assert!(few.note.ends_with("3 more files are in the JSON report."), "{}", few.note);
+        assert_eq!(few.rows[0][1..3], ["3".to_owned(), "2".to_owned()]);
     }
 
     #[test]
