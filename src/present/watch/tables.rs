@@ -2,7 +2,7 @@
 
 use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedFile, WatchedTensor};
+use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile, WatchedTensor};
 use crate::present::view::{Table, number, text};
 use crate::text::capitalised;
 
@@ -54,7 +54,9 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
                 proof(file.proof).to_owned(),
             ]
         });
-        let note = left_out(by_cufile.len(), most, "file");
+        let unnamed = by_cufile.iter().any(|file| file.path == UNKNOWN_FILE);
+        let unnamed = if unnamed { UNNAMED } else { "" };
+        let note = format!("{unnamed} {}", left_out(by_cufile.len(), most, "file")).trim().to_owned();
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
     tables.extend(other_calls(report));
@@ -64,6 +66,10 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     tables.extend(tensors(report, most));
     tables
 }
+
+/// The causes of paths that are not known.
+const UNNAMED: &str =
+    "The path of (unknown file) is not known, for example after a lost record or for files opened after chroot.";
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
@@ -386,6 +392,16 @@ mod tests {
         assert_eq!((names(&few), names(&all)), (vec![paths[0].to_owned()], paths.map(str::to_owned).to_vec()));
         assert!(few.note.ends_with("3 more files are in the JSON report."), "{}", few.note);
         assert_eq!(few.rows[0][1..3], ["3".to_owned(), "2".to_owned()]);
+    }
+
+    #[test]
+    fn files_without_a_path_have_the_possible_causes() {
+        let note = |path: &str| {
+            let file = WatchedFile { path: path.to_owned(), ..file_without_route() };
+            let report = WatchReport { files: vec![file], ..WatchReport::default() };
+            tables(&report, false).remove(0).note
+        };
+        assert_eq!((note("/data/a").as_str(), note(UNKNOWN_FILE).as_str()), ("", UNNAMED));
     }
 
     #[test]
