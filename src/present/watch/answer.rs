@@ -2,7 +2,7 @@
 
 use super::attached;
 use super::facts::{buffers, driver, gpu_copies, threads};
-use super::file::{proof, route_text, unknown_tensors};
+use super::file::{proof, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
@@ -248,8 +248,8 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         if !process.recorded {
             if process.libcufile.is_some() {
                 facts.extend(settings(report));
-                let route = route_text(process.route, false);
-                facts.push(("route", format!("{route} ({})", proof(process.route_proof))));
+                let route = if process.route == Route::None { String::new() } else { format!("{}, ", process.route) };
+                facts.push(("route", format!("{route}{}", proof(process.route_proof))));
                 facts.push(("proven", PROVEN.to_owned()));
                 facts.push(("not proven", NOT_PROVEN.to_owned()));
             }
@@ -464,17 +464,6 @@ pub(in crate::present) mod tests {
         let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
         let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
         assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
-    }
-
-    #[test]
-    fn requests_of_io_uring_are_in_the_answer_if_cufile_is_not_used() {
-        let of = |io_uring_requests| {
-            let io = crate::core::ProcessIo { io_uring_requests, ..Default::default() };
-            let ended = Some(ProgramEnd::Status(0));
-            answer(&WatchReport { programs: 1, ended, process_io: Some(io), ..WatchReport::default() }).conditions
-        };
-        assert_eq!(of(0), "It did not load libcufile.");
-        assert_eq!(of(4), "It did not load libcufile. At least 4 io_uring requests completed.");
     }
 
     #[test]

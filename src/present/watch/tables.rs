@@ -82,7 +82,7 @@ fn calls_note(report: &WatchReport) -> String {
     };
     if parts.is_empty() {
         let until = if report.ended.is_none() { " until the last report" } else { "" };
-        parts.push(format!("Every call{until} is counted, of all processes."));
+        parts.push(format!("All calls of all processes{until} are counted."));
     }
     if !report.open_calls.is_empty() {
         let calls = report.open_calls.len() as u64;
@@ -443,19 +443,16 @@ mod tests {
             (|report| report.unrecorded = vec!["su".to_owned()], "programs that were not recorded here"),
             (|report| report.in_other_session = vec!["sh".to_owned()], "programs that were not recorded here"),
         ];
-        assert_eq!(note(|_| {}), "Every call is counted, of all processes.");
+        assert_eq!(note(|_| {}), "All calls of all processes are counted.");
         for (change, words) in reasons {
             let note = note(change);
-            assert!(note.contains(words) && !note.contains("Every call"), "{note}");
+            assert!(note.contains(words) && !note.contains("All calls"), "{note}");
         }
         let all = note(|report| {
             (report.uncounted, report.paused, report.libraries_left_out, report.still_running) = (2, true, 5, 1);
         });
         assert!(reasons[..4].iter().all(|(_, words)| all.contains(words)), "{all}");
-        assert_eq!(
-            note(|report| report.ended = None),
-            "Every call until the last report is counted, of all processes."
-        );
+        assert_eq!(note(|report| report.ended = None), "All calls of all processes until the last report are counted.");
     }
 
     #[test]
