@@ -189,6 +189,8 @@ fn a_bad_call_says_what_was_meant() {
         (&["help", "config", "lnt"], "did you mean 'gds-top help config lint'?"),
         (&["check", "--jsno"], "Usage: gds-top check [OPTIONS] [PATHS]"),
         (&["config", "lint", "--jsno"], "Usage: gds-top config lint [OPTIONS]"),
+        (&["watch"], "gds-top watch [OPTIONS] --pid <PID>"),
+        (&["watch", "--pid", "1", "--require", "direct"], "Usage: gds-top watch [OPTIONS] -- <COMMAND>..."),
         (&["make-model", "odd-sizes", "m", "--scale", "-1"], "a scale of -1 is not possible"),
         (&["bench", "m", "--repeat", "-3"], "invalid value '-3' for '--repeat"),
         (&["./nosuch"], "/nosuch does not exist"),

@@ -324,7 +324,10 @@ pub(super) enum Sub {
     /// Run a program and show every cuFile call, file, route and tensor
     ///
     /// Child processes are included. '--pid' shows a running process.
-    #[command(display_order = 6)]
+    #[command(
+        display_order = 6,
+        override_usage = "gds-top watch [OPTIONS] -- <COMMAND>...\n       gds-top watch [OPTIONS] --pid <PID>"
+    )]
     Watch(super::watch::WatchArgs),
     /// Prove on this hardware that every available engine loads the right bytes
     #[command(hide = true)]

@@ -13,7 +13,7 @@ use super::keys;
 use super::lines;
 use crate::checks::log_signatures::Explained;
 use crate::checks::{DriverLine, cufile_json, xid};
-use crate::core::{CheckId, FixId};
+use crate::core::{CheckId, FixId, os_error};
 use crate::fixes::{P2PDMA_KEYS, spec};
 
 impl Answer {
@@ -90,7 +90,10 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
     &[
         (1, "EPERM", "the operation is not permitted", &[NVFS_DEVICES, found(CheckId::UserLsm, "SELinux or AppArmor denies it.")]),
         (2, "ENOENT", "the file does not exist", &[own("The path is wrong, or the volume is not mounted in the container.", "ls -l PATH", "Correct the path.")]),
+        (4, "EINTR", "a signal interrupted the call", &[own("A handler without SA_RESTART handled a signal during the call.", TRACED, "Repeat the call.")]),
         (5, "EIO", "the disk or file system reported an error, or cuFile could not do a transfer on a stream", &[STREAM_OFFSET, own("The disk is faulty.", "sudo journalctl -k -b -o cat | grep -i -e nvme -e error", "Look at the disk: sudo smartctl -a /dev/nvme0."), NVFS_KERNEL_LOG]),
+        (9, "EBADF", "the descriptor is closed, or it was opened for other operations", &[own("The program writes to a file that it opened only for reading.", TRACED, "Open the file with O_RDWR."), own("The program closed the descriptor before the transfer ended.", TRACED, "Deregister the handle first, then close the descriptor.")]),
+        (11, "EAGAIN", "a resource is not available at the moment", &[own("A limit of the user or of the system is reached.", "ulimit -a", "Raise the limit, or repeat the call later.")]),
         (12, "ENOMEM", "memory is not sufficient", &[MEMORY, BAR1_FULL]),
         (13, "EACCES", "access was denied", &[found(CheckId::UserPerms, "The user has no permission to open the file or the device."), NVFS_DEVICES]),
         (14, "EFAULT", "an address is invalid", &[NVFS_OLD, BAD_POINTER]),
@@ -98,7 +101,9 @@ pub(super) const SYSTEM: &[(i32, &str, &str, &[Row])] = {
         (22, "EINVAL", "an argument is invalid; libcufile up to 1.18 also returns -22 if it rejects a cufile.json", &[BAD_CONFIG, found(CheckId::OdirectOpen, "The file system does not support O_DIRECT, or the read is not aligned."), own("The program passed a null handle, a negative offset or a null buffer.", TRACED, "Correct the call that failed in the program.")]),
         (24, "EMFILE", "the process has too many open files", &[OPEN_FILES]),
         (28, "ENOSPC", "the disk is full", &[own("The file system has no free space.", "df -h PATH", "Delete files, or use another disk.")]),
+        (30, "EROFS", "the file system is read-only", &[own("It is mounted read-only, or an error made it read-only.", "findmnt -T PATH", "Use another file system, or repair this one.")]),
         (95, "EOPNOTSUPP", "the operation is not supported by the file system or device", &[FILE_SYSTEM]),
+        (116, "ESTALE", "the file no longer exists on the server of its file system", &[own("Another machine deleted or replaced the file.", "ls -l PATH", "Open and register the file again.")]),
         (121, "EREMOTEIO", "the remote side of a transfer failed", &[found(CheckId::RdmaStack, "The RDMA connection or the storage server failed.")]),
     ]
 };
@@ -109,6 +114,18 @@ pub(super) fn system_error(code: i32) -> Option<Answer> {
     let mut answer = Answer::new(Kind::SystemError, name, meaning);
     answer.code = Some(code);
     answer.causes = causes.iter().map(cause).collect();
+    Some(answer)
+}
+
+/// The largest error number of Linux (include/uapi/asm-generic/errno.h).
+const LAST_SYSTEM_ERROR: i32 = 133;
+
+/// The answer for an error number without known causes: the words of the operating system.
+pub(super) fn other_system_error(code: i32) -> Option<Answer> {
+    let code = code.checked_abs().filter(|code| (1..=LAST_SYSTEM_ERROR).contains(code))?;
+    let meaning = os_error(&std::io::Error::from_raw_os_error(code));
+    let mut answer = Answer::new(Kind::SystemError, "errno", meaning);
+    answer.code = Some(code);
     Some(answer)
 }
 

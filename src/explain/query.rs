@@ -109,7 +109,7 @@ fn by_number(query: &str) -> Option<Vec<Answer>> {
     let mut out: Vec<Answer> = page::cufile_code(code).filter(|_| code != 0).into_iter().collect();
     // A negative number below 5000 is a system error. A positive one is more likely a CUDA code.
     if code < 0 {
-        out.extend(system);
+        out.extend(system.or_else(|| page::other_system_error(code)));
         if out.is_empty() {
             out.extend(cuda);
         }

@@ -223,6 +223,18 @@ fn the_causes_of_a_forbidden_transfer_have_their_own_remedies() {
 }
 
 #[test]
+fn a_negative_number_is_an_error_of_the_system_and_not_of_cuda() {
+    for code in 1..=133 {
+        assert_eq!(kinds(&format!("-{code}")), [(Kind::SystemError, Some(code))]);
+    }
+    for (code, name) in [(4, "EINTR"), (9, "EBADF"), (11, "EAGAIN"), (30, "EROFS"), (116, "ESTALE")] {
+        let answer = &explain(&format!("-{code}")).unwrap()[0];
+        assert_eq!((answer.name.as_str(), answer.causes.is_empty()), (name, false));
+    }
+    assert_eq!(explain("-71").unwrap()[0].meaning, "Protocol error");
+}
+
+#[test]
 fn a_number_is_explained_in_the_order_of_likelihood() {
     assert_eq!(kinds("801"), [(Kind::CudaCode, Some(801))]);
     assert_eq!(kinds("-22")[0], (Kind::SystemError, Some(22)));

@@ -54,14 +54,14 @@ pub const fn route(route: SeenRoute) -> &'static str {
     }
 }
 
-/// The visible facts about the reads of a process, for people.
+/// The route of a process's reads or their access, for people. It is inferred.
 #[must_use]
 pub const fn method(route: SeenRoute) -> &'static str {
     match route {
         SeenRoute::Unknown => "not known",
         SeenRoute::NvidiaFs => "nvidia-fs open",
-        // Read calls of the program and those of libcufile are in the same counters.
-        SeenRoute::Cufile | SeenRoute::Compat => "libcufile mapped",
+        SeenRoute::Cufile => "p2pdma or compat",
+        SeenRoute::Compat => "compat, inferred",
         SeenRoute::Direct => "O_DIRECT",
         SeenRoute::Mapped => "mapped",
         SeenRoute::Cached => "page cache",
@@ -75,29 +75,53 @@ pub fn reading(process: &ProcessUse) -> f64 {
     process.storage_bytes_per_s.unwrap_or(0.0).max(process.call_bytes_per_s.unwrap_or(0.0))
 }
 
+/// Whether a process can read without a trace: direct reads of cuFile are in no counter of a process.
+fn may_read_unseen(process: &ProcessUse) -> bool {
+    process.cufile.is_some() && process.route != SeenRoute::Compat
+}
+
+/// Whether no counter of a process's reads is known: there is one sample only, or the kernel denies them.
+const fn is_uncounted(process: &ProcessUse) -> bool {
+    process.storage_bytes_per_s.is_none() && process.call_bytes_per_s.is_none()
+}
+
+/// The reads of one process.
+fn reads_of(process: &ProcessUse) -> String {
+    let name = format!("{} ({})", process.name, process.pid);
+    match reading(process) {
+        bytes_per_s if bytes_per_s > LEAST_READ => {
+            format!("{name} reads {}; seen from outside: {}.", rate(bytes_per_s), method(process.route))
+        }
+        _ if is_uncounted(process) => format!("{name}: its read rate is not known."),
+        _ if may_read_unseen(process) => format!("{name}: visible reads below 1 MB/s; direct reads are in no counter."),
+        _ => format!("{name} reads less than 1 MB/s."),
+    }
+}
+
 /// The reads of one process, or of the busiest one.
 #[must_use]
 pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String {
-    let of = |process: &ProcessUse| {
-        let reads = match reading(process) {
-            bytes_per_s if bytes_per_s > LEAST_READ => format!("reads {}", rate(bytes_per_s)),
-            _ => "reads nothing now".to_owned(),
-        };
-        format!("{} ({}) {reads}: {}.", process.name, process.pid, process.evidence)
-    };
     let busiest = sample.processes.iter().max_by(|a, b| reading(a).total_cmp(&reading(b)));
     if let Some(process) = opened.or(busiest.filter(|process| reading(process) > LEAST_READ)) {
-        return of(process);
+        return reads_of(process);
     }
     let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
     let seen = if sample.not_seen() == 0 { "" } else { " that could be examined" };
-    match sample.processes.len() {
+    let number = sample.processes.len() as u64;
+    let (processes, uses) = (plural_es(number, "process"), verb(number, "uses", "use"));
+    match number {
         0 if read > LEAST_READ => {
             format!("No process{seen} uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
         }
         0 => format!("No process{seen} uses CUDA or cuFile, and no disk is read."),
-        1 => "One process uses CUDA or cuFile; it reads nothing now.".to_owned(),
-        n => format!("{n} processes use CUDA or cuFile; none of them reads anything now."),
+        _ if sample.processes.iter().all(is_uncounted) => {
+            format!("{processes} {uses} CUDA or cuFile; the read rate is not known.")
+        }
+        _ if sample.processes.iter().any(may_read_unseen) => {
+            format!("{processes} {uses} CUDA or cuFile; visible reads below 1 MB/s, direct reads are in no counter.")
+        }
+        1 => "1 process uses CUDA or cuFile; it reads less than 1 MB/s.".to_owned(),
+        _ => format!("{processes} use CUDA or cuFile; none reads 1 MB/s."),
     }
 }
 
@@ -113,12 +137,13 @@ pub fn libraries(process: &ProcessUse) -> String {
     format!("{libraries}{owner}")
 }
 
-/// The visible facts about the reads of a process, with the evidence.
+/// The inferred route or access of a process's reads, with the evidence.
 #[must_use]
 pub fn seems(process: &ProcessUse) -> String {
     let seen = match process.route {
         SeenRoute::Unknown => "It is not known how it reads",
-        SeenRoute::NvidiaFs | SeenRoute::Cufile | SeenRoute::Compat => "No cuFile read was seen",
+        SeenRoute::NvidiaFs | SeenRoute::Cufile => "It can read with cuFile",
+        SeenRoute::Compat => "Route compat, inferred",
         SeenRoute::Direct => "It seems to read with O_DIRECT",
         SeenRoute::Mapped => "It seems to read mapped files",
         SeenRoute::Cached => "It seems to read through the page cache",
@@ -214,7 +239,10 @@ fn hidden(sample: &SystemSample) -> Option<Table> {
     let more = sample.not_seen().saturating_sub(rows.len() as u64);
     let note = match more {
         0 => String::new(),
-        more => format!("{} more not shown; --json lists the first 256.", plural_es(more, "process")),
+        more => {
+            let are = verb(more, "is", "are");
+            format!("{} {are} not shown; --json lists the first 256.", plural_es(more, "more process"))
+        }
     };
     (!rows.is_empty()).then(|| Table { title: "Not examined".to_owned(), note, heads, rows })
 }
@@ -225,20 +253,42 @@ mod tests {
     use crate::core::HiddenProcess;
 
     #[test]
-    fn a_mapped_library_is_no_read_and_an_unknown_way_has_a_plain_phrase() {
+    fn a_mapped_library_is_not_a_read_and_an_inferred_route_is_named() {
         let process = |route, evidence: &str| ProcessUse { route, evidence: evidence.to_owned(), ..Default::default() };
         assert_eq!(
             seems(&process(SeenRoute::Unknown, "no file is open")),
             "It is not known how it reads: no file is open."
         );
-        for route in [SeenRoute::Cufile, SeenRoute::Compat] {
-            let said = seems(&process(route, "libcufile.so.0 is mapped"));
-            assert_eq!(
-                (method(route), said.as_str()),
-                ("libcufile mapped", "No cuFile read was seen: libcufile.so.0 is mapped.")
-            );
-        }
+        let compat = process(SeenRoute::Compat, "its log reports compat mode");
+        assert_eq!(method(compat.route), "compat, inferred");
+        assert_eq!(seems(&compat), "Route compat, inferred: its log reports compat mode.");
+        let mapped = process(SeenRoute::Cufile, "libcufile.so.0 is mapped");
+        assert_eq!(seems(&mapped), "It can read with cuFile: libcufile.so.0 is mapped.");
         assert!(seems(&process(SeenRoute::Direct, "one file open with O_DIRECT")).ends_with("no proof)."));
+    }
+
+    #[test]
+    fn a_process_that_can_read_directly_is_not_said_to_read_nothing() {
+        let process = |route, rate| ProcessUse {
+            pid: 7,
+            name: "spin".to_owned(),
+            cufile: Some("libcufile.so.0".to_owned()),
+            route,
+            storage_bytes_per_s: rate,
+            ..ProcessUse::default()
+        };
+        for (seen, words) in [
+            (process(SeenRoute::Unknown, Some(0.0)), "direct reads are in no counter"),
+            (process(SeenRoute::Compat, Some(0.0)), "less than 1 MB/s"),
+            (process(SeenRoute::Compat, None), "rate is not known"),
+            (process(SeenRoute::Compat, Some(5e7)), "compat, inferred"),
+            (process(SeenRoute::Cufile, Some(5e7)), "p2pdma or compat"),
+        ] {
+            let sample = SystemSample { processes: vec![seen.clone()], ..SystemSample::default() };
+            let (now, of_it) = (reading_now(&sample, None), reading_now(&sample, Some(&seen)));
+            assert!(now.contains(words) && of_it.contains(words), "{now} {of_it}");
+            assert!(of_it.split_whitespace().count() <= 12, "{of_it}");
+        }
     }
 
     #[test]
@@ -285,7 +335,7 @@ mod tests {
             |pid| HiddenProcess { pid, denied: "maps: Permission denied".to_owned(), ..HiddenProcess::default() };
         let by_root = SystemSample { hidden: (1..20).map(denied).collect(), hidden_processes: 19, ..by_root };
         let [table] = &super::tables(&by_root)[..] else { unreachable!("one table") };
-        assert_eq!((table.rows.len(), table.note.starts_with("9 processes")), (HIDDEN_ROWS, true));
+        assert_eq!((table.rows.len(), table.note.starts_with("9 more processes are")), (HIDDEN_ROWS, true));
         assert_eq!(table.rows[0], ["1", "", GAP, "maps: Permission denied"]);
     }
 }

@@ -3,7 +3,7 @@
 use super::view::{Answer, GAP, Table, number, text};
 use super::watch;
 use crate::analysis::{ENOUGH_CALLS, PaceChange, PaceResult, PaceSide, WatchComparison, WatchRegression, is_busy};
-use crate::core::units::{bytes, count, duration, percent, plural};
+use crate::core::units::{bytes, count, duration, percent, plural, three_digits};
 use crate::core::{BATCH_ENTRY, ProgramEnd, Status};
 
 /// The answer: the values that are worse, that no value is worse, or that this cannot be decided.
@@ -154,6 +154,15 @@ pub fn tables(comparison: &WatchComparison, baseline: &str) -> Vec<Table> {
     std::iter::once(calls).chain(by_size(comparison)).collect()
 }
 
+/// A number of calls in a second with three significant digits: `37 700`.
+fn per_second(calls: f64) -> String {
+    if calls < 999.5 {
+        return three_digits(calls);
+    }
+    let unit = 10_f64.powi(calls.log10().floor() as i32 - 2);
+    count(((calls / unit).round() * unit) as u64)
+}
+
 fn by_size(comparison: &WatchComparison) -> Option<Table> {
     let heads = vec![
         text("function"),
@@ -169,7 +178,7 @@ fn by_size(comparison: &WatchComparison) -> Option<Table> {
     let number_of = |side: &PaceSide, value: String| if side.count == 0 { GAP.to_owned() } else { value };
     let mean = |side: &PaceSide| number_of(side, duration(side.mean_ns));
     let rate = |side: &PaceSide| match side.calls_per_s > 0.0 {
-        true => format!("{:.1}", side.calls_per_s),
+        true => per_second(side.calls_per_s),
         false => GAP.to_owned(),
     };
     let rows: Vec<_> = (comparison.paces.iter())
@@ -210,6 +219,12 @@ mod tests {
     fn pace(function: &str, calls: [u64; 2], means_ns: [u64; 2], result: PaceResult) -> PaceChange {
         let side = |at: usize| PaceSide { count: calls[at], mean_ns: means_ns[at], ..PaceSide::default() };
         PaceChange { function: function.to_owned(), up_to_bytes: 0, before: side(0), now: side(1), result }
+    }
+
+    #[test]
+    fn calls_in_a_second_have_three_digits_in_groups() {
+        let texts = [0.5, 37.3, 998.9, 999.7, 37_667.1, 1_234_567.0].map(per_second);
+        assert_eq!(texts, ["0.500", "37.3", "999", "1\u{202f}000", "37\u{202f}700", "1\u{202f}230\u{202f}000"]);
     }
 
     #[test]

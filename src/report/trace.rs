@@ -30,7 +30,7 @@ pub(super) fn write(state: &State, mut out: impl Write) -> io::Result<()> {
         }
         crate::text::write_json(&mut out, &event)
     };
-    put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters"}}))?;
+    put(json!({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "meters of the machine"}}))?;
     for report in &analysis.runs {
         let lane = report.lane;
         // Process 0 contains the meters of the machine.

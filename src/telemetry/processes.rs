@@ -399,6 +399,9 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
         _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
         (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
+        (Some(library), _) => {
+            (SeenRoute::Unknown, format!("{library} is mapped, no file with an ending of models is open or mapped"))
+        }
         _ => (SeenRoute::Unknown, "no file with an ending of models is open or mapped".to_owned()),
     }
 }
@@ -483,6 +486,11 @@ mod tests {
         assert_eq!(route(&mut processes), SeenRoute::Cached);
         std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
         assert_eq!(route(&mut processes), SeenRoute::Cufile);
+        // A mapped library alone does not show how the process reads.
+        [5, 6].iter().for_each(|number| fs::remove_file(fd.join(number.to_string())).unwrap());
+        let found = processes.look(start + Duration::from_secs(4)).found;
+        assert_eq!(found[0].route, SeenRoute::Unknown);
+        assert!(found[0].evidence.starts_with("libcufile-6a1b.so.1.15.1 is mapped"), "{}", found[0].evidence);
     }
 
     #[test]

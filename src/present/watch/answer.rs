@@ -3,7 +3,7 @@
 use super::attached;
 use super::counted::{Counted, several_routes, some_failed};
 use super::facts::{buffers, driver, gpu_copies, threads};
-use super::file::{proof, route_text, unknown_tensors};
+use super::file::{proof, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
@@ -51,7 +51,10 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     let reads: u64 = units::sum(report.files.iter().map(|file| file.reads.count));
     let writes: u64 = units::sum(report.files.iter().map(|file| file.writes.count));
     let plain = plain_bytes(report);
-    let read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    let mut read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
+    if let Some(requests @ 1..) = report.process_io.as_ref().map(|io| io.io_uring_requests) {
+        read += &format!(" At least {} completed.", plural(requests, "io_uring request"));
+    }
     if is_cut && reads + writes == 0 {
         let headline = "No cuFile transfer was recorded before the session ended.";
         return Answer::new(Status::Warn, headline, read.trim_start().to_owned());
@@ -254,8 +257,8 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
         if !process.recorded {
             if process.libcufile.is_some() {
                 facts.extend(settings(report));
-                let route = route_text(process.route, false);
-                facts.push(("route", format!("{route} ({})", proof(process.route_proof))));
+                let route = if process.route == Route::None { String::new() } else { format!("{}, ", process.route) };
+                facts.push(("route", format!("{route}{}", proof(process.route_proof))));
                 facts.push(("proven", PROVEN.to_owned()));
                 facts.push(("not proven", NOT_PROVEN.to_owned()));
             }

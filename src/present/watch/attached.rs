@@ -82,6 +82,9 @@ fn log(process: &AttachedProcess) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::SessionEnd;
+    use crate::core::{RouteProof, WatchReport};
+    use crate::present::watch;
 
     #[test]
     fn numbers_without_some_processes_are_lower_bounds_and_the_reason_is_shown() {
@@ -100,5 +103,22 @@ mod tests {
         assert_eq!(text(&partial, "files").as_deref(), Some(FOREIGN_MOUNTS));
         // The kernel denies nothing to a reader that it does not answer.
         assert_ne!(answer(&partial).conditions, answer(&seen).conditions);
+    }
+
+    #[test]
+    fn an_inferred_route_of_a_running_process_is_called_so_once() {
+        let of = |route, route_proof| {
+            let libcufile = Some("/l".to_owned());
+            let process = AttachedProcess { libcufile, route, route_proof, ..Default::default() };
+            let report = WatchReport { attached: Some(process), ..WatchReport::default() };
+            watch::facts(&report, SessionEnd::Complete)
+                .into_iter()
+                .find(|(label, _)| *label == "route")
+                .map(|fact| fact.1)
+        };
+        let compat = of(Route::Compat, RouteProof::ProcessLog).unwrap_or_default();
+        assert!(compat.starts_with("compat, inferred: the") && compat.matches("inferred").count() == 1, "{compat}");
+        let unknown = of(Route::None, RouteProof::Nothing);
+        assert_eq!(unknown.as_deref(), Some(watch::proof(RouteProof::Nothing)));
     }
 }

@@ -55,7 +55,9 @@ pub(super) fn driver(properties: &DriverProperties) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::CallTotal;
+    use crate::analysis::SessionEnd;
+    use crate::core::{CallTotal, ProcessIo, ProgramEnd};
+    use crate::present::watch::answer;
 
     #[test]
     fn a_report_with_or_without_gpu_copies_names_those_that_are_not_seen() {
@@ -67,5 +69,17 @@ mod tests {
         assert!(texts.iter().all(|text| text.contains(UNSEEN_COPIES)), "{texts:?}");
         assert!(texts[0].starts_with("none recorded") && texts[1].starts_with("3 copies recorded"), "{texts:?}");
         assert_eq!(gpu_copies(&WatchReport::default()), None);
+    }
+
+    #[test]
+    fn requests_of_io_uring_are_in_the_answer_if_cufile_is_not_used() {
+        let of = |io_uring_requests| {
+            let io = ProcessIo { io_uring_requests, ..Default::default() };
+            let ended = Some(ProgramEnd::Status(0));
+            let report = WatchReport { programs: 1, ended, process_io: Some(io), ..WatchReport::default() };
+            answer(&report, SessionEnd::Complete).conditions
+        };
+        assert_eq!(of(0), "It did not load libcufile.");
+        assert_eq!(of(4), "It did not load libcufile. At least 4 io_uring requests completed.");
     }
 }

@@ -50,14 +50,9 @@ pub(super) fn unknown_tensors(report: &WatchReport) -> Option<String> {
     Some(format!("unknown for {first} ({why}){more}"))
 }
 
-/// The route of a file's transfers, and whether it is inferred.
+/// The route of a file's transfers, and whether it is inferred: `compat, inferred`.
 pub(in crate::present) fn route(file: &WatchedFile) -> String {
-    route_text(file.route, file.proven)
-}
-
-/// A route, and whether it is inferred: `compat, inferred`.
-pub(super) fn route_text(route: Route, proven: bool) -> String {
-    match (route, proven) {
+    match (file.route, file.proven) {
         (Route::None, _) => GAP.to_owned(),
         (route, true) => route.to_string(),
         (route, false) => format!("{route}, inferred"),

@@ -2,7 +2,7 @@
 
 use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, WatchReport, WatchedTensor};
+use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile, WatchedTensor};
 use crate::present::view::{Table, number, text};
 use crate::text::capitalised;
 
@@ -54,7 +54,10 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
                 proof(file.proof).to_owned(),
             ]
         });
-        let note = of_recorded(report, left_out(by_cufile.len(), most, "file"));
+        let unnamed = by_cufile.iter().any(|file| file.path == UNKNOWN_FILE);
+        let unnamed = if unnamed { UNNAMED } else { "" };
+        let note = format!("{unnamed} {}", left_out(by_cufile.len(), most, "file")).trim().to_owned();
+        let note = of_recorded(report, note);
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
     tables.extend(other_calls(report));
@@ -64,6 +67,10 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
     tables.extend(tensors(report, most));
     tables
 }
+
+/// The causes of paths that are not known.
+const UNNAMED: &str =
+    "The path of (unknown file) is not known, for example after a lost record or for files opened after chroot.";
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
@@ -76,7 +83,7 @@ fn calls_note(report: &WatchReport) -> String {
     };
     if parts.is_empty() {
         let until = if report.ended.is_none() { " until the last report" } else { "" };
-        parts.push(format!("Every call{until} is counted, of all processes."));
+        parts.push(format!("All calls of all processes{until} are counted."));
     }
     if !report.open_calls.is_empty() {
         let calls = report.open_calls.len() as u64;
@@ -129,23 +136,26 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![
         text("file without cuFile"),
         number("reads"),
+        number("errors"),
         number("read"),
         number("time"),
         number("mapped"),
         number("touched"),
     ];
     let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
-    // Next to a model, small files are modules of an interpreter, and only complete lists have them.
-    let large = all.iter().filter(|file| is_large(file)).count();
+    // Small files next to a model, and those of a program, are only in complete lists.
     let has_large = report.files.iter().any(is_large);
-    let most = if most == usize::MAX || !has_large { most } else { most.min(large) };
-    let rows: Vec<_> = (all.iter().take(most))
+    let is_full = most == usize::MAX;
+    let is_listed = |file: &WatchedFile| is_full || is_large(file) || !(has_large || is_of_program(&file.path));
+    let listed: Vec<_> = all.iter().filter(|file| is_listed(file)).take(most).collect();
+    let rows: Vec<_> = (listed.iter())
         .map(|file| {
             let plain = &file.plain;
             let mapped = |of: u64| if plain.mappings > 0 { bytes(of) } else { String::new() };
             vec![
                 name(file),
                 count(plain.count),
+                count(plain.errors),
                 bytes(plain.bytes),
                 duration(plain.total_ns),
                 mapped(plain.mapped_bytes),
@@ -153,7 +163,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
             ]
         })
         .collect();
-    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), most, "file"));
+    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), listed.len(), "file"));
     (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
@@ -176,15 +186,22 @@ fn left_out(all: usize, most: usize, thing: &str) -> String {
 /// Folders of programs and their data, in which there are no models.
 const SYSTEM: [&str; 9] =
     ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
+/// Endings of the modules of an interpreter and of libraries.
+const MODULES: [&str; 3] = [".pyc", ".py", ".so"];
 /// From this size on, a file outside these folders can be a model or a cache.
 const LARGE: u64 = 1 << 20;
+
+/// Whether a file is a part of a program: by its folder, or because it is a module.
+fn is_of_program(path: &str) -> bool {
+    let is_module = MODULES.iter().any(|ending| path.ends_with(ending)) || path.contains("/site-packages/");
+    is_module || SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
 
 /// Whether a file of a process can hold the data that it loads: cuFile or `O_DIRECT` uses it, or it is large and not
 /// a part of a program.
 fn may_be_data(report: &WatchReport, file: &AttachedFile) -> bool {
     let of_cufile = || report.files.iter().any(|used| is_of_cufile(used) && used.path == file.path);
-    let is_of_program = SYSTEM.iter().any(|folder| file.path.starts_with(folder));
-    file.o_direct || (file.bytes >= LARGE && !is_of_program) || of_cufile()
+    file.o_direct || (file.bytes >= LARGE && !is_of_program(&file.path)) || of_cufile()
 }
 
 fn open_files(report: &WatchReport, process: &AttachedProcess, most: usize) -> Option<Table> {
@@ -374,6 +391,30 @@ mod tests {
     }
 
     #[test]
+    fn modules_are_left_out_without_a_model_too_and_failed_reads_are_counted() {
+        let plain = crate::core::PlainReads { count: 3, bytes: 1 << 16, errors: 2, ..Default::default() };
+        let file = |path: &str| WatchedFile { path: path.to_owned(), plain, ..file_without_route() };
+        let paths = ["/data/a", "/venv/lib/x.pyc", "/usr/lib/python3/os.data", "/venv/site-packages/x/y"];
+        let report = WatchReport { files: paths.map(file).to_vec(), ..WatchReport::default() };
+        let table = |full| tables(&report, full).into_iter().find(|table| table.title == "Files without cuFile");
+        let (Some(few), Some(all)) = (table(false), table(true)) else { unreachable!("two tables") };
+        let names = |table: &Table| table.rows.iter().map(|row| row[0].clone()).collect::<Vec<_>>();
+        assert_eq!((names(&few), names(&all)), (vec![paths[0].to_owned()], paths.map(str::to_owned).to_vec()));
+        assert!(few.note.ends_with("3 more files are in the JSON report."), "{}", few.note);
+        assert_eq!(few.rows[0][1..3], ["3".to_owned(), "2".to_owned()]);
+    }
+
+    #[test]
+    fn files_without_a_path_have_the_possible_causes() {
+        let note = |path: &str| {
+            let file = WatchedFile { path: path.to_owned(), ..file_without_route() };
+            let report = WatchReport { files: vec![file], ..WatchReport::default() };
+            tables(&report, false).remove(0).note
+        };
+        assert_eq!((note("/data/a").as_str(), note(UNKNOWN_FILE).as_str()), ("", UNNAMED));
+    }
+
+    #[test]
     fn touched_pages_of_a_tensor_are_an_upper_bound() {
         let tensor = |reads, touched_bytes| {
             let covered_bytes = Some(if touched_bytes > 0 { 0 } else { 8 });
@@ -412,19 +453,16 @@ mod tests {
             (|report| report.unrecorded = vec!["su".to_owned()], "programs that were not recorded here"),
             (|report| report.in_other_session = vec!["sh".to_owned()], "programs that were not recorded here"),
         ];
-        assert_eq!(note(|_| {}), "Every call is counted, of all processes.");
+        assert_eq!(note(|_| {}), "All calls of all processes are counted.");
         for (change, words) in reasons {
             let note = note(change);
-            assert!(note.contains(words) && !note.contains("Every call"), "{note}");
+            assert!(note.contains(words) && !note.contains("All calls"), "{note}");
         }
         let all = note(|report| {
             (report.uncounted, report.paused, report.libraries_left_out, report.still_running) = (2, true, 5, 1);
         });
         assert!(reasons[..4].iter().all(|(_, words)| all.contains(words)), "{all}");
-        assert_eq!(
-            note(|report| report.ended = None),
-            "Every call until the last report is counted, of all processes."
-        );
+        assert_eq!(note(|report| report.ended = None), "All calls of all processes until the last report are counted.");
     }
 
     #[test]
