@@ -55,6 +55,14 @@ fn every_key_and_variable_has_an_entry_and_no_other_does() {
 }
 
 #[test]
+fn the_size_that_registrations_pin_is_small_in_compat_mode() {
+    let advice = explain("max_direct_io_size_kb").unwrap()[0].advice.clone().unwrap();
+    let (compat, direct) = advice.split_once(". ").unwrap();
+    assert!(compat.starts_with("In compat mode use 1024 to 4096"), "{advice}");
+    assert!(direct.starts_with("On a direct route keep 16384"), "{advice}");
+}
+
+#[test]
 fn variables_of_serving_systems_have_an_entry() {
     for (name, _, advice) in keys::OTHER_VARIABLES {
         assert_eq!(kinds(name), [(Kind::Variable, None)], "{name}");
