@@ -165,7 +165,7 @@ fn small_fleets_halves_and_sub_fleets_are_told_apart() {
 }
 
 #[test]
-fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
+fn nodes_are_grouped_by_their_next_step_with_the_fix() {
     let folder = tempfile::tempdir().unwrap();
     let mut reports: Vec<Value> = (1..=5).map(|number| report(&format!("node{number}"))).collect();
     for report in &mut reports[..2] {
@@ -178,7 +178,7 @@ fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
     }
     write(folder.path(), &reports);
     let out = fleet(folder.path(), &["--json"]);
-    assert_eq!(out.status.code(), Some(1), "two nodes cannot use cuFile");
+    assert_eq!(out.status.code(), Some(1), "two nodes have no route");
     let fleet: Value = serde_json::from_slice(&out.stdout).unwrap();
     let causes: Vec<(&str, &str, &str, &str)> = fleet["causes"]
         .as_array()
@@ -452,6 +452,24 @@ fn a_cause_without_a_fix_has_the_advice() {
     let fleet = as_json(folder.path());
     assert_eq!(fleet["causes"][0]["advice"], json!("Pass an NVMe device through."));
     assert_eq!(fleet["causes"][0]["command"], Value::Null);
+}
+
+#[test]
+fn the_next_step_of_a_node_precedes_its_permanent_blocker() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev");
+    let out = program::gds_top().args(["check", "--json", "--root"]).arg(root).output().unwrap();
+    let check: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let verdict = &check["verdicts"][0];
+    assert_eq!(verdict["blockers"][0], json!("vm-type"));
+    assert_eq!(verdict["steps"][0], json!("udev-database"));
+    write(folder.path(), &[check]);
+    let fleet_json = as_json(folder.path());
+    let cause = &fleet_json["causes"][0];
+    assert_eq!((&cause["route"], &cause["blocker"]), (&json!("none"), &json!("udev-database")));
+    assert_eq!(cause["command"], json!("sudo gds-top fix udev-record --path /data/models"));
+    let text = String::from_utf8(fleet(folder.path(), &[]).stdout).unwrap();
+    assert!(text.contains("0 on compat, 1 without a route"), "{text}");
 }
 
 #[test]
