@@ -473,6 +473,40 @@ fn the_next_step_of_a_node_precedes_its_permanent_blocker() {
 }
 
 #[test]
+fn slurm_drains_a_node_with_its_next_step_first() {
+    if std::process::Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let verdict =
+        json!({"path": "/data", "route": "none", "blockers": ["vm-type", "udev-database"], "steps": ["udev-database"]});
+    let mut old = verdict.clone();
+    old.as_object_mut().unwrap().remove("steps");
+    let script = |name: &str, text: &str| {
+        std::fs::write(here.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(here.join(name), mode).unwrap();
+    };
+    script("gds-top", &format!("cat {}; exit 1", here.join("check.json").display()));
+    script("scontrol", &format!("for word; do echo \"$word\"; done > {}", here.join("words").display()));
+    let defaults = here.join("defaults");
+    std::fs::write(&defaults, format!("GDS_TOP={}\nGDS_PATHS=/data\n", here.join("gds-top").display())).unwrap();
+    for (verdict, checks) in [(verdict, "udev-database,vm-type"), (old, "vm-type,udev-database")] {
+        std::fs::write(here.join("check.json"), json!({"verdicts": [verdict]}).to_string()).unwrap();
+        let status = std::process::Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/slurm/gds-health"))
+            .env("PATH", format!("{}:{}", here.display(), std::env::var("PATH").unwrap()))
+            .env("GDS_HEALTH_DEFAULTS", &defaults)
+            .env("SLURMD_NODENAME", "node1")
+            .env_remove("SLURM_JOB_ID")
+            .status();
+        assert_eq!(status.unwrap().code(), Some(0));
+        let words = std::fs::read_to_string(here.join("words")).unwrap();
+        assert_eq!(words.lines().last(), Some(format!("Reason=GDS: /data none {checks}").as_str()), "{words}");
+    }
+}
+
+#[test]
 fn hostile_names_stay_text_in_every_format() {
     let folder = tempfile::tempdir().unwrap();
     let name = "=cmd()\u{1b}[31m<script>\u{202e}";
