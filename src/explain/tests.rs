@@ -88,6 +88,36 @@ fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
 }
 
 #[test]
+fn the_checklist_and_every_engine_are_explained() {
+    let answer = &explain("nvidia-gds").unwrap()[0];
+    assert_eq!((answer.kind, answer.fix.as_ref().unwrap().command.as_str()), (Kind::Fix, "gds-top fix nvidia-gds"));
+    for spec in &crate::core::engine_spec::ENGINES {
+        let answers = explain(spec.name).unwrap();
+        let engine = answers.iter().find(|answer| answer.kind == Kind::Engine).unwrap();
+        assert_eq!((engine.name.as_str(), engine.meaning.as_str()), (spec.name, spec.help));
+        assert_eq!(engine.facts.is_empty(), spec.needs.is_empty(), "{}", spec.name);
+    }
+    assert_eq!(explain("direct").unwrap()[0].name, "odirect", "the earlier name");
+}
+
+#[test]
+fn success_is_a_code_of_cufile_and_of_cuda() {
+    assert_eq!(kinds("0"), [(Kind::CufileCode, Some(0)), (Kind::CudaCode, Some(0))]);
+    assert_eq!(kinds("CU_FILE_SUCCESS"), [(Kind::CufileCode, Some(0))]);
+    assert!(explain("cuFileRead returned CU_FILE_SUCCESS").is_err(), "a line without an error");
+}
+
+#[test]
+fn no_row_of_a_page_is_repeated() {
+    let page = text(&explain("udev-record").unwrap(), 100, false);
+    assert_eq!(page.lines().filter(|line| line.starts_with("  Check ")).count(), 2, "{page}");
+    assert!(page.contains("  Check id udev-database\n"), "{page}");
+    let page = text(&explain("udev property not found for id_fs_usage").unwrap(), 100, false);
+    assert_eq!(page.matches("gds-top fix udev-record").count(), 1, "{page}");
+    assert!(page.contains("In a container: -v /run/udev:/run/udev:ro"), "{page}");
+}
+
+#[test]
 fn causes_name_only_checks_that_have_a_page_and_say_what_to_do() {
     let of_codes = cufile_codes::CODES.iter().flat_map(|row| row.1);
     let of_cuda = cuda_codes::CODES.iter().flat_map(|row| row.4);
