@@ -193,6 +193,10 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     }
     let mut worst = FINE;
     let baseline = baseline(race)?;
+    // A wrong name is reported before the first model is measured.
+    if let Some(error) = models.iter().filter(|_| several).find_map(|model| live::find(model).err()) {
+        return not_started(&error);
+    }
     if !consent::to_make(models, race.yes)? {
         return Ok(consent::declined());
     }
