@@ -204,6 +204,8 @@ fn a_bad_call_says_what_was_meant() {
         (&["--json", "benhc", "m", "--repeat", "2"], "did you mean 'gds-top bench'?"),
         (&["qwen3-0.6x", "--headless"], "did you mean the shape 'qwen3-0.6b'?"),
         (&["bench", "m", "--engine", "gds-slap"], "did you mean 'gds-slab'?"),
+        (&["bench", "m", "--engine", "pread", "--limit", "5"], "--limit has no effect here"),
+        (&["overhead", "m", "--engine", "pread", "--limit", "5"], "--limit has no effect here"),
         (&["explain", "io_batchsise"], "properties.io_batchsize"),
         (&["make-model", "qwen3-0.6b", "m"], "--yes"),
         (&["qwen3-0.6b", "--headless"], "--yes"),
