@@ -208,6 +208,7 @@ fn a_bad_call_says_what_was_meant() {
         (&["overhead", "m", "--engine", "pread", "--limit", "5"], "--limit has no effect here"),
         (&["explain", "io_batchsise"], "properties.io_batchsize"),
         (&["make-model", "qwen3-0.6b", "m"], "--yes"),
+        (&["make-model", "qwen3-0.6b", "/dev/null"], "/dev/null is not a directory"),
         (&["qwen3-0.6b", "--headless"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host", "--sweep"], "--yes"),
