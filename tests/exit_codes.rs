@@ -105,6 +105,8 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["bench", "model", "--target", "host", "--engine", "mmap,command:false", "--cache", "as-is"], 3),
         (vec!["bench", "huge.safetensors", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 3),
         (vec!["bench", "/nowhere"], 2),
+        (vec!["bench", "/nowhere", "--sweep", "--target", "host"], 2),
+        (vec!["bench", "model", "model", "--sweep", "--target", "host", "--json"], 2),
         (vec!["bench", "qwen2.5-7b"], 2),
         (vec!["bench"], 2),
         (grid(".", &["--target", "host", "--transfer", "cpu"]), 0),
@@ -204,8 +206,11 @@ fn a_bad_call_says_what_was_meant() {
         (&["--json", "benhc", "m", "--repeat", "2"], "did you mean 'gds-top bench'?"),
         (&["qwen3-0.6x", "--headless"], "did you mean the shape 'qwen3-0.6b'?"),
         (&["bench", "m", "--engine", "gds-slap"], "did you mean 'gds-slab'?"),
+        (&["bench", "m", "--engine", "pread", "--limit", "5"], "--limit has no effect here"),
+        (&["overhead", "m", "--engine", "pread", "--limit", "5"], "--limit has no effect here"),
         (&["explain", "io_batchsise"], "properties.io_batchsize"),
         (&["make-model", "qwen3-0.6b", "m"], "--yes"),
+        (&["make-model", "qwen3-0.6b", "/dev/null"], "/dev/null is not a directory"),
         (&["qwen3-0.6b", "--headless"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host"], "--yes"),
         (&["bench", "qwen3-0.6b", "--target", "host", "--sweep"], "--yes"),
@@ -217,6 +222,19 @@ fn a_bad_call_says_what_was_meant() {
         assert!(output.status.code() == Some(2) && said.contains(part), "{words:?}: {said}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn all_models_are_found_before_the_first_one_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(&["make-model", "odd-sizes", "m"], folder.path()).status.success());
+    for more in [&["--engine", "mmap"][..], &["--engine", "pread", "--sweep"]] {
+        let words = [&["bench", "m", "nosuch", "--target", "host", "--cache", "as-is"][..], more].concat();
+        let output = run(&words, folder.path());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("nosuch does not exist"), "{words:?}: {said}");
+        assert!(output.stdout.is_empty() && !said.contains("started") && !said.contains("sweeping"), "{said}");
+    }
 }
 
 #[test]

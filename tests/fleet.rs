@@ -165,7 +165,7 @@ fn small_fleets_halves_and_sub_fleets_are_told_apart() {
 }
 
 #[test]
-fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
+fn nodes_are_grouped_by_their_next_step_with_the_fix() {
     let folder = tempfile::tempdir().unwrap();
     let mut reports: Vec<Value> = (1..=5).map(|number| report(&format!("node{number}"))).collect();
     for report in &mut reports[..2] {
@@ -178,7 +178,7 @@ fn nodes_are_grouped_by_their_first_blocker_with_the_fix() {
     }
     write(folder.path(), &reports);
     let out = fleet(folder.path(), &["--json"]);
-    assert_eq!(out.status.code(), Some(1), "two nodes cannot use cuFile");
+    assert_eq!(out.status.code(), Some(1), "two nodes have no route");
     let fleet: Value = serde_json::from_slice(&out.stdout).unwrap();
     let causes: Vec<(&str, &str, &str, &str)> = fleet["causes"]
         .as_array()
@@ -452,6 +452,58 @@ fn a_cause_without_a_fix_has_the_advice() {
     let fleet = as_json(folder.path());
     assert_eq!(fleet["causes"][0]["advice"], json!("Pass an NVMe device through."));
     assert_eq!(fleet["causes"][0]["command"], Value::Null);
+}
+
+#[test]
+fn the_next_step_of_a_node_precedes_its_permanent_blocker() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines/h200-vm-no-udev");
+    let out = program::gds_top().args(["check", "--json", "--root"]).arg(root).output().unwrap();
+    let check: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let verdict = &check["verdicts"][0];
+    assert_eq!(verdict["blockers"][0], json!("vm-type"));
+    assert_eq!(verdict["steps"][0], json!("udev-database"));
+    write(folder.path(), &[check]);
+    let fleet_json = as_json(folder.path());
+    let cause = &fleet_json["causes"][0];
+    assert_eq!((&cause["route"], &cause["blocker"]), (&json!("none"), &json!("udev-database")));
+    assert_eq!(cause["command"], json!("sudo gds-top fix udev-record --path /data/models"));
+    let text = String::from_utf8(fleet(folder.path(), &[]).stdout).unwrap();
+    assert!(text.contains("0 on compat, 1 without a route"), "{text}");
+}
+
+#[test]
+fn slurm_drains_a_node_with_its_next_step_first() {
+    if std::process::Command::new("python3").arg("-V").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let verdict =
+        json!({"path": "/data", "route": "none", "blockers": ["vm-type", "udev-database"], "steps": ["udev-database"]});
+    let mut old = verdict.clone();
+    old.as_object_mut().unwrap().remove("steps");
+    let script = |name: &str, text: &str| {
+        std::fs::write(here.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(here.join(name), mode).unwrap();
+    };
+    script("gds-top", &format!("cat {}; exit 1", here.join("check.json").display()));
+    script("scontrol", &format!("for word; do echo \"$word\"; done > {}", here.join("words").display()));
+    let defaults = here.join("defaults");
+    std::fs::write(&defaults, format!("GDS_TOP={}\nGDS_PATHS=/data\n", here.join("gds-top").display())).unwrap();
+    for (verdict, checks) in [(verdict, "udev-database,vm-type"), (old, "vm-type,udev-database")] {
+        std::fs::write(here.join("check.json"), json!({"verdicts": [verdict]}).to_string()).unwrap();
+        let status = std::process::Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/slurm/gds-health"))
+            .env("PATH", format!("{}:{}", here.display(), std::env::var("PATH").unwrap()))
+            .env("GDS_HEALTH_DEFAULTS", &defaults)
+            .env("SLURMD_NODENAME", "node1")
+            .env_remove("SLURM_JOB_ID")
+            .status();
+        assert_eq!(status.unwrap().code(), Some(0));
+        let words = std::fs::read_to_string(here.join("words")).unwrap();
+        assert_eq!(words.lines().last(), Some(format!("Reason=GDS: /data none {checks}").as_str()), "{words}");
+    }
 }
 
 #[test]

@@ -121,10 +121,10 @@ pub(super) enum Sub {
     },
     /// Explain an error code, a cufile.json key, a check or a log line
     ///
-    /// The explanation has the meaning, the causes, how to check and how to fix. Fixes and variables are explained too.
+    /// The explanation has the meaning, the causes, how to check and how to fix. Fixes, variables and engines are explained too.
     #[command(display_order = 8)]
     Explain {
-        /// A code of cuFile or CUDA (5030, CU_FILE_INTERNAL_ERROR, 801), a key of cufile.json, a variable, the id of a check or fix, a line of
+        /// A code of cuFile or CUDA (5030, CU_FILE_INTERNAL_ERROR, 801), a key of cufile.json, a variable, the id of a check or fix, an engine, a line of
         /// cufile.log or of the kernel log; 'matrix' shows the routes of each GPU and storage; '-' reads a log from standard input
         #[arg(
             required = true,

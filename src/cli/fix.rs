@@ -138,16 +138,17 @@ impl Work<'_> {
     fn plan(&self) -> u8 {
         let (order, output) = (self.order, self.output);
         let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
-        let plans = match order.ids {
-            [] => fixes::offered(&self.view, &report),
-            _ => fixes::plan(&self.view, &report),
-        };
+        let mut plans = fixes::plan(&self.view, &report);
+        let no_help = fixes::no_help(&report, &plans);
+        if order.ids.is_empty() {
+            plans.retain(|plan| fixes::is_offered(&report, plan));
+        }
         let open = fixes::take_up(&report, &self.place);
         if order.names_guide() {
             return guided::run(self, report, open);
         }
         if order.mode == Mode::List {
-            let (plans, applied, open) = match self.listed(plans, open) {
+            let (plans, applied, open) = match self.listed(plans, open, no_help.as_deref()) {
                 Ok(listed) => listed,
                 Err(sentence) => return fail(BAD_CALL, &sentence),
             };
@@ -156,12 +157,14 @@ impl Work<'_> {
                 return print_json(&serde_json::json!({"plans": plans, "applied": ids, "open": open}));
             }
             let colour = headless_options(output, None).colour;
-            return print_coloured(&fixes::text::list(&plans, &applied, &open, colour, columns().into()), colour);
+            let no_help = no_help.as_deref().filter(|_| order.ids.is_empty());
+            let list = fixes::text::list(&plans, no_help, &applied, &open, colour, columns().into());
+            return print_coloured(&list, colour);
         }
         if !output.json && !order.stream {
             note_open(&open);
         }
-        let chosen = match self.choose(plans, &report) {
+        let chosen = match self.choose(plans, &report, no_help.as_deref()) {
             Ok(chosen) => chosen,
             Err(sentence) => return fail(BAD_CALL, &sentence),
         };
@@ -170,7 +173,7 @@ impl Work<'_> {
         }
         if chosen.is_empty() {
             if order.ids.is_empty() {
-                note("nothing to fix: no check that can be fixed here warns or fails");
+                note(no_help.as_deref().unwrap_or("nothing to fix: no check that can be fixed here warns or fails"));
             }
             return FINE;
         }
@@ -185,7 +188,12 @@ impl Work<'_> {
     }
 
     /// The planned, applied and open fixes with these ids, or for these checks. Without names, all are returned.
-    fn listed(&self, mut plans: Vec<FixPlan>, mut open: Vec<OpenPlan>) -> Result<Listed, String> {
+    fn listed(
+        &self,
+        mut plans: Vec<FixPlan>,
+        mut open: Vec<OpenPlan>,
+        no_help: Option<&str>,
+    ) -> Result<Listed, String> {
         let ids = self.order.ids;
         let (mut applied, _) = self.applied();
         if ids.is_empty() {
@@ -194,7 +202,7 @@ impl Work<'_> {
         let is = |plan: &FixPlan, id: &String| plan.id == id.as_str() || plan.check == id.as_str();
         if let Some(unknown_id) = ids.iter().find(|id| id.parse::<FixId>().is_err() && !plans.iter().any(|p| is(p, id)))
         {
-            return Err(unknown(unknown_id, &plans));
+            return Err(unknown(unknown_id, &plans, no_help));
         }
         plans.retain(|plan| ids.iter().any(|id| is(plan, id)));
         let named = |fix: FixId| ids.iter().any(|id| fix == id.as_str()) || plans.iter().any(|plan| plan.id == fix);
@@ -205,7 +213,7 @@ impl Work<'_> {
 
     /// The plans with these ids, or for these checks. Without names, all plans are returned. A fix can be named even
     /// if no check needs it.
-    fn choose(&self, plans: Vec<FixPlan>, report: &Report) -> Result<Vec<FixPlan>, String> {
+    fn choose(&self, plans: Vec<FixPlan>, report: &Report, no_help: Option<&str>) -> Result<Vec<FixPlan>, String> {
         let ids = self.order.ids;
         if ids.is_empty() {
             return Ok(plans);
@@ -228,7 +236,7 @@ impl Work<'_> {
                 continue;
             }
             if found.is_empty() {
-                return Err(unknown(id, &plans));
+                return Err(unknown(id, &plans, no_help));
             }
             found.retain(|plan| chosen.iter().all(|known| known.id != plan.id));
             chosen.extend(found);
@@ -335,12 +343,16 @@ fn passed(id: FixId, report: &Report) -> Option<CheckId> {
         .map(|finding| finding.id)
 }
 
-fn unknown(id: &str, plans: &[FixPlan]) -> String {
+/// Why an id names no plan. `no_help` is the reason if no plan helps on this machine.
+fn unknown(id: &str, plans: &[FixPlan], no_help: Option<&str>) -> String {
     if id.parse::<FixId>().is_ok() {
         return format!("'{id}' cannot be planned here: a fact that it needs is unknown for this machine or path");
     }
     if let Some(near) = nearest(id, FixId::ALL.iter().map(|id| id.as_str()).chain([guide::ID])) {
         return format!("'{id}' is not a fix; did you mean '{near}'?");
+    }
+    if let Some(reason) = no_help {
+        return format!("'{id}' is not a fix; {reason}");
     }
     let known: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     let known = if known.is_empty() {

@@ -33,7 +33,7 @@ enum Format {
     Csv,
 }
 
-/// Prints the report of the fleet. The exit status is 1 if a node cannot use cuFile or has no verdict, or if a file
+/// Prints the report of the fleet. The exit status is 1 if a node has no route or no verdict, or if a file
 /// could not be read.
 pub(super) fn run(args: &FleetArgs) -> Ran {
     let output = args.output.output();

@@ -32,6 +32,10 @@ pub(super) fn synth(
     let options = SynthOptions { scale, seed };
     let asked = Profile::named(name).and_then(|profile| KeptModel::in_folder(profile, dir, options));
     let asked = asked.map_err(|error| error.to_string())?;
+    // The question about the size is only for a place that can have the model.
+    if dir.exists() && !dir.is_dir() {
+        return Err(format!("{} is not a directory; pass a directory for the model", dir.display()));
+    }
     let earlier = if force { None } else { asked.written() };
     if earlier.is_none() {
         if !force {

@@ -48,6 +48,8 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if let Some(sentence) = refused(race) {
         return Err(sentence);
     }
+    let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
+    race::limits_an_engine(race, &engines)?;
     if std::path::Path::new(model).exists() || !crate::models::Profile::names().contains(&model) {
         crate::models::open(model).map_err(|error| error.to_string())?;
     }
@@ -55,7 +57,6 @@ pub(super) fn run(model: &str, race: &RaceArgs, output: &OutputArgs) -> Ran {
     if !consent::to_make(&[model], race.yes)? {
         return Ok(consent::declined());
     }
-    let engines = if race.engines().is_empty() { vec![Engine::Pread] } else { race.engines() };
     let caches = if race.cache.is_empty() { vec![CacheState::Hot] } else { race.cache.clone() };
     let rounds = race.repeat.unwrap_or(ROUNDS);
     let ended = race::ended_by_signals();
@@ -153,7 +154,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     if let Some(gpu) = &race.gpu {
         option("--target", gpu.into());
     }
-    if let Some(seconds) = race.limit {
+    if let Some(seconds) = race.limit.filter(|_| engine.is_outside()) {
         option("--limit", seconds.to_string().into());
     }
     for order in &race.settings {

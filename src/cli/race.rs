@@ -193,6 +193,10 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     }
     let mut worst = FINE;
     let baseline = baseline(race)?;
+    // A wrong name is reported before the first model is measured.
+    if let Some(error) = models.iter().filter(|_| several).find_map(|model| live::find(model).err()) {
+        return not_started(&error);
+    }
     if !consent::to_make(models, race.yes)? {
         return Ok(consent::declined());
     }
@@ -383,6 +387,14 @@ fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
     }
 }
 
+/// Refuses `--limit` if none of the engines has a time limit.
+pub(super) fn limits_an_engine(race: &RaceArgs, engines: &[Engine]) -> Result<(), String> {
+    if race.limit.is_none() || engines.iter().any(Engine::is_outside) {
+        return Ok(());
+    }
+    Err("--limit has no effect here: it is for the engines command:LINE and loader:NAME".to_owned())
+}
+
 /// The session configuration for the arguments.
 pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     let exe = std::env::current_exe()
@@ -406,6 +418,7 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
         order.check_for(&named).map_err(|why| format!("--set: {why}"))?;
     }
     config.settings = liked.engine_settings.iter().map(|(order, _)| order).chain(&race.settings).cloned().collect();
+    limits_an_engine(race, &named)?;
     config.ceilings = race.ceilings;
     config.limit_s = race.limit;
     config.record.clone_from(&race.record);

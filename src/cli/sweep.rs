@@ -2,7 +2,7 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::consent;
-use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note, print, print_json};
 use super::race::{config, on_signals};
 use super::streams;
 use super::swept::{to_json, to_text};
@@ -41,6 +41,12 @@ fn staging_bytes(engine: &Engine, settings: &EngineSettings) -> u64 {
 
 /// Sweeps the engines for each model and prints the results.
 pub(super) fn run(models: &[String], race: &RaceArgs, output: &OutputArgs) -> Ran {
+    if output.json && models.len() > 1 {
+        return Err("--json prints one result: name one model for --sweep".to_owned());
+    }
+    if let Some(error) = models.iter().find_map(|model| live::find(model).err()) {
+        return not_started(&error);
+    }
     if !consent::to_make(models, race.yes)? {
         return Ok(consent::declined());
     }

@@ -19,6 +19,18 @@ pub enum Need {
     Gpu,
 }
 
+impl Need {
+    /// Its name in sentences.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Libcufile => "libcufile",
+            Self::Nixl => "the NIXL library",
+            Self::Gpu => "a GPU",
+        }
+    }
+}
+
 /// The specification of one engine.
 #[derive(Debug)]
 pub struct EngineSpec {

@@ -24,6 +24,8 @@ pub enum Kind {
     Fix,
     /// A route of reads.
     Route,
+    /// An engine of 'bench'.
+    Engine,
     /// A class of GPUs of the support matrix.
     GpuClass,
     /// A kind of storage of the support matrix.

@@ -13,8 +13,10 @@ use super::keys;
 use super::lines;
 use crate::checks::log_signatures::Explained;
 use crate::checks::{DriverLine, cufile_json, xid};
+use crate::core::engine_spec::ENGINES;
 use crate::core::{CheckId, FixId, os_error};
-use crate::fixes::{P2PDMA_KEYS, spec};
+use crate::fixes::{P2PDMA_KEYS, guide, spec};
+use crate::text::capitalised;
 
 impl Answer {
     pub(super) fn new(kind: Kind, name: impl Into<String>, meaning: impl Into<String>) -> Self {
@@ -198,9 +200,36 @@ pub(super) fn fix(id: &str) -> Option<Answer> {
     if !spec.note.is_empty() {
         answer.fact("Note", spec.note);
     }
-    answer.fact("Check", spec.check.as_str());
+    answer.fact("Check id", spec.check.as_str());
     answer.how_to_check = some(checks::of(spec.check).look);
     answer.fix = Some(remedy(fix));
+    Some(answer)
+}
+
+/// The answer for the checklist of all steps.
+pub(super) fn checklist(id: &str) -> Option<Answer> {
+    if id != guide::ID {
+        return None;
+    }
+    let command = format!("gds-top fix {id}");
+    let meaning = "lists the steps from this machine to a proven direct route, and applies each after consent";
+    let mut answer = Answer::new(Kind::Fix, id, meaning);
+    answer.fact("Undo", "Each of its fixes is undone by its id, or all with `gds-top fix --undo`.");
+    answer.how_to_check = Some(format!("{command} --dry-run"));
+    answer.fix = Some(Remedy { id: id.to_owned(), command, does: format!("{}.", capitalised(meaning)) });
+    Some(answer)
+}
+
+/// The answer for the name of an engine.
+pub(super) fn engine(name: &str) -> Option<Answer> {
+    let spec = ENGINES.iter().find(|spec| spec.name == name || spec.aliases.contains(&name))?;
+    let mut answer = Answer::new(Kind::Engine, spec.name, spec.help);
+    if !spec.needs.is_empty() {
+        let needs: Vec<&str> = spec.needs.iter().map(|need| need.name()).collect();
+        answer.fact("Needs", format!("{}.", capitalised(&needs.join(" and "))));
+    }
+    answer.how_to_check = Some(format!("gds-top bench MODEL --engine {}", spec.name));
+    answer.advice = Some("`gds-top bench --help` lists all engines.".to_owned());
     Some(answer)
 }
 
@@ -214,7 +243,12 @@ pub(super) fn known_line(explained: &Explained) -> Answer {
     }
     answer.how_to_check = page.and_then(|page| some(page.look));
     answer.fix = page.and_then(|page| page.fix.map(remedy));
-    answer.advice = some(&explained.todo);
+    // The command of the fix is on a separate line.
+    let is_fix_of_page = |(id, _): &(FixId, &str)| page.is_some_and(|page| page.fix == Some(*id));
+    answer.advice = match explained.fix.filter(is_fix_of_page) {
+        Some((_, after)) => some(&capitalised(after.trim_start_matches("; "))),
+        None => some(&explained.todo),
+    };
     answer
 }
 

@@ -8,7 +8,9 @@ use super::page;
 use crate::checks::cufile_json;
 use crate::checks::log_signatures::{explain_cufile, explain_kernel};
 use crate::checks::{build_line, driver_line, xid};
+use crate::core::engine_spec::ENGINES;
 use crate::core::{FixId, Route};
+use crate::fixes::guide;
 use std::collections::HashSet;
 
 /// A query that matches nothing in the tables.
@@ -23,7 +25,7 @@ pub struct Unknown {
 impl std::fmt::Display for Unknown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let query = crate::text::sanitise_line(&self.query);
-        write!(f, "'{query}' is not a code, key, check, fix or log line that gds-top knows")?;
+        write!(f, "'{query}' is not a code, key, check, fix, engine or log line that gds-top knows")?;
         let Some(first) = self.nearest.first() else { return Ok(()) };
         write!(f, "; similar: {}", self.nearest.join(", "))?;
         let is_key = cufile_json::key_names().any(|key| key == first);
@@ -72,7 +74,7 @@ fn route(query: &str) -> Option<Answer> {
         answer.facts.extend(Route::ALL.map(|route| Fact { name: route.as_str(), value: route.meaning().to_owned() }));
     }
     answer.how_to_check = Some("gds-top check PATH".to_owned());
-    answer.advice = Some("'gds-top explain matrix' shows the routes of each GPU and storage".to_owned());
+    answer.advice = Some("'gds-top explain matrix' shows the routes of each GPU and storage.".to_owned());
     Some(answer)
 }
 
@@ -106,7 +108,7 @@ fn by_number(query: &str) -> Option<Vec<Answer>> {
     let code: i32 = query.parse().ok()?;
     let system = page::system_error(code);
     let cuda = page::cuda_code(code.checked_abs()?);
-    let mut out: Vec<Answer> = page::cufile_code(code).filter(|_| code != 0).into_iter().collect();
+    let mut out: Vec<Answer> = page::cufile_code(code).into_iter().collect();
     // A negative number below 5000 is a system error. A positive one is more likely a CUDA code.
     if code < 0 {
         out.extend(system.or_else(|| page::other_system_error(code)));
@@ -119,16 +121,14 @@ fn by_number(query: &str) -> Option<Vec<Answer>> {
     Some(out)
 }
 
-/// The answers for the name of a code, key, variable, check or fix. The end of a key is sufficient.
+/// The answers for the name of a code, key, variable, check, fix or engine. The end of a key is sufficient.
 fn by_name(query: &str) -> Vec<Answer> {
     let upper = query.to_uppercase().replace('-', "_");
     let cufile = cufile_ffi::codes::known().chain(
         [(5050, cufile_ffi::codes::describe(5050, None))].into_iter().filter_map(|(code, known)| Some((code, known?))),
     );
     let mut out: Vec<Answer> = cufile
-        .filter(|(code, known)| {
-            *code != 0 && (known.name == upper || known.name.strip_prefix("CU_FILE_") == Some(&upper))
-        })
+        .filter(|(_, known)| known.name == upper || known.name.strip_prefix("CU_FILE_") == Some(&upper))
         .filter_map(|(code, _)| page::cufile_code(code))
         .collect();
     let same = |name: &str| !name.is_empty() && name.eq_ignore_ascii_case(query);
@@ -139,6 +139,8 @@ fn by_name(query: &str) -> Vec<Answer> {
     out.extend(page::SYSTEM.iter().filter(|row| row.1 == upper).filter_map(|row| page::system_error(row.0)));
     out.extend(page::check(query));
     out.extend(page::fix(query));
+    out.extend(page::checklist(query));
+    out.extend(page::engine(query));
     out.extend(by_key(query));
     out.extend(page::position(query));
     out
@@ -243,7 +245,7 @@ fn codes_in(text: &str) -> Vec<Answer> {
             Err(_)
                 if word.starts_with("CU_FILE_") || word.starts_with("CUDA_ERROR_") || word.starts_with("cudaError") =>
             {
-                by_name(word).into_iter().next()
+                by_name(word).into_iter().next().filter(|answer| answer.code != Some(0))
             }
             Err(_) => None,
         };
@@ -271,7 +273,8 @@ fn nearest(query: &str) -> Vec<String> {
     let names = cufile
         .chain(cuda)
         .chain(checks::pages().map(|page| page.id))
-        .chain(FixId::ALL.iter().map(|id| id.as_str()))
+        .chain(FixId::ALL.iter().map(|id| id.as_str()).chain([guide::ID]))
+        .chain(ENGINES.iter().map(|spec| spec.name))
         .chain(Route::ALL.map(Route::as_str))
         .chain(keys::KEYS.iter().chain(keys::VARIABLES).chain(keys::OTHER_VARIABLES).map(|row| row.0));
     let mut near: Vec<(f64, &str)> = names

@@ -34,6 +34,7 @@ fn one(out: &mut String, answer: &Answer, width: usize, colour: bool) {
         (Kind::Check, _) => format!("{name} (check)"),
         (Kind::Fix, _) => format!("{name} (fix)"),
         (Kind::Route, _) => format!("{name} (route)"),
+        (Kind::Engine, _) => format!("{name} (engine)"),
         (Kind::GpuClass, _) => format!("{name} (class of GPUs)"),
         (Kind::Storage, _) => format!("{name} (kind of storage)"),
         (Kind::Pair, _) => format!("{name} (GPU and storage)"),

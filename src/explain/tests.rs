@@ -55,6 +55,14 @@ fn every_key_and_variable_has_an_entry_and_no_other_does() {
 }
 
 #[test]
+fn the_size_that_registrations_pin_is_small_in_compat_mode() {
+    let advice = explain("max_direct_io_size_kb").unwrap()[0].advice.clone().unwrap();
+    let (compat, direct) = advice.split_once(". ").unwrap();
+    assert!(compat.starts_with("In compat mode use 1024 to 4096"), "{advice}");
+    assert!(direct.starts_with("On a direct route keep 16384"), "{advice}");
+}
+
+#[test]
 fn variables_of_serving_systems_have_an_entry() {
     for (name, _, advice) in keys::OTHER_VARIABLES {
         assert_eq!(kinds(name), [(Kind::Variable, None)], "{name}");
@@ -77,6 +85,36 @@ fn every_fix_has_a_page_and_pages_name_only_fixes_that_exist() {
     for id in crate::core::FixId::ALL {
         assert_eq!(kinds(id.as_str()).iter().filter(|kind| kind.0 == Kind::Fix).count(), 1, "{id}");
     }
+}
+
+#[test]
+fn the_checklist_and_every_engine_are_explained() {
+    let answer = &explain("nvidia-gds").unwrap()[0];
+    assert_eq!((answer.kind, answer.fix.as_ref().unwrap().command.as_str()), (Kind::Fix, "gds-top fix nvidia-gds"));
+    for spec in &crate::core::engine_spec::ENGINES {
+        let answers = explain(spec.name).unwrap();
+        let engine = answers.iter().find(|answer| answer.kind == Kind::Engine).unwrap();
+        assert_eq!((engine.name.as_str(), engine.meaning.as_str()), (spec.name, spec.help));
+        assert_eq!(engine.facts.is_empty(), spec.needs.is_empty(), "{}", spec.name);
+    }
+    assert_eq!(explain("direct").unwrap()[0].name, "odirect", "the earlier name");
+}
+
+#[test]
+fn success_is_a_code_of_cufile_and_of_cuda() {
+    assert_eq!(kinds("0"), [(Kind::CufileCode, Some(0)), (Kind::CudaCode, Some(0))]);
+    assert_eq!(kinds("CU_FILE_SUCCESS"), [(Kind::CufileCode, Some(0))]);
+    assert!(explain("cuFileRead returned CU_FILE_SUCCESS").is_err(), "a line without an error");
+}
+
+#[test]
+fn no_row_of_a_page_is_repeated() {
+    let page = text(&explain("udev-record").unwrap(), 100, false);
+    assert_eq!(page.lines().filter(|line| line.starts_with("  Check ")).count(), 2, "{page}");
+    assert!(page.contains("  Check id udev-database\n"), "{page}");
+    let page = text(&explain("udev property not found for id_fs_usage").unwrap(), 100, false);
+    assert_eq!(page.matches("gds-top fix udev-record").count(), 1, "{page}");
+    assert!(page.contains("In a container: -v /run/udev:/run/udev:ro"), "{page}");
 }
 
 #[test]

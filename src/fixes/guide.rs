@@ -146,8 +146,12 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
     let mut steps = rows(root, report, Route::Compat, Some(&offered));
     for step in &mut steps {
         let is_offered = step.checks.iter().any(|id| offered.contains(id));
-        if !is_offered && step.checks.iter().any(|id| first.checks.contains(id)) {
+        let is_closed = |id: &CheckId| first.checks.contains(id) || closes_without_gpu(report, *id);
+        if !is_offered && step.checks.iter().any(is_closed) {
             step.state = State::Impossible;
+            let reasons: Vec<String> =
+                step.checks.iter().filter(|id| is_closed(id)).map(|id| format!("{id}: ")).collect();
+            step.found.retain(|found| reasons.iter().any(|id| found.starts_with(id)));
         }
         step.advice.retain(|advice| !first.advice.contains(advice));
     }
@@ -167,6 +171,14 @@ fn without_direct_route(root: &Root, report: &Report, verdict: Option<&Verdict>,
     steps.insert(0, first);
     once(&mut steps);
     Guide { route: Route::Compat, reason: capitalised(&reason), open: Vec::new(), steps }
+}
+
+/// Whether a finding closes every direct route permanently on a machine without a GPU. The verdict of such a machine has
+/// only the missing GPU as a blocker.
+fn closes_without_gpu(report: &Report, id: CheckId) -> bool {
+    let is_closed = |finding: &Finding| finding.permanent && finding.cause.is_none() && finding.status != Status::Pass;
+    let closes_all = Route::DIRECT.iter().all(|route| id.spec().blocks.contains(route));
+    !report.has_gpu && closes_all && report.finding(id).is_some_and(is_closed)
 }
 
 fn steps_of(closed: &[&Finding]) -> Vec<CheckId> {
@@ -454,6 +466,8 @@ fn settled(report: &Report, route: Route, row: Row, checks: &[CheckId]) -> Optio
         out.checks.push(*id);
         out.found.push(format!("{id}: {}", finding.summary));
         if finding.status == Status::Warn {
+            let fix = finding.command.as_ref().filter(|_| finding.fix.is_some() && leaves_open(finding, route));
+            out.advice.extend(fix.map(|command| format!("Run `{command}`.")));
             out.advice.extend(finding.advice.clone());
         }
     }

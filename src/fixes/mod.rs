@@ -61,7 +61,7 @@ pub use interrupted::{interrupted, recover, recover_with};
 pub use journal::{CommandRun, CommandState, Entry, Journal, Stage, Written};
 pub use parts::P2PDMA_KEYS;
 pub use place::Place;
-pub use plans::{check_of, offered, plan, plan_by_id};
+pub use plans::{check_of, is_offered, no_help, offered, plan, plan_by_id};
 pub use preview::preview;
 pub use resume::take_up;
 pub use setup::{Done, SetUp};

@@ -27,10 +27,24 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
 /// The plans that are offered if the user names no fix. Without a GPU, those that only matter with one are left out.
 #[must_use]
 pub fn offered(root: &Root, report: &Report) -> Vec<FixPlan> {
-    let matters = |plan: &FixPlan| report.has_gpu || !report.finding(plan.check).is_some_and(Finding::is_only_for_gpus);
     let mut plans = plan(root, report);
-    plans.retain(matters);
+    plans.retain(|plan| is_offered(report, plan));
     plans
+}
+
+/// Whether a plan is offered if the user does not name it.
+#[must_use]
+pub fn is_offered(report: &Report, plan: &FixPlan) -> bool {
+    report.has_gpu || !report.finding(plan.check).is_some_and(Finding::is_only_for_gpus)
+}
+
+/// The sentence if there are plans, but none of them is offered.
+#[must_use]
+pub fn no_help(report: &Report, plans: &[FixPlan]) -> Option<String> {
+    let has_offer = plans.iter().any(|plan| is_offered(report, plan));
+    let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
+    (!plans.is_empty() && !has_offer)
+        .then(|| format!("no fix helps while the machine has no GPU; by name: {}", ids.join(", ")))
 }
 
 /// Whether a plan does more than to write the present text of files.

@@ -3,17 +3,28 @@
 use super::journal::{Entry, Stage};
 use super::statement;
 use crate::core::{FixPlan, FixPolicy, FixProgress, FixRisk, FixStage, Needs, OpenPlan};
-use crate::text::{paragraph, sanitise, sanitise_line, strong};
+use crate::text::{capitalised, paragraph, sanitise, sanitise_line, strong};
 use std::fmt::Write as _;
 
 /// The output of `gds-top fix --list`: fixes that can be applied, applied fixes, and fixes that are not verified yet. Text is
-/// wrapped at `width` columns.
+/// wrapped at `width` columns. `no_help` is the reason if fixes exist that are not listed.
 #[must_use]
-pub fn list(plans: &[FixPlan], applied: &[Entry], open: &[OpenPlan], colour: bool, width: usize) -> String {
+pub fn list(
+    plans: &[FixPlan],
+    no_help: Option<&str>,
+    applied: &[Entry],
+    open: &[OpenPlan],
+    colour: bool,
+    width: usize,
+) -> String {
     let strong = |text: &str| strong(text, colour);
     let mut out = String::new();
-    if plans.is_empty() {
-        out.push_str("No fix to apply. Steps without a fix are in the advice of 'gds-top check'.\n");
+    match no_help.filter(|_| plans.is_empty()) {
+        Some(reason) => paragraph(&mut out, "", 0, &format!("{}.", capitalised(reason)), width),
+        None if plans.is_empty() => {
+            out.push_str("No fix to apply. Steps without a fix are in the advice of 'gds-top check'.\n");
+        }
+        None => {}
     }
     for plan in plans {
         let how = match (plan.policy, plan.risk) {

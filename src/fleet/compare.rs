@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Cause<'a> {
     /// The worst route in the verdicts of each node. `None` if the nodes have no verdict.
     pub route: Option<Route>,
-    /// The id of the first blocker. It is empty if there is no blocker.
+    /// The id of the check to resolve next. It is empty if there is none.
     pub blocker: &'a str,
     /// The most common summary of the nodes.
     pub summary: &'a str,

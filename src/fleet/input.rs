@@ -125,6 +125,9 @@ pub(super) struct Verdict {
     pub(super) possible: Option<crate::core::Route>,
     #[serde(default)]
     pub(super) proven: bool,
+    /// The blockers to remove, the next one first.
+    #[serde(default, deserialize_with = "limited")]
+    pub(super) steps: Vec<String>,
     #[serde(default, deserialize_with = "limited")]
     pub(super) blockers: Vec<String>,
 }

@@ -48,7 +48,7 @@ pub struct Node {
     pub possible: Option<Route>,
     /// Whether reads proved the route of every verdict.
     pub proven: bool,
-    /// The id of the first check that blocks a better route. It is empty if there is no blocker.
+    /// The id of the check to resolve next, or of the first blocker if no step helps. It is empty if there is none.
     pub blocker: String,
     /// The summary of that check.
     pub summary: String,
@@ -86,7 +86,7 @@ impl fmt::Display for Property {
 /// Properties and values, sorted by property. All nodes share the texts, because most nodes have the same ones.
 pub type Facts = Vec<(Property, Arc<str>)>;
 
-/// The rank of a route: no cuFile is the worst, then host memory.
+/// The rank of a route: none is the worst, then host memory.
 pub(super) const fn badness(route: Route) -> u8 {
     match route {
         Route::None => 2,

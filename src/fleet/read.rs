@@ -56,7 +56,7 @@ impl Fleet {
         Ok(Self { nodes, unread: input.unread, skipped: input.skipped, superseded })
     }
 
-    /// Whether every node has a verdict and can use cuFile.
+    /// Whether every node has a verdict with a route.
     #[must_use]
     pub fn is_fine(&self) -> bool {
         self.unread.is_empty() && self.nodes.iter().all(|node| node.route.is_some_and(|route| route != Route::None))
@@ -111,8 +111,10 @@ fn answers(report: &input::Report) -> Vec<Answer> {
     let of = |path: &String| {
         let of_path = || report.verdicts.iter().filter(|verdict| verdict.path == *path);
         let worst = of_path().max_by_key(|verdict| badness(verdict.route))?;
-        // A node on a direct route needs no fix. Warnings in its verdict are not blockers.
-        let blocker = if badness(worst.route) > 0 { worst.blockers.first().cloned() } else { None };
+        // A node on a direct route needs no fix. Warnings in its verdict are not blockers. The next step is that of
+        // 'check': a permanent blocker precedes the steps that still help.
+        let next = worst.steps.first().or(worst.blockers.first()).filter(|_| badness(worst.route) > 0);
+        let blocker = next.cloned();
         let check = blocker.as_ref().and_then(|id| report.checks.iter().find(|check| check.id == *id));
         Some(Answer {
             path: path.clone(),

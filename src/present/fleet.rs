@@ -14,7 +14,7 @@ pub struct FleetCounts {
     pub proven: usize,
     /// The nodes that read through host memory.
     pub compat: usize,
-    /// The nodes on which cuFile does not work.
+    /// The nodes without a route.
     pub broken: usize,
     /// The files that could not be read.
     pub unread: usize,
@@ -35,7 +35,7 @@ pub fn answer(counts: &FleetCounts) -> Answer {
     };
     let of = |count: usize, thing| units::plural(count as u64, thing);
     let headline = format!(
-        "{}: {direct} on a direct route ({proven} proven), {compat} on compat, {broken} without cuFile.",
+        "{}: {direct} on a direct route ({proven} proven), {compat} on compat, {broken} without a route.",
         of(nodes, "node")
     );
     let unchecked = nodes.saturating_sub(direct + compat + broken);

@@ -103,6 +103,12 @@ pub fn answer(verdict: &Verdict) -> Answer {
     Answer::new(status, headline, conditions.join(" "))
 }
 
+/// The answer if no path was examined, because a capture has none.
+#[must_use]
+pub fn no_path() -> Answer {
+    Answer::new(Status::Na, "Not known: no path was examined. Pass a path.", "")
+}
+
 /// The next steps of the verdicts without a proven direct route. They name their path if the paths have different steps.
 #[must_use]
 pub fn next_steps(state: &State) -> Vec<String> {
@@ -180,7 +186,10 @@ pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
         [] => verdict.proof.clone(),
         blockers => format!("blocked by {}", names(blockers)),
     };
-    format!("--require {level} is not met{gpu}: {} ({why})", answer(verdict).headline)
+    let headline = answer(verdict).headline;
+    // The sentence without its yes or no.
+    let reads = headline.split_once(": ").map_or(headline.as_str(), |(_, reads)| reads);
+    format!("--require {level} is not met{gpu} ({why}): {reads}")
 }
 
 /// The sentence about a station of the path that no finding blocks.
@@ -318,6 +327,15 @@ mod tests {
         let verdict = Verdict { gpu: None, basis: Basis::NoGpu, ..verdict(Route::None, Route::None, false, &[]) };
         assert_eq!(said(&verdict), "No: reads of /data/models go to host memory.");
         assert_eq!(status(&verdict), Status::Na);
+    }
+
+    #[test]
+    fn an_unmet_requirement_is_one_sentence() {
+        let blocked = Verdict { blockers: vec![CheckId::VmType], ..verdict(Route::Compat, Route::Compat, false, &[]) };
+        assert_eq!(
+            unmet("direct", Some(&blocked)),
+            "--require direct is not met for GPU-1 (blocked by vm-type): reads of /data/models are copied through host memory (compat)."
+        );
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use super::text::paint;
 use crate::core::{CheckId, Finding, Group, Status, Verdict};
+use crate::present::Answer;
 use crate::present::finding::FindingView;
 use crate::present::labels;
-use crate::present::verdict::{answer, no_gpu, proof};
+use crate::present::verdict::{answer, no_gpu, no_path, proof};
 use crate::text::{indented, paragraph, sanitise_line, strong};
 use std::fmt::Write as _;
 
@@ -20,18 +21,25 @@ const MIN_WIDTH: usize = 40;
 pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
     let width = width.max(MIN_WIDTH);
     let mut out = String::new();
-    for (verdict, gpus) in alike(verdicts) {
-        let answer = answer(verdict);
+    let headline = |out: &mut String, answer: &Answer| {
         let mark = paint(colour, answer.status, &answer.status.mark().to_string());
         let headline = strong(&sanitise_line(&answer.text()), colour);
         out.extend(indented(&format!("{mark} "), 2, &headline, width).into_iter().map(|line| line + "\n"));
+    };
+    if verdicts.is_empty() {
+        headline(&mut out, &no_path());
+    }
+    for (number, (verdict, gpus)) in alike(verdicts).into_iter().enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        headline(&mut out, &answer(verdict));
         if !gpus.is_empty() {
             paragraph(&mut out, "  GPU     ", 10, &labels::gpus(&gpus), width);
         }
         rows(&mut out, "  Proof   ", proof(verdict).into_iter(), width);
         rows(&mut out, "  Cause   ", causes(findings, &verdict.blockers).iter().map(String::as_str), width);
         rows(&mut out, "  Next    ", verdict.advice.lines(), width);
-        out.push('\n');
     }
     out
 }
@@ -41,6 +49,7 @@ pub fn verdicts(findings: &[Finding], verdicts: &[Verdict], width: usize, colour
 pub fn findings(findings: &[Finding], verdicts: &[Verdict], width: usize, colour: bool) -> String {
     let width = width.max(MIN_WIDTH);
     let mut out = self::verdicts(findings, verdicts, width, colour);
+    out.push('\n');
     // Without a GPU, advice about cuFile does not help. The lists of the groups have all findings.
     let has_gpu = verdicts.is_empty() || !verdicts.iter().all(no_gpu);
     let is_shown = |finding: &Finding| has_gpu || !finding.is_only_for_gpus();

@@ -17,9 +17,10 @@ pub(crate) fn plan_for<'s>(state: &'s State, finding: &Finding) -> Option<&'s Fi
     (finding.status != Status::Pass || fixed()).then_some(plan)
 }
 
-/// The fix of a finding in one line: the title of its plan, otherwise the advice.
+/// The fix of a finding in one line: the title of its plan, otherwise the command of its fix, otherwise the advice.
 pub(crate) fn remedy<'s>(state: &'s State, finding: &'s Finding) -> Option<&'s str> {
-    plan_for(state, finding).map(|plan| plan.title.as_str()).or(finding.advice.as_deref())
+    let command = finding.command.as_deref().filter(|_| finding.fix.is_some());
+    plan_for(state, finding).map(|plan| plan.title.as_str()).or(command).or(finding.advice.as_deref())
 }
 
 /// Whether a plan still has to be applied.

@@ -525,7 +525,16 @@ fn the_brief_text_is_the_begin_of_the_complete_text() {
         let brief = gds_top::report::verdicts(&report.findings, &report.verdicts, 100, false);
         let complete = gds_top::report::findings(&report.findings, &report.verdicts, 100, false);
         assert!(!brief.is_empty() && complete.starts_with(&brief) && complete.len() > brief.len(), "{name}: {brief}");
+        assert!(!brief.ends_with("\n\n"), "{name}: {brief}");
     }
+}
+
+#[test]
+fn the_text_of_a_capture_without_a_path_begins_with_the_missing_answer() {
+    let report = checks::run(&root("nvfs-healthy"), &[], None, &mut |_| {});
+    assert!(report.verdicts.is_empty());
+    let text = gds_top::report::findings(&report.findings, &report.verdicts, 100, false);
+    assert!(text.starts_with("– Not known: no path was examined. Pass a path.\n\n"), "{text}");
 }
 
 #[test]

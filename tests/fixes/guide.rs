@@ -545,6 +545,28 @@ fn a_step_whose_check_warns_is_not_done_on_a_machine_without_a_gpu() {
         assert_eq!(finding.status, gds_top::core::Status::Warn, "{id}: {}", finding.summary);
         let step = guided.steps.iter().find(|step| step.checks.iter().any(|check| *check == id)).unwrap();
         assert_eq!(step.state, State::Open, "{id}: {}", guide::text(&guided, 80));
+        let names_fix = |fix| step.advice[0].contains(&format!("gds-top fix {fix}"));
+        assert!(finding.fix.is_none_or(names_fix), "the fix precedes its alternatives: {:?}", step.advice);
+    }
+}
+
+#[test]
+fn a_permanent_blocker_is_not_below_a_done_step() {
+    let no_gpu = [
+        put("nvml.json", "{\"error\": \"libnvidia-ml.so.1 cannot be opened\"}"),
+        without("files/sys/bus/pci/devices/0000:be:00.0"),
+        without("files/proc/driver"),
+        without("files/sys/module/nvidia"),
+    ];
+    let folder = build("h200-vm-no-udev", &no_gpu);
+    let (root, report) = look(folder.path());
+    assert!(!report.has_gpu);
+    let guided = guide::guide(&root, &report);
+    for step in &guided.steps[1..] {
+        let has = |id: &str| step.checks.iter().any(|check| *check == id);
+        let is_closed = has("vm-type") || has("gpu-present");
+        assert_eq!(step.state == State::Impossible, is_closed, "{}", guide::text(&guided, 100));
+        assert!(!is_closed || step.found.len() == 1, "only the reason is listed: {:?}", step.found);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every fix has its policy. A cufile.json that libcufile rejects is edited, and a folder for its log is created.
 
 use crate::copies::look;
-use crate::machine::{build, config};
+use crate::machine::{build, config, without};
 use gds_top::core::{FixId, FixPlan, FixPolicy, FixRisk, FixStage, Status};
 use gds_top::fixes::{self, Place};
 use std::collections::BTreeSet;
@@ -129,4 +129,26 @@ fn a_copy_of_the_model_has_a_low_risk_only_if_no_disk_gets_a_file_system() {
     assert_eq!(risk("pod-overlay"), FixRisk::Low);
     // The user chooses the disk, or the plan names a free one.
     assert_eq!((risk("nvfs-healthy"), risk("lvm-with-free-disk")), (FixRisk::High, FixRisk::High));
+}
+
+#[test]
+fn without_a_gpu_every_form_of_the_command_gives_the_same_reason() {
+    let folder = build("no-gpu", &[without("files/run/udev")]);
+    let run = |words: &[&str]| {
+        let output =
+            crate::program::gds_top().arg("fix").args(words).arg("--root").arg(folder.path()).output().unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), text.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    const REASON: &str = "o fix helps while the machine has no GPU; by name: ";
+    for (words, status) in
+        [(&["--dry-run"][..], 0), (&["--list"], 0), (&["nosuch", "--dry-run"], 2), (&["nosuch", "--list"], 2)]
+    {
+        let (code, text) = run(words);
+        assert_eq!(code, Some(status), "{words:?}: {text}");
+        let ids = text.split_once(REASON).unwrap_or_else(|| panic!("{words:?}: {text}")).1;
+        assert!(ids.contains("udev-record"), "{words:?}: {text}");
+    }
+    let (code, text) = run(&["udev-record", "--dry-run"]);
+    assert!(code == Some(0) && text.contains("ID_FS_USAGE"), "{text}");
 }

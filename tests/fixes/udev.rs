@@ -241,7 +241,7 @@ fn the_list_says_who_does_what() {
     let plans = fixes::plan(&root, &report);
     let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
     assert_eq!(ids, ["p2pdma-registry-keys", "cufile-p2pdma-keys"]);
-    insta::assert_snapshot!(fixes::text::list(&plans, &[], &[], false, 100));
+    insta::assert_snapshot!(fixes::text::list(&plans, None, &[], &[], false, 100));
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub use outside::{Loader, Python, keep, loaders, python, supervise};
 pub use plan::{GpuChoice, GridRequest, SessionConfig, WorkloadPlan};
 pub use prove::prove;
 pub use race::goes_first;
-pub use run::{SessionError, start};
+pub use run::{SessionError, find, start};
 pub use started::started;
 pub use targets::missing_gpu;
 pub use watch::{WatchSessionError, WatchTarget, watch};

@@ -79,6 +79,15 @@ pub(super) fn within_a_session(runs: u64) -> Result<(), SessionError> {
     if runs > MOST_RUNS { Err(SessionError::TooManyRuns { runs }) } else { Ok(()) }
 }
 
+/// Finds a model and reads its headers, as [`start`] does.
+///
+/// # Errors
+/// Fails if the model is malformed or missing.
+pub fn find(model: &str) -> Result<(), SessionError> {
+    Source::of(Some(model))?;
+    Ok(())
+}
+
 /// Starts a live session. If a model was named, it is opened here, so that an error appears before the screens do.
 ///
 /// # Errors
