@@ -189,7 +189,7 @@ const KERNEL: &[Signature] = &[
     sign(&["nvme", "disabling device after reset failure"], Fail, "the kernel removed an NVMe disk, because its reset failed", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
     sign(&["nvme", "removing after probe failure"], Fail, "the kernel removed an NVMe disk, because it did not start", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
     sign(&["nvme", "device not ready; aborting reset"], Fail, "an NVMe disk did not become ready after a reset", "power the machine off and on; replace the disk if it fails again", Some(CheckId::NvmeState)),
-    sign(&["cannot be used for peer-to-peer dma"], Fail, "the kernel refuses P2PDMA between this disk and the GPU, which share no bridge", "put both below one PCIe switch, or use nvidia-fs", Some(CheckId::KernelP2pRootports)),
+    sign(&["cannot be used for peer-to-peer dma"], Fail, "the kernel rejects P2PDMA between this disk and the GPU, which share no bridge", "put both below one PCIe switch, or use nvidia-fs", Some(CheckId::KernelP2pRootports)),
     sign(&["nvme", "controller is down; will reset", "csts="], Fail, "an NVMe disk fell off the bus", "power the machine off and on, and undo recent changes to ACS", Some(CheckId::NvmeState)),
     fixed(&["conflicting memory types"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
     fixed(&["memtype_reserve failed"], Fail, "BAR1 has two memory types, so P2PDMA cannot map GPU memory", ", which sets RmForceDisableIomapWC=1", CheckId::GpuStaticBar1),
