@@ -99,7 +99,7 @@ fn resolve(facts: &PathFacts) -> Judged {
     let judged = match elsewhere {
         Some((file, folder)) => judged.found(
             folder.display().to_string(),
-            format!("its files are links; the findings are about the file system of {}", file.display()),
+            format!("its files are links; the findings describe the file system of {}", file.display()),
         ),
         None => judged,
     };
