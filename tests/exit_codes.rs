@@ -195,6 +195,7 @@ fn a_bad_call_says_what_was_meant() {
         (&["watch", "--pid", "1", "--require", "direct"], "Usage: gds-top watch [OPTIONS] -- <COMMAND>..."),
         (&["make-model", "odd-sizes", "m", "--scale", "-1"], "a scale of -1 is not possible"),
         (&["bench", "m", "--repeat", "-3"], "invalid value '-3' for '--repeat"),
+        (&["bench", "m", "--repeat", "0"], "0 is not a number from 1 to 1000"),
         (&["./nosuch"], "/nosuch does not exist"),
         (&["."], "needs a terminal"),
         (&["qwen3-0.6b"], "needs a terminal"),

@@ -31,7 +31,7 @@ impl fmt::Display for Error {
             Self::NotFound { tried } => {
                 write!(
                     f,
-                    "NIXL was not found: install it with 'pip install nixl', or name its file or folder by {ENV_NIXL}"
+                    "NIXL was not found: install it with 'pip install nixl', or set {ENV_NIXL} to its file or directory"
                 )?;
                 let one = |t: &Tried| {
                     let words = t.error.as_deref()?;

@@ -144,7 +144,14 @@ fn refuse(mut error: clap::Error) -> ExitCode {
     if let (ErrorKind::InvalidUtf8, [word]) = (error.kind(), words.as_slice()) {
         return ExitCode::from(fail(BAD_CALL, &format!("the argument {word:?} is not UTF-8")));
     }
-    let text = error.render().to_string();
+    let mut text = error.render().to_string();
+    // clap writes the range as in the source: `0 is not in 1..=1000`.
+    if let Some(reason) = std::error::Error::source(&error).map(ToString::to_string)
+        && let Some((value, range)) = reason.split_once(" is not in ")
+        && let Some((least, most)) = range.split_once("..=")
+    {
+        text = text.replace(&reason, &format!("{value} is not a number from {least} to {most}"));
+    }
     fail(BAD_CALL, text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     ExitCode::from(BAD_CALL)
 }

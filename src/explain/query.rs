@@ -63,11 +63,9 @@ fn route(query: &str) -> Option<Answer> {
     let named = Route::ALL.into_iter().find(|route| route.to_string() == query);
     let mut answer = match named {
         Some(route) => Answer::new(Kind::Route, query, route.meaning()),
-        None if matches!(query.as_str(), "route" | "routes") => Answer::new(
-            Kind::Route,
-            query,
-            "a route is the way of bytes from storage to the GPU; a direct route bypasses host memory",
-        ),
+        None if matches!(query.as_str(), "route" | "routes") => {
+            Answer::new(Kind::Route, query, "a route is how bytes reach the GPU; a direct route bypasses host memory")
+        }
         None => return None,
     };
     if named.is_none() {

@@ -72,7 +72,7 @@ fn readable(path: &str) -> FixPlan {
     let command = ["sudo", "chmod", "a+r", path].map(str::to_owned).to_vec();
     FixPlan {
         title: format!("Let all users read {path}"),
-        why: "Every program that cannot read this file fails to open cuFile with 5030, even if the user's own file is correct."
+        why: "Every program that cannot read this file fails to open cuFile with 5030, even if the user's file is correct."
             .to_owned(),
         changes: vec![Change::Run { argv: command }],
         verify: "the same user runs gds-top check: cfg-parse passes".to_owned(),

@@ -298,7 +298,7 @@ fn plan(
             origin.map_or_else(String::new, |origin| kept(origin, same)),
             license(family),
             if family == Family::Suse {
-                " Users of the GPU must be in the group video (sudo usermod -a -G video USER). SUSE's own signed modules are an alternative: nvidia-open-driver-G06-signed-cuda-kmp-default."
+                " Users of the GPU must be in the group video (sudo usermod -a -G video USER). SUSE's signed modules are an alternative: nvidia-open-driver-G06-signed-cuda-kmp-default."
             } else {
                 ""
             },

@@ -17,7 +17,7 @@ pub fn preview(plan: &FixPlan, width: usize) -> String {
     out.push_str(&changes_text(plan));
     out.push('\n');
     let needs = match plan.needs {
-        Needs::User => "nobody special",
+        Needs::User => "no special rights",
         Needs::Root => "root",
         Needs::Reboot => "root, and a reboot",
     };

@@ -128,7 +128,7 @@ pub(super) fn plan(root: &Root, family: Family) -> FixPlan {
         why: format!(
             "It has the current driver, nvidia-gds and libcufile. Adding it means trusting NVIDIA's signing key for packages on this machine. Without a network, use NVIDIA's local repository package instead.{}{}",
             if os_release(root, "ID").as_deref() == Some("azurelinux") {
-                " That it has a folder azl3 is not confirmed: its guide of branch 620 names Azure Linux 4; Microsoft's own repository has the driver, too \
+                " Its directory azl3 is not confirmed: NVIDIA's guide of branch 620 names Azure Linux 4. Microsoft's repository has the driver, too \
                  (azurelinux-repos-nvidia, then cuda-open)."
             } else {
                 ""

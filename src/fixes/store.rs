@@ -175,7 +175,7 @@ impl Facts {
         let is_sticky = self.is_on_the_way && self.mode & 0o1000 != 0;
         let others = writers(self.group, (user, group), self.has_list);
         (self.mode & others != 0 && !is_sticky).then(|| {
-            format!("can be written by other users (mode {:04o}); see what is in it, then run chmod go-w", self.mode)
+            format!("can be written by other users (mode {:04o}); check its content, then run chmod go-w", self.mode)
         })
     }
 }

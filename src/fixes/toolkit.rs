@@ -109,7 +109,7 @@ fn packages(root: &Root, family: Family, version: Version, coming: Option<u32>) 
         ),
         Some(first) if version < first => {
             let instead = if version.0 == 12 {
-                "take libcufile0 of the distribution's own archive or 'pip install nvidia-cufile-cu12', or update the driver to branch 580"
+                "take libcufile0 of the distribution's archive or 'pip install nvidia-cufile-cu12', or update the driver to branch 580"
             } else {
                 "update the driver to branch 580"
             };

@@ -129,10 +129,8 @@ pub fn apply_and_verify(
         }
         found => {
             let says = found.map_or_else(|| "it has no result".to_owned(), |finding| finding.summary);
-            let text = format!(
-                "{files} file(s) are as previewed; only the live machine can verify them ({}: {says})",
-                plan.check
-            );
+            let text =
+                format!("{}only the live machine can verify this fix ({}: {says})", read_back(files), plan.check);
             say(FixStage::Waiting, text, None);
             Ended::Done
         }

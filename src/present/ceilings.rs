@@ -39,7 +39,7 @@ pub fn combined_reached<'g>(state: &State, group: &'g Group<'_>) -> Option<(&'g 
 pub fn tables(state: &State) -> Vec<Table> {
     let measured = Table {
         title: "Ceilings measured in this session".to_owned(),
-        note: "On average, no complete load on this machine can exceed these rates. At a moment of the load, the rate can be higher.".to_owned(),
+        note: "On average, no complete load on this machine can exceed these rates. For a short time the rate can be higher.".to_owned(),
         heads: vec![text("ceiling"), text("of"), number("rate"), number("measured in"), text("method")],
         rows: state.ceilings.iter().map(ceiling).collect(),
     };

@@ -233,7 +233,7 @@ pub fn cufile_settings(state: &State) -> Option<(Table, Table)> {
             Some(version) => format!("libcufile {version}"),
             None => "libcufile 1.20, because the version of the one above is unknown".to_owned(),
         },
-        None => "libcufile 1.20, because none was found here".to_owned(),
+        None => "libcufile 1.20, because no libcufile was found".to_owned(),
     };
     let note = if set.is_empty() {
         format!("No file and no variable sets a key: all have the defaults of {library}.")

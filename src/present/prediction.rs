@@ -86,7 +86,7 @@ pub fn remarks(model: &Model, all: &[Predicted<'_>], shipped: bool) -> Vec<Strin
     bases.sort();
     bases.dedup();
     remarks.extend(bases);
-    remarks.push("Each measured run is split into fixed time, time per byte and time per tensor, and gives one prediction. The expected time is their median. For hot mmap and a model of more than twice or less than half the size it is the fastest or slowest, because its rate changes. The interval is wider if the runs differ more, or if the model differs more from the measured one.".to_owned());
+    remarks.push("Each measured run is split into fixed time, time per byte and time per tensor, and gives one prediction. The expected time is their median. The rate of hot mmap varies during a load. For a model of more than twice the size, its expected time is the shortest prediction. For less than half the size it is the longest. The interval is wider if the runs differ more, or if the model differs more from the measured one.".to_owned());
     if all.iter().any(|one| one.prediction.extrapolated) {
         remarks.push("* Far outside the measured range: tensors more than twice as large or small, or a model of more than four times or less than a sixty-fourth of the bytes.".to_owned());
     }

@@ -59,7 +59,7 @@ pub(crate) fn crossing(lane: &Lane, other: &Lane, crossing: Option<Crossover>, f
     match crossing {
         Some(at) => {
             let (below, above) = if at.first_wins_below { (lane, other) } else { (other, lane) };
-            let guess = if at.extrapolated { " (outside what was measured)" } else { "" };
+            let guess = if at.extrapolated { " (outside the measured range)" } else { "" };
             let (below, above) = (below.engine.label(), above.engine.label());
             format!("┊ {below} is faster below {}, {above} above{guess}", bytes(at.bytes))
         }

@@ -231,7 +231,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn each_thing_that_gds_diag_reports_is_said_by_the_check_that_the_document_names() {
+fn the_check_that_the_document_names_reports_each_condition_of_gds_diag() {
     let document = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/gds-diag.md")).unwrap();
     let mut wrong = Vec::new();
     for (what, base, edits, id, status, part) in rows() {

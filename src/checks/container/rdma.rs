@@ -202,7 +202,7 @@ fn addresses(ctx: &Context<'_>) -> Judged {
     let (list, origin) = rdma_addresses(ctx);
     let table = ctx.root.read_text("/proc/net/fib_trie");
     if list.is_empty() {
-        Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile knows no network card for this file system")
+        Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile has no network card for this file system")
             .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
             .missing(Cost::Root, &[Route::Rdma])
             .advice(

@@ -399,7 +399,7 @@ impl Reader<'_> {
                 Some(b'"') => {}
                 Some(b'}') => {
                     let todo = "Remove the comma: none is allowed after the last key.";
-                    self.forgive(key_start, "a comma is before this '}'", todo)?;
+                    self.forgive(key_start, "there is a comma before this '}'", todo)?;
                     self.at += 1;
                     return Ok(Kind::Object(members));
                 }

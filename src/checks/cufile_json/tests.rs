@@ -308,12 +308,12 @@ fn all_errors_of_a_rejected_file_are_reported_with_their_place() {
         (2, 1, "L2 '#' does not begin a comment"),
         (3, 2, "L2 a key in single quotes"),
         (3, 24, "L2 text in single quotes"),
-        (3, 32, "L2 a comma is before this '}'"),
+        (3, 32, "L2 there is a comma before this '}'"),
         (4, 35, "L4 "),
         (5, 2, "L2 ',' or '}' is expected here"),
         (5, 17, "L9 properties.alow_compat_mode"),
         (5, 78, "L2 found ']', but a value is expected"),
-        (6, 1, "L2 a comma is before this '}'"),
+        (6, 1, "L2 there is a comma before this '}'"),
     ];
     for (line, column, begin) in wanted {
         assert!(

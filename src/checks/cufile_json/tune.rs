@@ -113,7 +113,11 @@ pub fn tune(hardware: &Hardware, current: &dyn Fn(&str) -> Option<Value>, progra
         threads.into(),
         "a single file streams fastest over 8 to 16 threads; the pool is off up to 1.15".to_owned(),
     );
-    want("execution.max_request_parallelism", 8_u64.into(), "the maximum number of parts of a read".to_owned());
+    want(
+        "execution.max_request_parallelism",
+        8_u64.into(),
+        "with the default of 4 parts, one read uses only 4 threads".to_owned(),
+    );
     staged_pool(&mut want, staged, program);
     bounce_buffers(&mut want, hardware, unregistered, direct_io_kib);
     out

@@ -82,7 +82,7 @@ fn unfinished(facts: &PathFacts) -> Option<Judged> {
     let first = meant.next()?.path.display();
     let of = match meant.count() {
         0 => first.to_string(),
-        more => format!("{first} and {} more", units::plural(more as u64, "file")),
+        more => format!("{first} and {}", units::plural(more as u64, "more file")),
     };
     let judged = if unwritten > 0 {
         Judged::warn(

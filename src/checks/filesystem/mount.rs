@@ -99,7 +99,7 @@ fn resolve(facts: &PathFacts) -> Judged {
     let judged = match elsewhere {
         Some((file, folder)) => judged.found(
             folder.display().to_string(),
-            format!("its files are links; the findings are about the file system of {}", file.display()),
+            format!("its files are links; the findings describe the file system of {}", file.display()),
         ),
         None => judged,
     };
@@ -141,10 +141,11 @@ fn udev_database(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             let usage = text.lines().find(|line| line.starts_with("E:ID_FS_USAGE="));
             match usage {
                 Some("E:ID_FS_USAGE=filesystem") => {
-                    Judged::pass(ID, "udev knows the file system of this disk").found(&path, "E:ID_FS_USAGE=filesystem")
+                    Judged::pass(ID, "the udev record names the file system of this disk")
+                        .found(&path, "E:ID_FS_USAGE=filesystem")
                 }
                 Some(other) => {
-                    remedied(Judged::lack(ID, "udev knows this disk, but no file system on it")).found(&path, other)
+                    remedied(Judged::lack(ID, "the udev record of this disk names no file system")).found(&path, other)
                 }
                 None => remedied(Judged::lack(
                     ID,

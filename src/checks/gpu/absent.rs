@@ -35,7 +35,7 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
             );
     }
     if let Some(container) = machine::container(ctx.root) {
-        return Judged::lack(ID, "this container sees no NVIDIA GPU").never(EVERY).advice(format!(
+        return Judged::lack(ID, "this container has no NVIDIA GPU").never(EVERY).advice(format!(
             "Run `nvidia-smi` on the host. If it lists no GPU, choose another host. Otherwise: {}",
             given(ctx.root, &container, &[Lack::Gpu])
         ));

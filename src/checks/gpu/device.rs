@@ -129,7 +129,7 @@ fn partition(ctx: &Context<'_>, gpu: &GpuSeen) -> Option<Judged> {
         )
     } else {
         let judged =
-            Judged::lack(CheckId::GpuMigVgpu, "MIG is on, and CUDA sees no MIG instance").missing(Cost::Root, EVERY);
+            Judged::lack(CheckId::GpuMigVgpu, "MIG is on, and CUDA lists no MIG instance").missing(Cost::Root, EVERY);
         match machine::container(ctx.root) {
             Some(container) if container.runtime == "kubernetes" => {
                 judged.advice("Request an instance for the pod, such as nvidia.com/mig-3g.40gb, or turn MIG off on the node.")

@@ -137,7 +137,7 @@ pub(crate) fn refused(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
-/// The driver refuses a GPU that it does not list. Reasons: the GPU is newer than the driver, is a vGPU
+/// The driver rejects a GPU that it does not list. Reasons: the GPU is newer than the driver, is a vGPU
 /// (flatcar/Flatcar#1283), or is in another state (NVIDIA/nvtrust#55).
 fn unsupported(ctx: &Context<'_>, version: &str) -> Judged {
     let branch = machine::version_numbers(version.trim()).first().copied().unwrap_or(0);
@@ -153,12 +153,12 @@ fn unsupported(ctx: &Context<'_>, version: &str) -> Judged {
         };
     }
     if guest::is_virtual(ctx) {
-        return Judged::lack(ID, format!("driver{version} knows this GPU but refuses it: it is probably a vGPU"))
+        return Judged::lack(ID, format!("driver{version} supports this GPU model, but not this GPU, probably a vGPU"))
             .missing(Cost::Install, EVERY)
             .by_hand()
             .advice(guest_driver::instead(ctx));
     }
-    Judged::lack(ID, format!("driver{version} supports this GPU model, but refuses this GPU"))
+    Judged::lack(ID, format!("driver{version} supports this GPU model, but cannot start this GPU"))
         .missing(Cost::System, EVERY)
         .by_hand()
         .advice("Power the machine off and on. If it happens again, disable confidential computing mode of the GPU, or send the output of `sudo nvidia-bug-report.sh` to its vendor.")

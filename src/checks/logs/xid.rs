@@ -68,7 +68,7 @@ const XIDS: &[Xid] = &[
     xid(140, "uncorrectable memory errors (ECC) occurred that were not recovered", Cure::Examine, RESET),
     xid(143, "the GPU did not start", Cure::ColdBoot, LOST),
     xid(149, "NVLink reported a fatal error", Cure::Examine, LINK),
-    xid(154, "the driver reports how the GPU can be recovered", Cure::Named, "Do what the line says: for a reset, end the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`; otherwise reboot."),
+    xid(154, "the driver reports how the GPU can be recovered", Cure::Named, "If the line names a reset, end the programs on the GPU and run `sudo nvidia-smi --gpu-reset -i N`. Otherwise reboot."),
 ];
 
 /// The error with this number.

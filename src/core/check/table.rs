@@ -75,7 +75,7 @@ checks! {
         look "gds-top check -v" todo "Use a GPU with GPUDirect RDMA; reads go through host memory on this one.";
     GpuMigVgpu = "gpu-mig-vgpu", Gpu, Gpu, Gpu, EVERY, []
         examines "MIG and vGPU"
-        why "A vGPU before Ada cannot use GPUDirect Storage; with MIG, CUDA sees only instances."
+        why "A vGPU before Ada cannot use GPUDirect Storage; with MIG, CUDA lists only instances."
         look "nvidia-smi -q | grep -i -e 'mig mode' -e virtualization; nvidia-smi -L" todo "Pass the complete GPU through to the virtual machine. With MIG, create an instance: sudo nvidia-smi mig -cgi 0 -C."
         causes ["MIG is on, and no instance exists (CUDA error 100).", "The virtual machine has a vGPU of Ampere or older."];
     GpuBar1Size = "gpu-bar1-size", Gpu, Gpu, Bar1Size, &[Route::Nvfs, Route::P2pdma], [Bar1Large] (default)

@@ -187,7 +187,7 @@ impl Session {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let why = format!(
-                        "no message arrived for {} s, so the process was killed; a hanging library call cannot be cancelled in another way",
+                        "no message arrived for {} s, so the process was killed; a hanging library call cannot be cancelled otherwise",
                         limit.as_secs()
                     );
                     ended = Some(End::Broke(why));

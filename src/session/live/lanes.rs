@@ -109,7 +109,7 @@ fn run_to_end(
         }
         (Reason::Stalled(limit), _) => died(
             format!(
-                "no bytes moved for {} s, so it was killed; a hanging library call cannot be cancelled in another way",
+                "no bytes moved for {} s, so it was killed; a hanging library call cannot be cancelled otherwise",
                 limit.as_secs()
             ),
             stderr_tail,

@@ -129,7 +129,7 @@ const UCM: [Parameter; 17] = [
         HANDLES,
         "maximum number of cached file handles; 0 opens and registers a file for every operation",
     ),
-    of(KvSetting::Register, 0, SWITCH, "register the KV tensors with cuFile; 0 leaves it to the library's own buffers"),
+    of(KvSetting::Register, 0, SWITCH, "register the KV tensors with cuFile; 0 uses the buffers of the library"),
     of(KvSetting::Misalign, 0, (0, 4095), "number of bytes by which file and memory offsets are off the 4 KiB grid"),
     of(
         KvSetting::MisalignLength,
