@@ -1,7 +1,7 @@
 //! The comparison of runs with a baseline, and of several recordings with one another.
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
-use crate::analysis::{Against, Change, Doubt, Lack, LeftOut, Measured, median_u64};
+use crate::analysis::{Against, Change, Doubt, Lack, LeftOut, Measured, median_time};
 use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
@@ -165,7 +165,7 @@ pub fn side_by_side(all: &[(&str, &[Measured])]) -> Vec<Table> {
     let median = |runs: &[Measured], row: &(String, TargetName, CacheState, String)| {
         let good: Vec<u64> =
             runs.iter().filter(|run| key(run).as_ref() == Some(row)).filter_map(Measured::good_ns).collect();
-        or_gap(median_u64(&good).map(units::duration))
+        or_gap(median_time(&good).map(units::duration))
     };
     let group = |group: &[(String, TargetName, CacheState, String)]| {
         let cells = |row: &(String, TargetName, CacheState, String)| {
