@@ -152,6 +152,9 @@ pub(super) enum Sub {
         file: PathBuf,
         /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,
+        /// List each file of the capture, not only its directories
+        #[arg(short, long)]
+        verbose: bool,
         #[command(flatten)]
         output: ResultArgs,
     },
