@@ -279,7 +279,7 @@ fn to_json(overhead: &ProfilingOverhead) -> serde_json::Value {
         })
     });
     let ProfilingOverhead { engine, cache, bytes, .. } = overhead;
-    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "cpu_pressure": overhead.pressure(), "decided": overhead.doubt().is_none(), "ways": modes.collect::<Vec<_>>()})
+    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "cpu_pressure": overhead.pressure(), "decided": overhead.doubt().is_none(), "modes": modes.collect::<Vec<_>>()})
 }
 
 /// Runs the race on the screens and ends after it. The terminal on standard input becomes the controlling terminal of
