@@ -127,6 +127,12 @@ pub fn answers(before: &str, all: &[Against], is_complete: bool) -> Vec<Answer> 
     found
 }
 
+/// A difference with its sign: `+3.0 %`.
+fn signed(share: f64) -> String {
+    let sign = if share >= 0.0 { "+" } else { "" };
+    format!("{sign}{}", units::exact_percent(share))
+}
+
 /// One table for each model, target and cache state.
 #[must_use]
 pub fn tables(all: &[Against]) -> Vec<Table> {
@@ -135,7 +141,7 @@ pub fn tables(all: &[Against]) -> Vec<Table> {
             one.engine.to_string(),
             units::duration(one.before.wall_ns),
             or_gap(one.now.map(|side| units::duration(side.wall_ns))),
-            or_gap(one.difference().map(|difference| format!("{:+.1} %", difference * 100.0))),
+            or_gap(one.difference().map(signed)),
             units::exact_percent(one.allowed),
             one.change.name().to_owned(),
         ]
