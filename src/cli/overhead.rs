@@ -153,7 +153,7 @@ fn arguments(model: &str, race: &RaceArgs, engine: &Engine, cache: CacheState, r
     if let Some(gpu) = &race.gpu {
         option("--target", gpu.into());
     }
-    if let Some(seconds) = race.limit {
+    if let Some(seconds) = race.limit.filter(|_| engine.is_outside()) {
         option("--limit", seconds.to_string().into());
     }
     for order in &race.settings {
@@ -339,11 +339,15 @@ mod tests {
         let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
         let load = LoadArgs { gpu: Some("host".into()), limit: Some(9), settings, ..LoadArgs::default() };
         let race = RaceArgs::from(load);
-        let arguments_of = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
-        let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-        assert_eq!(
-            arguments_of.join(" "),
-            "m --engine odirect --cache cold --record /r --repeat 1 --target host --limit 9 --set threads=2 --no-verify --yes"
-        );
+        for (engine, limit) in [(Engine::Odirect, ""), (Engine::Command("true".into()), " --limit 9")] {
+            let arguments_of = arguments("m", &race, &engine, CacheState::Cold, Path::new("/r"));
+            let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+            assert_eq!(
+                arguments_of.join(" "),
+                format!(
+                    "m --engine {engine} --cache cold --record /r --repeat 1 --target host{limit} --set threads=2 --no-verify --yes"
+                )
+            );
+        }
     }
 }
