@@ -66,6 +66,8 @@ pub struct ComparisonGroup {
     pub engines: Vec<RankedEngine>,
     /// The share of the session in which at least one task waited for a CPU, 0 to 1. `None` if it is unknown.
     pub cpu_pressure: Option<f64>,
+    /// Whether the session was interrupted, so that planned runs are missing.
+    pub interrupted: bool,
 }
 
 impl ComparisonGroup {
@@ -110,6 +112,7 @@ pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
                     cache: run.cache,
                     engines,
                     cpu_pressure: None,
+                    interrupted: false,
                 });
             }
         }

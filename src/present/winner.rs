@@ -89,7 +89,11 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             };
             (
                 format!("{opening}: {} leads, {}{}.", ranked(first), time(first), ahead(group, first, next)),
-                Some(format!("{few}; use --repeat {LEAST_RUNS} for a winner.")),
+                // After an interruption more runs were planned.
+                Some(match group.interrupted {
+                    true => format!("{few}."),
+                    false => format!("{few}; use --repeat {LEAST_RUNS} for a winner."),
+                }),
             )
         }
         Outcome::Winner { first, next } => {
@@ -246,6 +250,7 @@ mod tests {
             cache: CacheState::Cold,
             engines,
             cpu_pressure: None,
+            interrupted: false,
         }
     }
 
@@ -365,6 +370,14 @@ mod tests {
         assert!(said(twice).ends_with("2 runs each; use --repeat 3 for a winner. All bytes verified."));
         let some = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 1)];
         assert!(said(some).contains("mmap ran once; use --repeat 3 for a winner."));
+    }
+
+    #[test]
+    fn an_interrupted_session_has_no_advice_about_repeats() {
+        let engines = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 2)];
+        let interrupted = ComparisonGroup { interrupted: true, ..group(engines) };
+        let text = answer(&interrupted, Naming::default()).unwrap().text();
+        assert!(text.contains("mmap ran 2 times. 2 to 3 runs") && !text.contains("--repeat"), "{text}");
     }
 
     #[test]
