@@ -272,6 +272,22 @@ fn lint_ends_with_1_where_libcufile_refuses_the_file_and_says_where() {
 }
 
 #[test]
+fn the_sentences_of_lint_and_tune_are_wrapped_on_a_pipe() {
+    let desk = Desk::new();
+    let file = desk.file("cufile.json", REFUSED);
+    for words in [&["lint", &file][..], &["tune", "--kv", "lmcache-mp"]] {
+        let output = desk.config(words, &[]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        // The place of a mistake and the lines of a file are not wrapped.
+        let is_text = |line: &&str| !line.starts_with(&file) && !line.trim_start().starts_with('"');
+        for line in said.lines().filter(is_text) {
+            assert!(line.chars().count() <= 100, "{words:?}: {line}");
+        }
+        assert!(said.lines().count() > 5, "{said}");
+    }
+}
+
+#[test]
 fn lint_without_a_file_looks_at_the_machines_files_and_variables() {
     let desk = Desk::new();
     let broken = desk.config(&["lint", "--root", &machine("broken-cufile-json")], &[]);
@@ -314,6 +330,8 @@ fn show_tells_the_value_in_effect_and_where_it_comes_from() {
     let plain = desk.config(&["show"], &environment);
     let said = String::from_utf8_lossy(&plain.stdout);
     assert!(said.contains("mine.json:2") && said.contains("environment, CUFILE_FORCE_COMPAT_MODE"), "{said}");
+    assert_eq!(said.matches("libcufile 1.").count(), 1, "the origin of the defaults is shown once: {said}");
+    assert!(said.lines().any(|line| line.starts_with("properties.allow_compat_mode") && line.ends_with("  default")));
     // A machine with other defaults: 1.14 divides requests at 1 MiB.
     let extra = desk.file("extra.json", "{ \"execution\": { \"max_io_threads\": 2 } }");
     let (code, answer) = desk.json(&["show", &extra, "--root", &machine("p2pdma-listed")], &[]);

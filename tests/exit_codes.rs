@@ -100,6 +100,7 @@ fn every_command_keeps_the_table_of_exit_statuses() {
         (vec!["bench", "model", "--target", "host", "--engine", "mmap", "--cache", "as-is"], 0),
         (vec!["load", "model", "--gpu", "host", "--engine", "mmap", "--cache", "as-is", "--headless"], 0),
         (vec!["bench", "model", "--target", "host", "--engine", "prad"], 2),
+        (vec!["bench", "model", "--target", "host", "--engine", "mmap", "--limit", "5"], 2),
         (vec!["bench", "model", "--target", "7", "--engine", "mmap"], 3),
         (vec!["bench", "model", "--target", "GPU-00000000-0000-0000-0000-000000000000"], 3),
         (vec!["bench", "model", "--target", "host", "--engine", "mmap,command:false", "--cache", "as-is"], 3),

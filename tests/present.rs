@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use gds_top::core::CacheState;
 use gds_top::headless;
 use gds_top::present::table::{COLUMNS, Column, columns};
 use gds_top::present::view::GAP;
@@ -217,6 +218,33 @@ fn results_tables_have_the_same_cells_in_every_form() {
         }
     }
     assert!(tables > 20, "{tables}");
+}
+
+#[test]
+fn the_documents_name_the_factor_of_odirect_with_a_hot_cache() {
+    let path = "assets/recordings/h200-full-qwen3-0.6b.gdsrec";
+    let (_, state, _) = ALL.iter().find(|(name, _, _)| name == path).unwrap();
+    let compared = comparisons(state);
+    let hot = compared.iter().find(|comparison| comparison.group.cache == CacheState::Hot).unwrap();
+    let time = |name: &str| hot.group.engines.iter().find(|one| one.engine.to_string() == name).unwrap().wall_ns as f64;
+    let factor = format!("{:.0} times", time("odirect") / time("auto"));
+    for page in ["README.md", "docs/findings.md"] {
+        assert!(std::fs::read_to_string(page).unwrap().contains(&factor), "{page}: {factor}");
+    }
+}
+
+#[test]
+fn checks_of_shipped_recordings_have_the_sentences_of_this_release() {
+    let mut findings = 0;
+    for (name, state, _) in ALL.iter().filter(|(name, _, _)| name.starts_with("assets/")) {
+        for finding in &state.checks {
+            for old in [" serves ", "what libcufile", " in force", ".40 GiB", " refuses", " whole "] {
+                assert!(!finding.summary.contains(old), "{name}: {}", finding.summary);
+            }
+            findings += 1;
+        }
+    }
+    assert!(findings > 100, "{findings}");
 }
 
 #[test]

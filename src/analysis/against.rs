@@ -1,6 +1,6 @@
 //! Compares runs with earlier runs of the same engines: faster or slower beyond the noise, or failed now.
 
-use crate::core::median::median_u64;
+use crate::core::median::median_time;
 use crate::core::{CacheState, Engine, RunResult, TargetName, cached_before};
 use serde::Deserialize;
 
@@ -95,7 +95,7 @@ pub struct Side {
 
 impl Side {
     fn of(walls: &[u64]) -> Option<Self> {
-        let wall_ns = median_u64(walls)?;
+        let wall_ns = median_time(walls)?;
         let (low, high) = (*walls.iter().min()?, *walls.iter().max()?);
         let spread = (high - low) as f64 / 2.0 / wall_ns.max(1) as f64;
         Some(Self { wall_ns, runs: walls.len(), spread, range_ns: (low, high) })

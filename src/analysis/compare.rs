@@ -1,7 +1,7 @@
 //! Compares engines by the median time of their runs, relative to the fastest engine of the group.
 
 use super::against::is_busy;
-use crate::core::median::median_u64;
+use crate::core::median::{median_time, median_u64};
 use crate::core::{Access, CacheState, Engine, RunResult, TargetName, WorkloadResult, units};
 
 /// The runs of one engine in a group.
@@ -13,7 +13,7 @@ pub struct RankedEngine {
     pub runs: usize,
     /// The number of failed runs.
     pub failed: usize,
-    /// Median wall time in nanoseconds.
+    /// Median wall time in nanoseconds. It is the time of one of the runs.
     pub wall_ns: u64,
     /// The wall times of the fastest and the slowest run in nanoseconds.
     pub wall_range_ns: (u64, u64),
@@ -66,6 +66,8 @@ pub struct ComparisonGroup {
     pub engines: Vec<RankedEngine>,
     /// The share of the session in which at least one task waited for a CPU, 0 to 1. `None` if it is unknown.
     pub cpu_pressure: Option<f64>,
+    /// Whether the session was interrupted, so that planned runs are missing.
+    pub interrupted: bool,
 }
 
 impl ComparisonGroup {
@@ -110,6 +112,7 @@ pub fn compare(runs: &[&RunResult]) -> Vec<ComparisonGroup> {
                     cache: run.cache,
                     engines,
                     cpu_pressure: None,
+                    interrupted: false,
                 });
             }
         }
@@ -137,7 +140,7 @@ pub fn rank_engines(runs: &[&RunResult]) -> Vec<RankedEngine> {
         let all: Vec<&RunResult> = runs.iter().copied().filter(|r| r.engine == run.engine).collect();
         let good: Vec<&RunResult> = all.iter().copied().filter(|r| r.is_good()).collect();
         let walls: Vec<u64> = good.iter().map(|r| r.wall_ns).collect();
-        let Some((wall_ns, (low, high))) = median_u64(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
+        let Some((wall_ns, (low, high))) = median_time(&walls).zip(walls.iter().min().zip(walls.iter().max())) else {
             continue;
         };
         // The rate is computed from the median time that is shown next to it. The median of the rates would not match
@@ -201,6 +204,14 @@ pub(super) mod tests {
         let hot = &groups[0].engines;
         assert_eq!((hot[0].engine.clone(), hot[0].wall_ns, hot[0].wall_range_ns), (Engine::Mmap, 100, (90, 500)));
         assert_eq!((hot[1].ratio_to_fastest, hot[1].runs, hot[1].verified), (2.0, 3, Some(true)));
+    }
+
+    #[test]
+    fn the_median_of_an_even_count_is_the_time_of_a_run() {
+        let runs: Vec<RunResult> =
+            [100, 90, 300, 120].iter().map(|ns| run(Engine::Mmap, CacheState::Hot, 0, *ns)).collect();
+        let groups = compare(&runs.iter().collect::<Vec<_>>());
+        assert_eq!(groups[0].engines[0].wall_ns, 100);
     }
 
     #[test]

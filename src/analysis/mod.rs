@@ -42,4 +42,4 @@ pub use watch_compare::{
 pub use watch_gaps::{SessionEnd, WatchGap, has_all_totals, is_complete, not_returned, watch_gaps};
 pub use winner::{LEAST_RUNS, Outcome};
 
-pub use crate::core::median::{median, median_u64, of_median_time};
+pub use crate::core::median::{median, median_time, median_u64, of_median_time};

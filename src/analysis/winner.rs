@@ -171,6 +171,7 @@ mod tests {
             cache: CacheState::Cold,
             engines,
             cpu_pressure: None,
+            interrupted: false,
         }
     }
 

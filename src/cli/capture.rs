@@ -4,14 +4,20 @@ use super::args::OutputArgs;
 use super::outcome::{Ran, note, print_fitted, print_json};
 use super::view::examined;
 use crate::checks::{self, cufile_json};
+use crate::core::units;
 use crate::fixes;
 use crate::machine::{LiveOptions, Root, is_archive_name};
 use crate::trust::Scratch;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Runs all checks, records their input, writes the capture and lists its content.
-pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
+/// The number of levels of the directories in the list: `files` and two of the machine.
+const LEVELS: usize = 3;
+
+/// Runs all checks, records their input, writes the capture and lists its content: each directory, or with `each_file`
+/// each file.
+pub(super) fn run(file: &Path, paths: &[PathBuf], each_file: bool, output: &OutputArgs) -> Ran {
     is_archive_name(file).map_err(|error| error.to_string())?;
     Scratch::examine_place()?;
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
@@ -34,13 +40,11 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
             "capture": file, "files": files, "bytes": total, "redacted": captured.redacted,
         })));
     }
-    let mut text = String::new();
-    for (path, bytes) in &captured.files {
-        let _ = writeln!(text, "{bytes:>9}  {}", path.display());
-    }
+    let mut text = if each_file { listed(&captured.files) } else { by_directory(&captured.files) };
     let redacted =
         if captured.redacted.is_empty() { "nothing was replaced".to_owned() } else { captured.redacted.join(", ") };
-    let _ = writeln!(text, "\n{} files, {total} bytes. Replaced: {redacted}.", captured.files.len());
+    let (count, size) = (units::plural(captured.files.len() as u64, "file"), units::bytes(total));
+    let _ = writeln!(text, "\n{count}, {size}. Replaced: {redacted}.");
     let status = print_fitted(&text, false);
     note(&format!(
         "wrote {}; read it before you send it, and examine it anywhere with 'gds-top check --capture {}'",
@@ -48,4 +52,54 @@ pub(super) fn run(file: &Path, paths: &[PathBuf], output: &OutputArgs) -> Ran {
         file.display()
     ));
     Ok(status)
+}
+
+/// A line for each file with its size in bytes.
+fn listed(files: &[(PathBuf, u64)]) -> String {
+    let mut text = String::new();
+    for (path, bytes) in files {
+        let _ = writeln!(text, "{bytes:>9}  {}", path.display());
+    }
+    text
+}
+
+/// A line for each directory of the first two levels of the machine, with the size and the number of its files.
+fn by_directory(files: &[(PathBuf, u64)]) -> String {
+    let mut directories: BTreeMap<PathBuf, (u64, u64)> = BTreeMap::new();
+    for (path, bytes) in files {
+        let directory: PathBuf = path.parent().into_iter().flat_map(Path::components).take(LEVELS).collect();
+        let (count, size) = directories.entry(directory).or_default();
+        *count += 1;
+        *size = size.saturating_add(*bytes);
+    }
+    let mut text = String::new();
+    for (path, (count, size)) in directories {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path.as_path() };
+        let _ = writeln!(text, "{:>10}  {:>12}  {}", units::bytes(size), units::plural(count, "file"), path.display());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_of_a_directory_are_one_line() {
+        let files = [
+            ("capture.json", 10),
+            ("files/etc/fstab", 20),
+            ("files/var/lib/dpkg/info/a.list", 0),
+            ("files/var/lib/dpkg/status", 1 << 20),
+        ]
+        .map(|(path, bytes)| (PathBuf::from(path), bytes));
+        let lines = |text: String| -> Vec<String> {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        };
+        assert_eq!(
+            lines(by_directory(&files)),
+            ["10 B 1 file .", "20 B 1 file files/etc", "1 MiB 2 files files/var/lib"]
+        );
+        assert_eq!(lines(listed(&files)).len(), 4);
+    }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
     after_long_help = "Sizes are binary (1 MiB = 1 048 576 bytes), rates are decimal (1 GB/s = 1 000 000 000 bytes a second).\n\
                   Settings and keys: 'gds-top settings > ~/.config/gds-top/config.toml' writes all of them, commented out.\n\
                   Environment: GDS_TOP_LIBCUFILE and GDS_TOP_NVML name the file of that library, GDS_TOP_NIXL a file or a directory, GDS_TOP_PYTHON the Python of \
-                  loader:NAME; NO_COLOR, CLICOLOR, CLICOLOR_FORCE. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
+                  loader:NAME; NO_COLOR, CLICOLOR, CLICOLOR_FORCE, COLUMNS. A libcufile or NIXL that is not named is loaded only if it belongs to root or to you and no other user can replace \
                   it."
 )]
 pub(super) struct Cli {
@@ -152,6 +152,9 @@ pub(super) enum Sub {
         file: PathBuf,
         /// Files or directories of models (default: the working directory)
         paths: Vec<PathBuf>,
+        /// List each file of the capture, not only its directories
+        #[arg(short, long)]
+        verbose: bool,
         #[command(flatten)]
         output: ResultArgs,
     },

@@ -2,14 +2,14 @@
 
 use super::args::{OutputArgs, ResultArgs};
 use super::outcome::{BAD_ANSWER, FINE, Ran, note, print_file, print_fitted, print_json};
-use super::terminal::headless_options;
+use super::terminal::{columns, headless_options};
 use super::view::{examined, open_view};
 use crate::checks::cufile_json::{self, Effective, Hardware, Linted, Origin, Severity, Tuned, TunedFor};
 use crate::checks::{self};
 use crate::core::KvSystem;
 use crate::machine::Root;
 use crate::models;
-use crate::text::{sanitise, sanitise_line};
+use crate::text::{fitted, indented, sanitise, sanitise_line};
 use crate::trust::{Destination, read_regular};
 use crate::workloads::kv;
 use clap::Subcommand;
@@ -150,14 +150,12 @@ fn linted_text(linted: &[Linted], colour: bool) -> String {
                 cufile_json::PLACE_OF_VARIABLES => file.path.clone(),
                 path => format!("{}:{}:{}", sanitise_line(path), problem.line, problem.column),
             };
-            let _ = writeln!(
-                out,
-                "{place}: {word}: {} [{}]\n    Why  {}\n    Do   {}",
-                sanitise(&problem.what),
-                problem.rule,
-                sanitise(&problem.why),
-                sanitise(&problem.todo)
-            );
+            let _ = writeln!(out, "{place}: {word}: {} [{}]", sanitise(&problem.what), problem.rule);
+            for (head, text) in [("    Why  ", &problem.why), ("    Do   ", &problem.todo)] {
+                for line in indented(head, head.len(), &sanitise(text), columns().into()) {
+                    let _ = writeln!(out, "{line}");
+                }
+            }
         }
         let count = |severity| file.problems.iter().filter(|problem| problem.severity == severity).count();
         let path = sanitise_line(&file.path);
@@ -191,9 +189,14 @@ fn show(file: Option<&Path>, root: Option<&Path>, output: &OutputArgs) -> Ran {
 fn table(rows: &[Effective]) -> String {
     let key = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let mut out = String::new();
+    let default = rows.iter().map(|row| &row.origin).find(|origin| matches!(origin, Origin::Default { .. }));
+    if let Some(Origin::Default { of }) = default {
+        let _ = writeln!(out, "The defaults are those of {of}.\n");
+    }
     for row in rows {
         let value = if row.value.is_null() { "-".to_owned() } else { row.value.to_string() };
-        let _ = write!(out, "{:<key$}  {value:<24}  {}", row.key, row.origin);
+        let origin = if Some(&row.origin) == default { "default".to_owned() } else { row.origin.to_string() };
+        let _ = write!(out, "{:<key$}  {value:<24}  {origin}", row.key);
         if let Some(said) = &row.library_says {
             let _ = write!(out, "  (the library reports {said})");
         }
@@ -260,9 +263,10 @@ fn tune(wanted: Wanted, file: Option<&Path>, root: Option<&Path>, output: &Outpu
         let _ = writeln!(out, "{} = {} (now {now})\n    {}", row.key, row.value, row.reason);
     }
     // The lines of the file are not wrapped, so that they can be copied.
-    let status = print_fitted(&out, false).max(print_file(format!("\n{text}").as_bytes()));
+    let width = usize::from(columns());
+    let status = print_fitted(&fitted(&out, width), false).max(print_file(format!("\n{text}").as_bytes()));
     let next = "\nWrite it with --output FILE, then export CUFILE_ENV_PATH_JSON=FILE. These are starting points; the benchmark shows their effect.\n";
-    Ok(if file.is_none() { status.max(print_fitted(next, false)) } else { status })
+    Ok(if file.is_none() { status.max(print_fitted(&fitted(next, width), false)) } else { status })
 }
 
 /// The text of a file with these keys. The editor that changes existing files writes it.

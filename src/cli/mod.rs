@@ -231,7 +231,7 @@ fn run(cli: Cli) -> Ran {
         Some(Sub::Man { dir }) => manual::write(dir.as_deref()),
         Some(Sub::Explain { query, output }) => explain::run(&query, &output.output()),
         Some(Sub::Config { action }) => config::run(action),
-        Some(Sub::Capture { file, paths, output }) => capture::run(&file, &paths, &output.output()),
+        Some(Sub::Capture { file, paths, verbose, output }) => capture::run(&file, &paths, verbose, &output.output()),
         Some(Sub::Check { require: Some(check::Level::Proven), no_probe: true, .. }) => {
             Err("--require proven needs a read: leave out --no-probe".to_owned())
         }

@@ -280,7 +280,7 @@ fn to_json(overhead: &ProfilingOverhead) -> serde_json::Value {
         })
     });
     let ProfilingOverhead { engine, cache, bytes, .. } = overhead;
-    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "cpu_pressure": overhead.pressure(), "decided": overhead.doubt().is_none(), "ways": modes.collect::<Vec<_>>()})
+    json!({"engine": engine, "cache": cache, "bytes": bytes, "noise": overhead.noise(), "cpu_pressure": overhead.pressure(), "decided": overhead.doubt().is_none(), "modes": modes.collect::<Vec<_>>()})
 }
 
 /// Runs the race on the screens and ends after it. The terminal on standard input becomes the controlling terminal of
@@ -340,11 +340,15 @@ mod tests {
         let settings = vec![SettingOrder { engine: None, setting: Setting::Threads, value: 2 }];
         let load = LoadArgs { gpu: Some("host".into()), limit: Some(9), settings, ..LoadArgs::default() };
         let race = RaceArgs::from(load);
-        let arguments_of = arguments("m", &race, &Engine::Odirect, CacheState::Cold, Path::new("/r"));
-        let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
-        assert_eq!(
-            arguments_of.join(" "),
-            "m --engine odirect --cache cold --record /r --repeat 1 --target host --limit 9 --set threads=2 --no-verify --yes"
-        );
+        for (engine, limit) in [(Engine::Odirect, ""), (Engine::Command("true".into()), " --limit 9")] {
+            let arguments_of = arguments("m", &race, &engine, CacheState::Cold, Path::new("/r"));
+            let arguments_of: Vec<_> = arguments_of.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+            assert_eq!(
+                arguments_of.join(" "),
+                format!(
+                    "m --engine {engine} --cache cold --record /r --repeat 1 --target host{limit} --set threads=2 --no-verify --yes"
+                )
+            );
+        }
     }
 }

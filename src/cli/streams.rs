@@ -39,7 +39,7 @@ fn text<S: IsTerminal>(stream: S) -> TextWriter<S> {
     TextWriter::new(stream, ASCII.get().copied().unwrap_or_else(detected))
 }
 
-/// The width of the terminal on standard output in columns. It is 100 without a terminal.
+/// The width of the terminal on standard output in columns. Without a terminal it is the value of COLUMNS, or else 100.
 pub(super) fn columns() -> u16 {
     columns_of(&io::stdout()).unwrap_or(WITHOUT_TERMINAL)
 }
@@ -49,7 +49,8 @@ pub(super) fn error_columns() -> u16 {
     columns_of(&io::stderr()).unwrap_or(WITHOUT_TERMINAL)
 }
 
-/// The width at which text without a fixed width is wrapped on standard output. A pipe gets complete lines.
+/// The width at which text without a fixed width is wrapped on standard output. A pipe gets complete lines, unless
+/// COLUMNS is set.
 pub(super) fn edge() -> usize {
     columns_of(&io::stdout()).map_or(usize::MAX, usize::from)
 }
@@ -59,18 +60,19 @@ pub(super) fn error_edge() -> usize {
     columns_of(&io::stderr()).map_or(usize::MAX, usize::from)
 }
 
-/// The width of a terminal; `None` if the stream is not a terminal.
+/// The width of a terminal. For another stream it is the value of COLUMNS, `None` without that variable.
 fn columns_of(stream: &(impl IsTerminal + AsFd)) -> Option<u16> {
     let reported = || rustix::termios::tcgetwinsize(stream).map_or(0, |size| size.ws_col);
-    stream.is_terminal().then(|| width_of(reported(), std::env::var("COLUMNS").ok().as_deref()))
+    width_of(stream.is_terminal().then(reported), std::env::var("COLUMNS").ok().as_deref())
 }
 
-/// The width for text on a terminal. A terminal that does not know its width, such as a serial console, reports 0. Then
-/// it is the value of COLUMNS, or else 80.
-fn width_of(reported: u16, variable: Option<&str>) -> u16 {
+/// The width for text on a stream, from the width that its terminal reports. A terminal that does not know its width,
+/// such as a serial console, reports 0. Then it is the value of COLUMNS, or else 80. Without a terminal only COLUMNS
+/// counts, as for `--help`.
+fn width_of(reported: Option<u16>, variable: Option<&str>) -> Option<u16> {
     let named = || variable.and_then(|text| text.trim().parse::<u16>().ok()).filter(|columns| *columns > 0);
-    let columns = Some(reported).filter(|columns| *columns > 0).or_else(named).unwrap_or(80);
-    columns.clamp(40, 160)
+    let columns = reported.filter(|columns| *columns > 0).or_else(named).or(reported.map(|_| 80))?;
+    Some(columns.clamp(40, 160))
 }
 
 #[cfg(test)]
@@ -89,7 +91,14 @@ mod tests {
             (0, None, 80),
             (7, Some("120"), 40),
         ] {
-            assert_eq!(width_of(reported, variable), width, "{reported} {variable:?}");
+            assert_eq!(width_of(Some(reported), variable), Some(width), "{reported} {variable:?}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_has_a_width_only_with_columns() {
+        for (variable, width) in [(Some("60"), Some(60)), (Some("7"), Some(40)), (Some("wide"), None), (None, None)] {
+            assert_eq!(width_of(None, variable), width, "{variable:?}");
         }
     }
 }

@@ -27,6 +27,13 @@ pub fn median_u64(values: &[u64]) -> Option<u64> {
     if sorted.len() % 2 == 1 { Some(upper) } else { Some(sorted.get(middle.checked_sub(1)?)?.midpoint(upper)) }
 }
 
+/// The median of the times of runs. For an even count it is the time of the faster of the two middle runs, as in
+/// [`of_median_time`]: a table with the median and a table of that run show one time. `None` if there are no times.
+#[must_use]
+pub fn median_time(walls_ns: &[u64]) -> Option<u64> {
+    of_median_time(walls_ns.to_vec(), |wall_ns| *wall_ns)
+}
+
 /// The run with the median time, which represents its repeats. For an even count it is the faster of the two middle
 /// runs. `None` without runs.
 #[must_use]
@@ -61,6 +68,7 @@ mod tests {
             (vec![8, 1, 5, 3], Some(3)),
         ] {
             assert_eq!(of_median_time(walls.clone(), |wall| *wall), wanted, "{walls:?}");
+            assert_eq!(median_time(&walls), wanted, "{walls:?}");
         }
     }
 }

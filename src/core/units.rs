@@ -180,10 +180,15 @@ pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A share of 1 in percent, with one decimal: `15.0 %`.
+/// A share of 1 in percent, with one decimal, or three significant digits from 100 on: `15.0 %`, `584 %`, `1010 %`.
 #[must_use]
 pub fn exact_percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    let percent = share * 100.0;
+    if percent.abs() < 99.95 || !percent.is_finite() {
+        return format!("{percent:.1} %");
+    }
+    let step = 10_f64.powf(percent.abs().log10().floor() - 2.0);
+    format!("{:.0} %", (percent / step).round() * step)
 }
 
 /// A sum that saturates, because recordings and watched programs can contain any numbers.
@@ -272,6 +277,21 @@ mod tests {
         assert_eq!(count(7), "7");
         assert_eq!(count(18867), "18\u{202f}867");
         assert_eq!(count(1_503_264_768), "1\u{202f}503\u{202f}264\u{202f}768");
+    }
+
+    #[test]
+    fn percents_have_one_decimal_or_three_digits() {
+        for (share, text) in [
+            (0.15, "15.0 %"),
+            (0.004, "0.4 %"),
+            (0.9996, "100 %"),
+            (5.84, "584 %"),
+            (10.138, "1010 %"),
+            (-0.031, "-3.1 %"),
+            (f64::NAN, "NaN %"),
+        ] {
+            assert_eq!(exact_percent(share), text);
+        }
     }
 
     #[test]

@@ -230,7 +230,8 @@ fn best_of(
         model: Some(model.name.clone()),
         bytes_per_s: rate,
         how: format!(
-            "{threads} threads, blocks of {}, the best of {} settings for {} ms",
+            "{}, blocks of {}, the best of {} settings for {} ms",
+            units::plural(threads as u64, "thread"),
             units::bytes(block_bytes),
             settings.len(),
             AGAIN.as_millis()

@@ -32,6 +32,7 @@ const HOST: &str = "host names";
 const USER: &str = "user names in paths";
 const SERIAL: &str = "serial numbers";
 const SECRET: &str = "passwords, tokens and the like";
+const SERVER: &str = "servers of URLs and mail addresses";
 
 /// Host and user names that many machines share and that are also words in the examined files. They do not identify a
 /// machine, and replacing them would change findings.
@@ -293,8 +294,11 @@ impl Redactor {
 
     /// The text with all registered names replaced.
     pub(super) fn text(&mut self, text: &str) -> String {
-        let (mut out, count) = secrets::without(text);
-        self.count_secrets(count);
+        let (mut out, removed) = secrets::without(text);
+        self.count_secrets(removed.secrets);
+        for server in &removed.servers {
+            self.replacement(SERVER, server, "server");
+        }
         for home in self.homes.clone() {
             out = replace_words(&out, &home, || format!("/home/{}", self.replacement(USER, &home, "user")));
         }

@@ -95,18 +95,28 @@ const SECRET: &[&str] =
 const SHAPES: &[&str] =
     &["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "hf_", "nvapi-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
 
-/// Removes secrets from a text. Returns the new text and the number of secrets.
-pub(super) fn without(text: &str) -> (String, usize) {
-    let mut count = 0;
+/// The values that were removed from a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The number of passwords, tokens, queries of URLs and kernel parameters.
+    pub(super) secrets: usize,
+    /// The servers of URLs and mail addresses.
+    pub(super) servers: Vec<String>,
+}
+
+/// Removes secrets from a text. Returns the new text and the removed values.
+pub(super) fn without(text: &str) -> (String, Removed) {
+    let mut removed = Removed::default();
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let line = match line.find("ommand line: ").map(|at| at + "ommand line: ".len()) {
-            Some(at) => format!("{}{}", &line[..at], command_line(&line[at..], &mut count)),
+            Some(at) => format!("{}{}", &line[..at], command_line(&line[at..], &mut removed.secrets)),
             None => line.to_owned(),
         };
-        out.push_str(&mail(&shapes(&named(&addresses(&line, &mut count), &mut count), &mut count), &mut count));
+        let line = named(&addresses(&line, &mut removed), &mut removed.secrets);
+        out.push_str(&mail(&shapes(&line, &mut removed.secrets), &mut removed.servers));
     }
-    (out, count)
+    (out, removed)
 }
 
 /// Removes secrets from a text.
@@ -148,7 +158,7 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 }
 
 /// Removes user name, password, server and query string from `https://name:password@server/path?token`.
-fn addresses(text: &str, count: &mut usize) -> String {
+fn addresses(text: &str, removed: &mut Removed) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -160,12 +170,14 @@ fn addresses(text: &str, count: &mut usize) -> String {
         if server.is_empty() || is_public(server.split(':').next().unwrap_or_default()) || server == GONE {
             out.push_str(server);
         } else {
-            *count += 1;
+            // The user name and the password before the server are a secret.
+            removed.secrets += usize::from(server.contains('@'));
+            removed.servers.push(server.rsplit('@').next().unwrap_or(server).to_ascii_lowercase());
             out.push_str(GONE);
         }
         match path.find('?') {
             Some(query) if &path[query + 1..] != GONE => {
-                *count += 1;
+                removed.secrets += 1;
                 out.push_str(&path[..=query]);
                 out.push_str(GONE);
             }
@@ -223,7 +235,7 @@ fn named(text: &str, count: &mut usize) -> String {
 }
 
 /// Replaces the server of a mail address: `alice@corp.internal` becomes `alice@redacted`.
-fn mail(text: &str, count: &mut usize) -> String {
+fn mail(text: &str, servers: &mut Vec<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('@') {
@@ -240,7 +252,7 @@ fn mail(text: &str, count: &mut usize) -> String {
             && before[..at].ends_with(is_of_key)
             && !is_public(server);
         if is_server {
-            *count += 1;
+            servers.push(server.to_ascii_lowercase());
             out.push_str(GONE);
             rest = &from[server.len()..];
         } else {
@@ -299,7 +311,7 @@ mod tests {
             ),
         ] {
             assert_eq!(without(before).0, after);
-            assert_eq!(without(after), (after.to_owned(), 0), "a second time nothing is left to take");
+            assert_eq!(without(after), (after.to_owned(), Removed::default()), "a second time nothing is left to take");
         }
     }
 
@@ -312,7 +324,14 @@ mod tests {
             "token bucket filter; the secret of good tea",
             "sk-buff sk-filter hf_transfer",
         ] {
-            assert_eq!(without(text), (text.to_owned(), 0));
+            assert_eq!(without(text), (text.to_owned(), Removed::default()));
         }
+    }
+
+    #[test]
+    fn the_servers_of_addresses_are_not_counted_as_secrets() {
+        let text = "Homepage: https://site.example/a\nMaintainer: A <a@Lists.example>\nsee http://svc:pw@meta.corp/x\n";
+        let (_, removed) = without(text);
+        assert_eq!((removed.secrets, removed.servers.join(" ").as_str()), (1, "site.example lists.example meta.corp"));
     }
 }

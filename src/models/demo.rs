@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Profile of the demo model.
 const DEMO_PROFILE: &str = "qwen3-0.6b";
-/// Scale of the demo model. The model has about 150 MB.
+/// Scale of the demo model. The model has 143 MiB.
 const DEMO_SCALE: f64 = 0.1;
 
 /// The folder for models that are written on first use: `$XDG_CACHE_HOME/gds-top/models`, or else

@@ -1,7 +1,7 @@
 //! The comparison of runs with a baseline, and of several recordings with one another.
 
 use super::view::{Answer, Head, Table, number, or_gap, text};
-use crate::analysis::{Against, Change, Doubt, Lack, LeftOut, Measured, median_u64};
+use crate::analysis::{Against, Change, Doubt, Lack, LeftOut, Measured, median_time};
 use crate::core::{CacheState, Engine, Status, TargetName, units};
 
 /// The title of a comparison.
@@ -127,6 +127,12 @@ pub fn answers(before: &str, all: &[Against], is_complete: bool) -> Vec<Answer> 
     found
 }
 
+/// A difference with its sign: `+3.0 %`.
+fn signed(share: f64) -> String {
+    let sign = if share >= 0.0 { "+" } else { "" };
+    format!("{sign}{}", units::exact_percent(share))
+}
+
 /// One table for each model, target and cache state.
 #[must_use]
 pub fn tables(all: &[Against]) -> Vec<Table> {
@@ -135,7 +141,7 @@ pub fn tables(all: &[Against]) -> Vec<Table> {
             one.engine.to_string(),
             units::duration(one.before.wall_ns),
             or_gap(one.now.map(|side| units::duration(side.wall_ns))),
-            or_gap(one.difference().map(|difference| format!("{:+.1} %", difference * 100.0))),
+            or_gap(one.difference().map(signed)),
             units::exact_percent(one.allowed),
             one.change.name().to_owned(),
         ]
@@ -165,7 +171,7 @@ pub fn side_by_side(all: &[(&str, &[Measured])]) -> Vec<Table> {
     let median = |runs: &[Measured], row: &(String, TargetName, CacheState, String)| {
         let good: Vec<u64> =
             runs.iter().filter(|run| key(run).as_ref() == Some(row)).filter_map(Measured::good_ns).collect();
-        or_gap(median_u64(&good).map(units::duration))
+        or_gap(median_time(&good).map(units::duration))
     };
     let group = |group: &[(String, TargetName, CacheState, String)]| {
         let cells = |row: &(String, TargetName, CacheState, String)| {

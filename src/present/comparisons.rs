@@ -22,16 +22,16 @@ pub struct Comparison<'s> {
 /// runs, then runs that loaded together.
 #[must_use]
 pub fn comparisons(state: &State) -> Vec<Comparison<'_>> {
-    let pressure = state.pressure(Metric::CpuPressurePercent);
+    let conditions = (state.pressure(Metric::CpuPressurePercent), state.ended == Some(true));
     let mut all = Vec::new();
     for group in row_groups(state).into_iter().filter(|group| !group.together()) {
         let runs: Vec<Cow<'_, RunResult>> =
             group.rows.iter().flat_map(|row| row.results()).map(Cow::Borrowed).collect();
-        all.extend(Comparison::of(runs, false, pressure));
+        all.extend(Comparison::of(runs, false, conditions));
     }
     let combined_runs: Vec<Cow<'_, RunResult>> =
         state.groups().into_iter().filter_map(|group| group.combined).map(Cow::Owned).collect();
-    all.extend(Comparison::of(combined_runs, true, pressure));
+    all.extend(Comparison::of(combined_runs, true, conditions));
     all
 }
 
@@ -42,11 +42,16 @@ pub fn naming(comparisons: &[Comparison<'_>]) -> Naming {
 }
 
 impl<'s> Comparison<'s> {
-    /// The groups of these runs. There is one group for each model.
-    fn of(runs: Vec<Cow<'s, RunResult>>, together: bool, pressure: Option<f64>) -> Vec<Self> {
+    /// The groups of these runs. There is one group for each model. The session had this CPU pressure and may have been
+    /// interrupted.
+    fn of(
+        runs: Vec<Cow<'s, RunResult>>,
+        together: bool,
+        (cpu_pressure, interrupted): (Option<f64>, bool),
+    ) -> Vec<Self> {
         let groups = compare(&runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
         let held = |group: &ComparisonGroup| runs.iter().filter(|run| group.holds(run)).cloned().collect();
-        let measured = |group| ComparisonGroup { cpu_pressure: pressure, ..group };
+        let measured = |group| ComparisonGroup { cpu_pressure, interrupted, ..group };
         groups.into_iter().map(measured).map(|group| Self { runs: held(&group), group, together }).collect()
     }
 

@@ -140,7 +140,7 @@ pub fn by_size(analysis: &SessionAnalysis<'_>) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Time per tensor, by size".to_owned(),
         note: "Only loads that read tensor by tensor. For one tensor on its worker: the median time, the share of its time in which no byte moved, and the mean time \
-               in each phase. This overhead can be more than that of the fitted line, which does not grow with the size."
+               in each phase. This overhead differs from that of the fitted line, because it counts only the phases without bytes."
             .to_owned(),
         heads: all,
         rows,

@@ -85,7 +85,7 @@ pub fn answers(grid: &Grid) -> Vec<Answer> {
             format!("Latency p50 {}, p99 {}.", units::duration(latency.p50), units::duration(latency.p99))
         });
         let rate = units::rate(best.bytes_per_s.unwrap_or(0.0));
-        answers.push(Answer::new(Status::Pass, format!("{what}: at most {rate} ({}).", cell_name(&best.key)), latency));
+        answers.push(Answer::new(Status::Pass, format!("{what}: up to {rate} ({}).", cell_name(&best.key)), latency));
         for (a, b, than) in [
             (Transfer::GdsRegistered, Transfer::Gds, "with registered buffers"),
             (Transfer::Gds, Transfer::CpuGpu, "as O_DIRECT and a copy"),
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn the_answers_are_the_best_rate_the_effect_of_registering_and_what_is_missing() {
         let all: Vec<(Status, String)> = answers(&with_gaps()).into_iter().map(|a| (a.status, a.headline)).collect();
-        assert!(all[0].1.starts_with("Reads: at most 3.00 GB/s (gds-registered, "), "{all:?}");
+        assert!(all[0].1.starts_with("Reads: up to 3.00 GB/s (gds-registered, "), "{all:?}");
         assert_eq!(all[1].1, "cuFile reads are 1.5× as fast with registered buffers.");
         assert!(all.contains(&(Status::Fail, "1 cell moved wrong bytes.".to_owned())), "{all:?}");
         assert!(all.contains(&(Status::Warn, "1 of 8 cells were not measured.".to_owned())), "{all:?}");

@@ -4,13 +4,14 @@ use super::view::{Table, number, text};
 use crate::analysis::{PROOF_RUNS, PhaseGrowth, Reason, Swept, Tried, Untimed};
 use crate::core::{EngineSettings, units};
 
-/// The table of the tested settings.
+/// The table of the tested settings. The last rows are the alternating runs that decide.
 #[must_use]
 pub fn table(swept: &Swept) -> Table {
     let fastest = swept.tried.iter().filter_map(|tried| tried.wall_ns.as_ref().ok()).min();
     let row = |(number, tried): (usize, &Tried)| {
         let changed = match tried.changed {
             None if number == 0 => "default".to_owned(),
+            None if tried.settings == swept.default => "default again".to_owned(),
             None => "best so far".to_owned(),
             Some((setting, value)) => format!("{setting}={}", setting.text(value)),
         };
@@ -30,8 +31,22 @@ pub fn table(swept: &Swept) -> Table {
         title: format!("{}, {}", swept.engine, swept.cache),
         note: String::new(),
         heads: vec![text("changed"), number("time"), number("rate"), text("settings")],
-        rows: swept.tried.iter().enumerate().map(row).collect(),
+        rows: swept.tried.iter().enumerate().map(row).chain(proven(swept)).collect(),
     }
+}
+
+/// The rows of the alternating runs of the default and the best settings.
+fn proven(swept: &Swept) -> Vec<Vec<String>> {
+    let Some(proof) = swept.proof else { return Vec::new() };
+    let row = |what: &str, ns: u64, used: &EngineSettings| {
+        let rate = units::bytes_per_s(proof.bytes, ns).map_or_else(String::new, units::rate);
+        vec![format!("{what}, median of {PROOF_RUNS}"), units::duration(ns), rate, settings(used)]
+    };
+    let mut rows = vec![row("default", proof.default_ns, &swept.default)];
+    if swept.best != swept.default {
+        rows.push(row("best", proof.best_ns, &swept.best));
+    }
+    rows
 }
 
 fn settings(all: &EngineSettings) -> String {
@@ -118,4 +133,47 @@ pub fn conclusion(swept: &Swept) -> Option<String> {
         format!("Best: {}, default: {}", time(proof.best_ns), time(proof.default_ns))
     };
     Some(format!("{result}. Medians of {PROOF_RUNS} verified runs, alternating."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::Proof;
+    use crate::core::{CacheState, Engine, PhaseTimes, Setting};
+
+    #[test]
+    fn repeats_of_the_default_are_named_and_the_deciding_medians_have_rows() {
+        let threads = |count| EngineSettings::from_iter([(Setting::Threads, count)]);
+        let tried = |changed, count, ms: u64| Tried {
+            settings: threads(count),
+            changed,
+            wall_ns: Ok(ms * 1_000_000),
+            not_cold: 0,
+            phases: PhaseTimes::default(),
+            bytes: 1000,
+        };
+        let mut swept = Swept {
+            engine: Engine::Pread,
+            cache: CacheState::Hot,
+            tried: vec![
+                tried(None, 8, 104),
+                tried(None, 8, 105),
+                tried(Some((Setting::Threads, 16)), 16, 90),
+                tried(None, 16, 91),
+            ],
+            default: threads(8),
+            best: threads(8),
+            reasons: Vec::new(),
+            proof: Some(Proof { default_ns: 247_000_000, best_ns: 247_000_000, bytes: 1000 }),
+            failed_proof: None,
+        };
+        let named = |swept: &Swept| -> Vec<String> {
+            table(swept).rows.iter().map(|row| format!("{} {}", row[0], row[1])).collect()
+        };
+        let tried = ["default 104 ms", "default again 105 ms", "threads=16 90.0 ms", "best so far 91.0 ms"];
+        assert_eq!(named(&swept), [&tried[..], &["default, median of 3 247 ms"]].concat());
+        swept.best = threads(16);
+        swept.proof = Some(Proof { default_ns: 247_000_000, best_ns: 200_000_000, bytes: 1000 });
+        assert_eq!(named(&swept)[4..], ["default, median of 3 247 ms", "best, median of 3 200 ms"]);
+    }
 }

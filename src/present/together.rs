@@ -3,7 +3,7 @@
 use super::labels::{factor, run_verified};
 use super::phases::largest;
 use super::view::{Table, number, or_gap, text};
-use crate::analysis::{median_u64, of_median_time};
+use crate::analysis::{median_time, of_median_time};
 use crate::core::{RunResult, units};
 use crate::session::{Group, Lane, LaneStatus, State};
 
@@ -77,7 +77,7 @@ fn row(state: &State, lanes: &[&Lane], one: bool, repeated: bool) -> Vec<String>
     let Some(lane) = lanes.first() else { return Vec::new() };
     let label = lane.share.as_ref().map_or_else(String::new, |share| share.label(&lane.target));
     let runs = good(lanes);
-    let wall = median_u64(&walls(&runs));
+    let wall = median_time(&walls(&runs));
     let bytes = runs.iter().map(|run| run.bytes).max().unwrap_or(0);
     let mut cells = vec![label, units::bytes(state.bytes_of(lane)), or_gap(wall.map(units::duration))];
     cells.extend(repeated.then(|| or_gap(range(&walls(&runs)))));
@@ -108,7 +108,7 @@ fn verified(lanes: &[&Lane]) -> &'static str {
 /// The median time of a load that ran together with others, divided by its median time alone.
 #[must_use]
 pub fn slowdown(state: &State, lanes: &[&Lane]) -> Option<f64> {
-    let wall = median_u64(&walls(&good(lanes)))?;
+    let wall = median_time(&walls(&good(lanes)))?;
     state.alone_ns(lanes.first()?).filter(|ns| *ns > 0).map(|alone| wall as f64 / alone as f64)
 }
 
@@ -121,7 +121,7 @@ fn sentence(state: &State, repeats: &[(&Group<'_>, &RunResult)], slots: &[Vec<&L
         return Some(format!("Run {} failed: {error}", combined.repeat.saturating_add(1)));
     }
     let runs: Vec<&RunResult> = repeats.iter().map(|(_, run)| *run).collect();
-    let wall = median_u64(&walls(&runs))?;
+    let wall = median_time(&walls(&runs))?;
     let rate = or_gap(units::bytes_per_s(combined.bytes, wall).map(units::rate));
     let spread = range(&walls(&runs)).map_or_else(String::new, |range| format!(" ({range})"));
     let all = |verified| runs.iter().all(|run| run.verified == verified);

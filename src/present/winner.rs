@@ -64,7 +64,8 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
         Outcome::Alone { first } => (format!("{opening}: {} took {}.", ranked(first), time(first)), None),
         Outcome::Noisy { first, next } => {
             let headline = format!("{opening}: too noisy to name a winner.");
-            let differ = format!("auto and the engine that it chose differ: {} and {}.", time(first), time(next));
+            let (auto, chosen) = if first.auto_chose.is_some() { (first, next) } else { (next, first) };
+            let differ = format!("auto took {}, and {}, which it chose, {}.", time(auto), ranked(chosen), time(chosen));
             let conditions = format!("{differ} Run again. {}", measured(group, true));
             return Some(Answer::new(Status::Warn, headline, conditions));
         }
@@ -88,7 +89,11 @@ fn of_runs(group: &ComparisonGroup, naming: Naming) -> Option<Answer> {
             };
             (
                 format!("{opening}: {} leads, {}{}.", ranked(first), time(first), ahead(group, first, next)),
-                Some(format!("{few}; use --repeat {LEAST_RUNS} for a winner.")),
+                // After an interruption more runs were planned.
+                Some(match group.interrupted {
+                    true => format!("{few}."),
+                    false => format!("{few}; use --repeat {LEAST_RUNS} for a winner."),
+                }),
             )
         }
         Outcome::Winner { first, next } => {
@@ -245,6 +250,7 @@ mod tests {
             cache: CacheState::Cold,
             engines,
             cpu_pressure: None,
+            interrupted: false,
         }
     }
 
@@ -341,14 +347,16 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_between_auto_and_the_engine_it_chose_is_noise_and_no_result() {
-        let auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, 100, 3) };
-        let chosen = vec![auto, engine_of(Engine::Odirect, 150, 3), engine_of(Engine::Mmap, 200, 3)];
-        let answer_text = said(chosen);
-        assert!(
-            answer_text.starts_with("Cold: too noisy to name a winner.") && answer_text.contains("100 ms and 150 ms"),
-            "{answer_text}"
-        );
+    fn auto_and_the_engine_that_it_chose_are_named_with_their_times_if_they_differ() {
+        for (auto, chosen) in [(100, 150), (158, 49)] {
+            let of_auto = RankedEngine { auto_chose: Some(Engine::Odirect), ..engine_of(Engine::Auto, auto, 3) };
+            let mut engines = vec![of_auto, engine_of(Engine::Odirect, chosen, 3), engine_of(Engine::Mmap, 200, 3)];
+            engines.sort_by_key(|engine| engine.wall_ns);
+            let text = said(engines);
+            let times = |ms: u64| units::duration(ms * 1_000_000);
+            let differ = format!("auto took {}, and O_DIRECT, which it chose, {}.", times(auto), times(chosen));
+            assert!(text.starts_with("Cold: too noisy to name a winner.") && text.contains(&differ), "{text}");
+        }
     }
 
     #[test]
@@ -362,6 +370,14 @@ mod tests {
         assert!(said(twice).ends_with("2 runs each; use --repeat 3 for a winner. All bytes verified."));
         let some = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 1)];
         assert!(said(some).contains("mmap ran once; use --repeat 3 for a winner."));
+    }
+
+    #[test]
+    fn an_interrupted_session_has_no_advice_about_repeats() {
+        let engines = vec![engine_of(Engine::Odirect, 625, 3), engine_of(Engine::Mmap, 817, 2)];
+        let interrupted = ComparisonGroup { interrupted: true, ..group(engines) };
+        let text = answer(&interrupted, Naming::default()).unwrap().text();
+        assert!(text.contains("mmap ran 2 times. 2 to 3 runs") && !text.contains("--repeat"), "{text}");
     }
 
     #[test]

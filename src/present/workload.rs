@@ -71,9 +71,14 @@ fn percent(fraction: Option<f64>) -> String {
     or_gap(fraction.map(units::percent))
 }
 
+/// The name of the repeats of a run, of which a table shows one.
 fn name(run: &RunResult) -> String {
-    let repeat = if run.repeat > 0 { format!(" #{}", run.repeat.saturating_add(1)) } else { String::new() };
-    format!("{} {}{repeat}", run.engine, run.cache)
+    format!("{} {}", run.engine, run.cache)
+}
+
+/// The name of one of several repeats.
+fn numbered(run: &RunResult) -> String {
+    format!("{} #{}", name(run), run.repeat.saturating_add(1))
 }
 
 /// Column titles. The first column is text, and the others are numbers.
@@ -190,7 +195,7 @@ fn fallbacks(state: &State) -> Option<Table> {
             let detail = if before { "as above".to_owned() } else { fallback.detail.clone() };
             let action = fallback.action.name().to_owned();
             let (transfers, files) = (units::count(fallback.operations), units::count(fallback.files));
-            vec![name(run), fallback.reason.to_string(), action, transfers, files, detail]
+            vec![numbered(run), fallback.reason.to_string(), action, transfers, files, detail]
         })
         .collect();
     (!rows.is_empty()).then(|| Table {
@@ -206,7 +211,7 @@ fn fallbacks(state: &State) -> Option<Table> {
 fn lost(state: &State) -> Option<Table> {
     let rows: Vec<Vec<String>> = runs(state)
         .filter_map(|(run, w)| Some((run, w.unchecked?)))
-        .map(|(run, lost)| vec![name(run), units::count(lost.operations), units::bytes(lost.lost_bytes)])
+        .map(|(run, lost)| vec![numbered(run), units::count(lost.operations), units::bytes(lost.lost_bytes)])
         .collect();
     (!rows.is_empty()).then(|| Table {
         title: "Results that were not checked".to_owned(),
@@ -372,5 +377,7 @@ mod tests {
         }
         let transfers = tables(&state, true).remove(0);
         assert!(transfers.note.starts_with("The store has 640 MiB"), "{}", transfers.note);
+        // Each row is one of several repeats, so it has no number.
+        assert!(transfers.rows.iter().all(|row| !row[0].contains('#')), "{:?}", transfers.rows);
     }
 }

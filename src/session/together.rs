@@ -2,7 +2,7 @@
 
 use super::lane::Lane;
 use super::state::State;
-use crate::core::median::median_u64;
+use crate::core::median::median_time;
 use crate::core::{ModelInfo, RunResult, Target, together};
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ impl State {
             .filter_map(|l| l.result.as_deref().filter(|r| r.error.is_none() && r.verified != Some(false)))
             .map(|r| r.wall_ns)
             .collect();
-        median_u64(&walls)
+        median_time(&walls)
     }
 }
 
@@ -129,7 +129,7 @@ impl Together {
     fn of(one_model: bool, mut runs: Vec<RunResult>) -> Option<Self> {
         runs.sort_by_key(|r| r.wall_ns);
         let n = runs.len();
-        let wall_ns = median_u64(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
+        let wall_ns = median_time(&runs.iter().map(|r| r.wall_ns).collect::<Vec<_>>())?;
         let range_ns = (runs.first()?.wall_ns, runs.last()?.wall_ns);
         let typical = runs.into_iter().min_by_key(|r| r.wall_ns.abs_diff(wall_ns))?;
         let bytes_per_s = crate::core::units::bytes_per_s(typical.bytes, wall_ns)?;

@@ -89,9 +89,9 @@ fn overhead_compares_three_modes_and_its_status_shows_whether_it_decided() {
     let is_decided = told["overheads"][0]["decided"].as_bool().unwrap();
     assert_eq!(output.status.code(), Some(if is_decided { 0 } else { 3 }), "{said}");
     assert!(!said.contains("baseline"), "no session is a baseline: {said}");
-    let ways = told["overheads"][0]["ways"].as_array().unwrap();
-    assert_eq!(ways.iter().map(|w| w["mode"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
-    assert!(ways.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
+    let modes = told["overheads"][0]["modes"].as_array().unwrap();
+    assert_eq!(modes.iter().map(|w| w["mode"].as_str().unwrap()).collect::<Vec<_>>(), ["bare", "headless", "screens"]);
+    assert!(modes.iter().all(|w| w["wall_ns"].as_array().unwrap().len() == 2 && w["ratio"].as_f64().unwrap() > 0.0));
 }
 
 #[test]
