@@ -177,3 +177,18 @@ fn the_help_has_the_title_of_the_tab() {
     let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 140, 60));
     assert!(shown.contains("On Calls") && !shown.contains("Race"), "{shown}");
 }
+
+#[test]
+fn the_help_describes_the_screens_of_a_watched_program() {
+    let state = watched();
+    for (is_over, quits) in [(false, "in 'watch': quit, and end the program"), (true, "quit; asks first")] {
+        let mut ui = app(ScreenId::Tensors);
+        ui.ctx.over = is_over;
+        ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE)), &state);
+        let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 140, 80));
+        for words in ["Calls: rates, latencies, threads and files", "Tensors: tensors that the program read", quits] {
+            assert!(shown.contains(words), "{words}:\n{shown}");
+        }
+        assert!(!shown.contains("overhead of each tensor"), "{shown}");
+    }
+}

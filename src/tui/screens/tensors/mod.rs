@@ -46,11 +46,12 @@ impl Screen for Tensors {
         // A workload writes and reads pieces of a cache instead of tensors.
         let cache = page.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
         let title = if cache { "Pieces" } else { ScreenId::Tensors.title() };
-        let is_empty = match watched_report(page) {
-            Some(report) => watch::tensor_count(report) == 0,
-            None => page.lanes.iter().all(|lane| lane.spans.is_empty()),
+        let (about, is_empty) = match watched_report(page) {
+            Some(report) => (Some("tensors that the program read"), watch::tensor_count(report) == 0),
+            None if cache => (Some("overhead of each piece"), page.lanes.iter().all(|lane| lane.spans.is_empty())),
+            None => (None, page.lanes.iter().all(|lane| lane.spans.is_empty())),
         };
-        Tab { title, is_empty }
+        Tab { title, about, is_empty }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
