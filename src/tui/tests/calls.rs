@@ -91,6 +91,44 @@ fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
 }
 
 #[test]
+fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_and_filtered() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    let tensor = |name: &str, covered| WatchedTensor {
+        name: name.to_owned(),
+        size: 1 << 20,
+        reads: 2,
+        bytes: 1 << 20,
+        touched_bytes: 0,
+        covered_bytes: Some(covered),
+    };
+    report.files[0].tensors = vec![tensor("alpha", 1 << 20), tensor("half", 1 << 19)];
+    report.files[1].tensors = vec![tensor("last", 1 << 20)];
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    let theme = Theme::new(Taste::default());
+    for (width, height) in [(200, 60), (120, 36), (80, 24), (60, 20)] {
+        let mut ui = app(ScreenId::Tensors);
+        let key = |glyph| Input::Key(KeyEvent::new(KeyCode::Char(glyph), KeyModifiers::NONE));
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        let row = |shown: &str, name: &str| shown.lines().position(|line| line.contains(name));
+        let half = row(&shown, "half").and_then(|row| shown.lines().nth(row)).unwrap_or_default();
+        assert!(half.contains("▲ no") && shown.contains("✔ yes") && shown.contains("/models/a.safe"), "{shown}");
+        assert_eq!(shown.contains("/models/b.bin"), width >= 100, "{shown}");
+        // The incomplete tensors are first if they are sorted by completeness.
+        for _ in 0..5 {
+            ui.input(&key('s'), &state);
+        }
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        assert!(row(&shown, "half") < row(&shown, "alpha") && shown.contains("incomplete first"), "{shown}");
+        for glyph in "/last".chars() {
+            ui.input(&key(glyph), &state);
+        }
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        assert!(shown.contains("(1 of 3)") && shown.contains("last") && row(&shown, "half").is_none(), "{shown}");
+    }
+}
+
+#[test]
 fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
     let state = watched();
     for (width, height) in [(140, 40), (80, 24)] {
