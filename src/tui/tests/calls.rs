@@ -136,9 +136,7 @@ fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
         for words in ["2 Calls", "4711/4712", "/models/a.safetensors", "p2pdma", "cuFile calls in 2"] {
             assert!(shown.contains(words), "{words} at {width}×{height}:\n{shown}");
         }
-        assert!(!shown.contains("Race"), "{shown}");
-        let is_wide = width > 100;
-        assert_eq!(shown.contains("Latency by size") && shown.contains("900"), is_wide, "{shown}");
+        assert!(!shown.contains("Race") && shown.contains("Latency by size") && shown.contains("900"), "{shown}");
     }
 }
 
@@ -198,13 +196,55 @@ fn the_time_axis_of_the_threads_is_below_the_last_thread() {
 #[test]
 fn panes_without_space_are_named() {
     let state = watched();
-    for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true), (60, 14, true)] {
+    for (width, height, is_named) in [(140, 40, false), (80, 24, false), (60, 20, true), (60, 14, true)] {
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
         assert_eq!(shown.contains("No space for"), is_named, "{shown}");
         // The rates are a chart, or else a line, or else named as missing.
         let rates = ["╭ Rate", "Between reports: cuFile 944 MB/s", ": rate,"].map(|words| shown.contains(words));
-        assert_eq!(rates, [height > 20, height == 20, height < 20], "{shown}");
+        assert_eq!(rates, [height > 24, (20..=24).contains(&height), height < 20], "{shown}");
     }
+}
+
+#[test]
+fn no_sentence_of_the_calls_is_cut_and_failures_are_kept() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    report.files[0].reads.errors = 800;
+    (report.files[0].route, report.files[0].proven) = (Route::None, false);
+    report.files[0].proof = RouteProof::Nothing;
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    for (width, height) in [(60, 20), (80, 24), (100, 30), (200, 60)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let above = shown.split("╭ ").take_while(|part| !part.starts_with("Threads")).collect::<String>();
+        let words = above.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("failed") && words.contains("Not in the timeline: 5 calls."), "{shown}");
+        let mut sentences = above.lines().filter(|line| line.starts_with("   "));
+        assert!(sentences.all(|line| !line.contains('…')), "{shown}");
+    }
+}
+
+#[test]
+fn the_shades_of_the_threads_have_a_legend() {
+    let state = watched();
+    for (width, height) in [(60, 20), (80, 24), (120, 36), (200, 60)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        assert!(shown.contains("░ 25 % ▒ 50 % ▓ 75 % █ 100 %"), "{shown}");
+    }
+}
+
+#[test]
+fn the_histogram_of_latencies_fills_its_pane() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    let class = |up_to_bytes| LatencyClass { up_to_bytes, up_to_ns: 256_000, count: 900 };
+    report.latencies = [4096, 16_384, 65_536].map(class).to_vec();
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    let distance = |width, height| {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let line = |size: &str| shown.lines().position(|line| line.contains(size)).unwrap_or_default();
+        line(" 16 KiB ") - line(" 4 KiB ")
+    };
+    assert_eq!((distance(200, 60), distance(80, 24)), (4, 1));
 }
 
 #[test]
