@@ -417,9 +417,6 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
     for order in &race.settings {
         order.check_for(&named).map_err(|why| format!("--set: {why}"))?;
     }
-    if race.limit.is_some() && !named.iter().any(Engine::is_outside) {
-        return Err("--limit is for commands and loaders: name one with --engine, or leave out --limit".to_owned());
-    }
     config.settings = liked.engine_settings.iter().map(|(order, _)| order).chain(&race.settings).cloned().collect();
     limits_an_engine(race, &named)?;
     config.ceilings = race.ceilings;

@@ -1,4 +1,4 @@
-//! The eleven colours of the runs in a session, and the numbers of engines without a fixed colour.
+//! The eleven colours and the markers of the runs in a session, and the numbers of engines without a fixed colour.
 
 use super::engine::Engine;
 
@@ -67,10 +67,35 @@ impl LaneInks {
         self.others.iter().position(|(known, _)| *known == key)
     }
 
+    /// The marker of an engine, which distinguishes it in addition to its colour.
+    #[must_use]
+    pub fn marker(&self, engine: &Engine) -> char {
+        const OTHERS: [char; 8] = ['△', '▽', '▷', '◁', '◊', '◎', '▣', '◐'];
+        self.other(engine).map_or_else(|| marker(engine), |number| OTHERS[number % OTHERS.len()])
+    }
+
     /// Whether every engine of the session has a fixed colour.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.others.is_empty()
+    }
+}
+
+/// The marker of an engine. It depends only on the engine's name.
+fn marker(engine: &Engine) -> char {
+    match engine {
+        Engine::Mmap => '○',
+        Engine::Pread => '■',
+        Engine::Odirect => '◆',
+        Engine::GdsPerTensor => '▼',
+        Engine::GdsBounce => '◇',
+        Engine::GdsSlab => '●',
+        Engine::GdsBatch => '★',
+        Engine::GdsStream => '◈',
+        Engine::Nixl(_) => '□',
+        Engine::Auto => '☆',
+        Engine::Command(_) | Engine::Loader(_) => '△',
+        Engine::Workload(_) => '▽',
     }
 }
 

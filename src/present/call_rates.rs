@@ -54,6 +54,14 @@ pub fn rates(state: &State, parts: usize) -> Vec<Rate> {
     all.filter(|rate| rate.points.iter().any(|(_, y)| *y > 0.0)).collect()
 }
 
+/// The unit in which the highest rate has at least one digit before the point, and its size in bytes per second.
+#[must_use]
+pub fn unit(rates: &[Rate]) -> (&'static str, f64) {
+    let highest = rates.iter().flat_map(|rate| &rate.points).map(|(_, y)| *y).fold(0.0, f64::max);
+    let units = [("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)];
+    units.into_iter().find(|(_, size)| highest >= *size).unwrap_or(("B/s", 1.0))
+}
+
 /// The rates of the last second of the time window, as a line without its end. `None` before the first byte.
 #[must_use]
 pub fn newest(state: &State) -> Option<String> {
@@ -149,6 +157,18 @@ mod tests {
         assert_eq!(values, [10_000.0, 10_000.0, 0.0, 0.0, 0.0, 0.0, 5000.0, 5000.0]);
         assert_eq!((rate.points[0].0, rate.points[7].0), (0.0, 4e-7));
         assert!(rate.is_of_calls);
+    }
+
+    #[test]
+    fn the_unit_fits_the_highest_rate() {
+        let name_of =
+            |highest| unit(&[Rate { name: "cuFile", points: vec![(0.0, 2.0), (1.0, highest)], is_of_calls: true }]);
+        for (highest, expected) in
+            [(3e9, ("GB/s", 1e9)), (50e6, ("MB/s", 1e6)), (2e3, ("kB/s", 1e3)), (9.0, ("B/s", 1.0))]
+        {
+            assert_eq!(name_of(highest), expected);
+        }
+        assert_eq!(unit(&[]), ("B/s", 1.0));
     }
 
     #[test]

@@ -131,10 +131,9 @@ pub fn timeline(state: &State, parts: usize) -> Vec<ThreadTime> {
     rows.collect()
 }
 
-/// The files with the most bytes: share of all bytes, bytes, method and path.
+/// The files with the most bytes: bytes as a share of those of the first file, bytes, method and path.
 #[must_use]
 pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
-    let all: u64 = units::sum(report.files.iter().map(moved));
     let has_large = report.files.iter().any(watch::is_large);
     let without = |file: &WatchedFile| file.plain.bytes.saturating_add(file.plain.touched_bytes);
     let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
@@ -152,8 +151,9 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
     let shown = |file: &&WatchedFile| !has_large || watch::is_large(file) || watch::is_of_cufile(file);
     let mut files: Vec<&WatchedFile> = report.files.iter().filter(shown).collect();
     files.sort_by_key(|file| std::cmp::Reverse(moved(file)));
+    let largest = files.first().map_or(0, |file| moved(file));
     let rows = files.into_iter().take(most);
-    rows.map(|file| (moved(file) as f64 / all.max(1) as f64, bytes(moved(file)), method(file), watch::name(file)))
+    rows.map(|file| (moved(file) as f64 / largest.max(1) as f64, bytes(moved(file)), method(file), watch::name(file)))
         .collect()
 }
 
@@ -177,16 +177,20 @@ pub fn no_latencies(report: &WatchReport) -> &'static str {
     }
 }
 
-/// One line that summarizes the calls so far.
+/// Sentences about the calls so far. `headline`: the answer as it is shown; failed transfers that it does not contain
+/// are in the first sentence.
 #[must_use]
-pub fn summary(state: &State, report: &WatchReport) -> String {
+pub fn summary(state: &State, report: &WatchReport, headline: &str) -> Vec<String> {
     let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
-    let left_out = match state.calls_left_out {
-        0 => String::new(),
-        n => format!("; not in the timeline: {}", plural(n, "call")),
-    };
-    // The answer counts transfers, so the line says that these are calls of the other functions too.
-    format!("{} in {}, of all functions{left_out}", plural(calls, "cuFile call"), duration(report.wall_ns))
+    let of_file = |file: &WatchedFile| file.reads.errors.saturating_add(file.writes.errors);
+    let failed: u64 = units::sum(report.files.iter().map(of_file));
+    let failed =
+        (failed > 0 && !headline.contains("failed")).then(|| format!("{} failed.", plural(failed, "transfer")));
+    // The answer counts transfers, so the sentence says that these are calls of the other functions too.
+    let made = format!("{} in {}, of all functions.", plural(calls, "cuFile call"), duration(report.wall_ns));
+    let left_out = state.calls_left_out;
+    let left_out = (left_out > 0).then(|| format!("Not in the timeline: {}.", plural(left_out, "call")));
+    failed.into_iter().chain([made]).chain(left_out).collect()
 }
 
 /// The answers about the program. `is_over`: no more events will come.
@@ -244,8 +248,30 @@ mod tests {
     fn the_line_of_calls_says_that_it_counts_all_functions() {
         let mut state = State::default();
         state.reduce(&Event { at_ns: 1, body: EventBody::CallsSeen { calls: Vec::new(), left_out: 2 } });
-        let text = summary(&state, &WatchReport::default());
-        assert!(text.contains("of all functions") && text.ends_with("not in the timeline: 2 calls"), "{text}");
+        let text = summary(&state, &WatchReport::default(), "").join(" ");
+        assert!(text.contains("of all functions.") && text.ends_with("Not in the timeline: 2 calls."), "{text}");
+    }
+
+    #[test]
+    fn failed_transfers_are_in_the_summary_if_the_headline_does_not_contain_them() {
+        let mut file = watch::answer::tests::file_without_route();
+        (file.reads.errors, file.writes.errors) = (12_000, 800);
+        let report = WatchReport { files: vec![file], ..WatchReport::default() };
+        let summary = |headline: &str| summary(&State::default(), &report, headline);
+        assert_eq!(summary("The route is not proven.")[0], "12\u{202f}800 transfers failed.");
+        assert_eq!(summary("25 reads (12 800 failed).").len(), 1);
+    }
+
+    #[test]
+    fn the_bars_of_files_are_relative_to_the_largest_file() {
+        let file = |bytes: u64| {
+            let mut file = watch::answer::tests::file_without_route();
+            (file.reads.count, file.reads.bytes) = (1, bytes);
+            file
+        };
+        let report = WatchReport { files: vec![file(2 << 20), file(8 << 20), file(4 << 20)], ..WatchReport::default() };
+        let shares: Vec<f64> = top_files(&report, 9).into_iter().map(|(share, ..)| share).collect();
+        assert_eq!(shares, [1.0, 0.5, 0.25]);
     }
 
     #[test]

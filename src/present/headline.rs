@@ -232,7 +232,7 @@ pub fn nothing_done(state: &State) -> Answer {
     Answer::new(Status::Info, "Nothing was checked and nothing was run.", "")
 }
 
-/// The amount of work in the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
+/// The amount of work in the session: `79 checks; 9 of 9 runs finished.`
 #[must_use]
 pub fn extent(state: &State) -> Answer {
     Answer::new(Status::Info, "", super::machine::extent(state))

@@ -321,14 +321,18 @@ pub fn check_counts(state: &State) -> String {
     parts.join(" · ")
 }
 
-/// The amount of work in the session: `79 checks; 9 of 9 runs finished, all bytes verified.`
+/// The verification, if it succeeded for all runs.
+const VERIFIED: &str = ", all bytes verified";
+
+/// The amount of work in the session: `79 checks; 9 of 9 runs finished.` That all bytes are verified is in the answers
+/// about the runs.
 #[must_use]
 pub fn extent(state: &State) -> String {
     let checks = match state.checks.len() {
         0 => "Not checked".to_owned(),
         checks => format!("{checks} {}", plural(checks, "check")),
     };
-    format!("{checks}; {}", measured(state))
+    format!("{checks}; {}", measured(state).replace(VERIFIED, ""))
 }
 
 /// The measurements of the session: `9 of 9 runs finished, all bytes verified.`
@@ -344,7 +348,7 @@ pub fn measured(state: &State) -> String {
     match (good.len(), state.lanes.len()) {
         (_, 0) => "no runs.".to_owned(),
         (0, all) => format!("none of {all} {runs} finished."),
-        (n, all) if n == verified => format!("{n} of {all} {runs} finished, all bytes verified."),
+        (n, all) if n == verified => format!("{n} of {all} {runs} finished{VERIFIED}."),
         (n, all) => format!("{n} of {all} {runs} finished, {verified} of them verified."),
     }
 }

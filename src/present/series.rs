@@ -27,11 +27,24 @@ pub fn title(subject: &str, cache: CacheState) -> String {
     }
 }
 
-/// The caption of the chart of tensors by size and time, in which one dot represents `every` tensors.
+/// The caption of the chart of tensors by size and time, in which one dot represents `every` tensors. `has_blocks`:
+/// an engine reads blocks of several tensors.
 #[must_use]
-pub fn tensors_caption(every: usize) -> String {
+pub fn tensors_caption(every: usize, has_blocks: bool) -> String {
     let every = if every > 1 { format!(" One dot in {every} is drawn.") } else { String::new() };
-    format!("Time of each tensor on its worker and its size, with the fitted line.{every}")
+    let shared = match has_blocks {
+        true => " The time of a block is divided among its tensors by their bytes, so small tensors have short times.",
+        false => "",
+    };
+    format!("Time of each tensor on its worker and its size, with the fitted line.{shared}{every}")
+}
+
+/// Whether a run in the chart of tensors read blocks of several tensors.
+#[must_use]
+pub fn has_blocks(analysis: &SessionAnalysis<'_>, cache: CacheState) -> bool {
+    let costs = analysis.costs();
+    let mut lanes = costs.iter().map(|(run, _)| run.lane).filter(|lane| lane.cache == cache);
+    lanes.any(|lane| lane.spans.iter().any(|span| span.tensor.is_none() && span.bytes > 0))
 }
 
 /// The points of one engine or one ceiling.
@@ -201,4 +214,16 @@ pub fn tensors(analysis: &SessionAnalysis<'_>, cache: CacheState) -> (Vec<Series
         });
     }
     (all, every)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caption_explains_the_times_of_tensors_that_were_read_in_blocks() {
+        assert!(!tensors_caption(1, false).contains("block"));
+        let caption = tensors_caption(3, true);
+        assert!(caption.contains("The time of a block is divided") && caption.contains("One dot in 3"), "{caption}");
+    }
 }

@@ -151,6 +151,8 @@ pub(crate) struct Series {
     pub(crate) label: String,
     /// The colour number; `None` for grey.
     pub(crate) colour: Option<usize>,
+    /// The marker of its dots, or on its line; `None` for a line without one.
+    pub(crate) marker: Option<char>,
     pub(crate) points: Vec<(f64, f64)>,
     /// Whether a line connects the points. Otherwise they are drawn as dots.
     pub(crate) line: bool,

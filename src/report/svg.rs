@@ -14,6 +14,9 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 62.0;
 
+/// Maximum number of markers on a line.
+const ON_LINE: usize = 6;
+
 /// One of the eleven engine colours, which are the same as on the screens; grey for `None`.
 pub(super) fn colour(number: Option<usize>) -> String {
     number.map_or_else(|| "#888888".to_owned(), |number| format!("var(--l{number})"))
@@ -121,29 +124,25 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
         markup(x.name)
     );
     let _ = write!(svg, "<text class=\"tick\" x=\"0\" y=\"22\">{}</text>", markup(y.name));
-    for s in series {
+    for (number, s) in series.iter().enumerate() {
         let _ = write!(svg, "<g><title>{}</title>", markup(&s.label));
         let ink = colour(s.colour);
         let usable = s.points.iter().filter(|(a, b)| usable(x, *a) && usable(y, *b));
-        if s.line {
-            let path: Vec<String> = usable.map(|(a, b)| format!("{:.1},{:.1}", px(*a), py(*b))).collect();
-            if !path.is_empty() {
-                let dashes = if s.dashed { " stroke-dasharray=\"7 4\"" } else { "" };
-                let _ = write!(
-                    svg,
-                    "<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dashes} points=\"{}\"/>",
-                    path.join(" ")
-                );
-            }
-        } else {
-            for (a, b) in usable {
-                let _ = write!(
-                    svg,
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.5\" fill=\"{ink}\" fill-opacity=\"0.55\"/>",
-                    px(*a),
-                    py(*b)
-                );
-            }
+        let at: Vec<(f64, f64)> = usable.map(|(a, b)| (px(*a), py(*b))).collect();
+        if s.line && !at.is_empty() {
+            let path: Vec<String> = at.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            let dashes = if s.dashed { " stroke-dasharray=\"7 4\"" } else { "" };
+            let _ = write!(
+                svg,
+                "<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" stroke-linejoin=\"round\"{dashes} points=\"{}\"/>",
+                path.join(" ")
+            );
+            // The markers of different lines are at different places, so that they do not cover each other.
+            let first = number * at.len() / (ON_LINE * series.len());
+            let step = at.len().div_ceil(ON_LINE);
+            put_marks(&mut svg, s.marker, &ink, at.into_iter().skip(first).step_by(step));
+        } else if !s.line {
+            put_marks(&mut svg, s.marker, &format!("{ink};fill-opacity:.55"), at.into_iter());
         }
         svg.push_str("</g>");
     }
@@ -151,16 +150,26 @@ pub(super) fn chart(title: &str, series: &[Series], x: &Axis, y: &Axis, height: 
     Some(svg)
 }
 
+/// Draws a marker at each of these places.
+fn put_marks(svg: &mut String, marker: Option<char>, style: &str, places: impl Iterator<Item = (f64, f64)>) {
+    let Some(marker) = marker else { return };
+    let _ = write!(svg, "<g class=\"m\" style=\"fill:{style}\">");
+    for (x, y) in places {
+        let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\">{marker}</text>");
+    }
+    svg.push_str("</g>");
+}
+
 /// A legend for the series.
 pub(super) fn legend(series: &[Series]) -> String {
     let mut out = String::new();
     for s in series.iter().filter(|s| !s.label.is_empty()) {
-        let _ = write!(
-            out,
-            "<span class=\"of\"><span class=\"key\" style=\"background:{}\"></span>{}</span> ",
-            colour(s.colour),
-            markup(&s.label)
-        );
+        let (ink, label) = (colour(s.colour), markup(&s.label));
+        let key = match s.marker {
+            Some(marker) => format!("<span class=\"mark\" style=\"color:{ink}\">{marker}</span>"),
+            None => format!("<span class=\"key\" style=\"background:{ink}\"></span>"),
+        };
+        let _ = write!(out, "<span class=\"of\">{key}{label}</span> ");
     }
     out
 }
@@ -278,11 +287,33 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_no_chart_and_labels_are_escaped() {
         let axis = || Axis { name: "s", scale: Scale::Linear, tick: |v| format!("{v}") };
-        let series = |points| Series { label: "<a>".into(), colour: None, points, line: true, dashed: false };
+        let series =
+            |points| Series { label: "<a>".into(), colour: None, marker: None, points, line: true, dashed: false };
         assert!(chart("t", &[series(vec![])], &axis(), &axis(), 200.0).is_none());
         assert!(chart("t", &[series(vec![(f64::NAN, 1.0)])], &axis(), &axis(), 200.0).is_none());
         let svg = chart("t", &[series(vec![(1.0, 1.0), (3.0, 2.0)])], &axis(), &axis(), 200.0);
         assert_eq!(svg.map(|s| (s.matches("<polyline").count(), s.contains("<a>"))), Some((1, false)));
+    }
+
+    #[test]
+    fn series_differ_by_the_marker_on_their_dots_on_their_line_and_in_the_legend() {
+        let axis = || Axis { name: "s", scale: Scale::Linear, tick: |v| format!("{v}") };
+        let points = |count: u32| (0..count).map(|n| (f64::from(n), 1.0)).collect();
+        let series = |marker, count, line| Series {
+            label: "a".into(),
+            colour: Some(1),
+            marker: Some(marker),
+            points: points(count),
+            line,
+            dashed: false,
+        };
+        let all = [series('◆', 20, false), series('■', 240, true), series('○', 1, true)];
+        let svg = chart("t", &all, &axis(), &axis(), 200.0).unwrap_or_default();
+        let count = |marker: char| svg.matches(marker).count();
+        assert_eq!((count('◆'), count('○')), (20, 1), "{svg}");
+        assert!((4..=ON_LINE).contains(&count('■')), "{svg}");
+        let keys = legend(&all);
+        assert!(['◆', '■', '○'].iter().all(|marker| keys.contains(*marker)), "{keys}");
     }
 
     #[test]

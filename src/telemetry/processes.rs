@@ -400,9 +400,9 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
         (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
         (Some(library), _) => {
-            (SeenRoute::Unknown, format!("{library} is mapped, no file with an ending of models is open or mapped"))
+            (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped"))
         }
-        _ => (SeenRoute::Unknown, "no file with an ending of models is open or mapped".to_owned()),
+        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
     }
 }
 

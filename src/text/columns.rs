@@ -53,7 +53,7 @@ pub fn fitted(text: &str, columns: usize) -> Cow<'_, str> {
         } else {
             let further = format!("{indent}  ");
             let options = options(columns).break_words(false).initial_indent(indent).subsequent_indent(&further);
-            out.push_str(&textwrap::wrap(words, options).join("\n"));
+            out.push_str(&textwrap::wrap(&tied(words), options).join("\n").replace(TIE, " "));
         }
         out.push_str(&part[line.len()..]);
     }
@@ -134,9 +134,31 @@ fn options(columns: usize) -> Options<'static> {
 fn lines(text: &str, options: &Options<'_>) -> Vec<String> {
     let paragraphs = text.lines().map(|paragraph| paragraph.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
     // An equation such as `n = 3` stays on one line.
-    let tied: Vec<String> = paragraphs.map(|paragraph| paragraph.replace(" = ", "\u{a0}=\u{a0}")).collect();
+    let tied: Vec<String> = paragraphs.map(|paragraph| tied(&paragraph).replace(" = ", "\u{a0}=\u{a0}")).collect();
     let wrapped = tied.iter().flat_map(|paragraph| textwrap::wrap(paragraph, options));
     wrapped.map(|line| line.replace(TIE, " ")).collect()
+}
+
+/// The units that follow a number after a space.
+const UNITS: [&str; 20] = [
+    "%", "ns", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "TB", "B/s", "kB/s",
+    "MB/s", "GB/s",
+];
+
+/// The text with ties between a number and its unit, which stay on one line.
+fn tied(text: &str) -> String {
+    let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')']));
+    let mut out = String::with_capacity(text.len());
+    let mut before = "";
+    for (at, word) in text.split(' ').enumerate() {
+        if at > 0 {
+            let is_value = before.ends_with(|glyph: char| glyph.is_ascii_digit()) && is_unit(word);
+            out.push(if is_value { TIE } else { ' ' });
+        }
+        out.push_str(word);
+        before = word;
+    }
+    out
 }
 
 #[cfg(test)]
@@ -159,6 +181,12 @@ mod tests {
         assert_eq!(wrap("cold, n = 3, verified", 10), ["cold,", "n = 3,", "verified"]);
         assert_eq!(wrap("in 18\u{202f}867 reads", 6), ["in", "18\u{202f}867", "reads"]);
         assert_eq!(wrap("idle\u{a0}3\u{a0}% copy", 8), ["idle 3 %", "copy"]);
+        assert_eq!(wrap("for a CPU in 97 % of the time", 16), ["for a CPU in", "97 % of the time"]);
+        assert_eq!(wrap("it took (625 ms), and 3 runs", 12), ["it took", "(625 ms),", "and 3 runs"]);
+        assert_eq!(indented("- ", 2, "a rate of 4.2 GB/s.", 15), ["- a rate of", "  4.2 GB/s."]);
+        assert_eq!(fitted("reads of 4 KiB take 9 µs", 10), "reads of\n  4 KiB\n  take\n  9 µs");
+        // A word after a number is not its unit.
+        assert_eq!(wrap("of 12 shards", 5), ["of 12", "shard", "s"]);
     }
 
     #[test]

@@ -136,10 +136,11 @@ impl App {
         }
     }
 
-    /// The title on the tab of a screen.
-    fn title(&self, id: ScreenId, session: &State) -> &'static str {
+    /// The tab of a screen.
+    fn tab(&self, id: ScreenId, session: &State) -> Tab {
         let screen = self.screens.iter().find(|screen| screen.id() == id);
-        screen.map_or(id.title(), |screen| screen.tab(session, &self.ctx).title)
+        let missing = Tab { title: id.title(), about: None, is_empty: true };
+        screen.map_or(missing, |screen| screen.tab(session, &self.ctx))
     }
 
     /// The reason why a key has no effect: it is not available at the moment, it belongs to another screen, or to none.
@@ -167,7 +168,7 @@ impl App {
             let typed = matches!(key.code, KeyCode::Char(glyph) if glyph.is_ascii_graphic());
             return typed.then(|| format!("{} does nothing here; {help} lists the keys", key.shown()));
         };
-        let title = self.title(screen, session);
+        let title = self.tab(screen, session).title;
         Some(format!("{} ({}): only on {title} ({})", key.shown(), row.help, screen.number()))
     }
 
@@ -460,8 +461,8 @@ impl App {
                 self.clicks.cover();
                 body.fade(theme.behind());
                 let bindings: Vec<&Binding> = self.bindings_below_help(session).collect();
-                let title = |id: ScreenId| self.title(id, session);
-                help::draw(&mut body, (self.current, &title), &bindings, scroll, theme);
+                let tab = |id: ScreenId| self.tab(id, session);
+                help::draw(&mut body, (self.current, &tab), &bindings, scroll, theme);
             }
             if let Some(palette) = &self.commands {
                 self.clicks.cover();

@@ -83,7 +83,17 @@ pub(crate) const TABLE: &[Row<bool>] = &[
         always
     ),
     bind!(Action::Help, [letter('?')], "?", "help", "this help", always),
-    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks first if a race or a fix is running", always),
+    bind!(Action::Quit, [letter('q')], "q", "quit", "quit; asks first if a race or a fix is running", |ui, state| {
+        !watches(ui, state)
+    }),
+    bind!(
+        Action::Quit,
+        [letter('q')],
+        "q",
+        "quit",
+        "in 'watch': quit, and end the program if gds-top started it",
+        watches
+    ),
 ];
 
 fn uncovered(ui: &Ui<'_, bool>, _: &State) -> bool {
@@ -98,6 +108,11 @@ fn seeks(ui: &Ui<'_, bool>, _: &State) -> bool {
 /// Whether a seek to a load is possible. A recording of a watched program or of a storage grid has none.
 fn has_loads(ui: &Ui<'_, bool>, _: &State) -> bool {
     ui.ctx.timeline.as_ref().is_some_and(|timeline| !timeline.loads.is_empty())
+}
+
+/// Whether a program is being watched.
+fn watches(ui: &Ui<'_, bool>, state: &State) -> bool {
+    ui.ctx.is_live() && state.watch.is_some()
 }
 
 fn replaying(ui: &Ui<'_, bool>, _: &State) -> bool {

@@ -6,6 +6,7 @@ use crate::tui::keys::key::Key;
 use crate::tui::keys::rows::{close, down, up};
 use crate::tui::keys::table::{Row, always};
 use crate::tui::pen::{Pen, Run, wrap};
+use crate::tui::screen::Tab;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
 use crate::tui::widgets::scroll::Scroll;
@@ -74,10 +75,10 @@ const fn is_everywhere(action: Action) -> bool {
     )
 }
 
-/// Draws the help on top of a screen with these bindings. `title` is the title of a screen's tab.
+/// Draws the help on top of a screen with these bindings. `tab` returns the tab of a screen.
 pub(crate) fn draw(
     pen: &mut Pen<'_>,
-    (screen, title): (ScreenId, &dyn Fn(ScreenId) -> &'static str),
+    (screen, tab): (ScreenId, &dyn Fn(ScreenId) -> Tab),
     bindings: &[&Binding],
     scroll: &Scroll,
     theme: &Theme,
@@ -95,7 +96,7 @@ pub(crate) fn draw(
         named.push(binding.action);
         let lines = if is_everywhere(binding.action) { &mut everywhere } else { &mut here };
         let text = match binding.action {
-            Action::Screen(other) => of_screen(other, title(other), binding.help),
+            Action::Screen(other) => of_screen(tab(other), binding.help),
             _ => binding.help.to_owned(),
         };
         let others: Vec<String> =
@@ -106,7 +107,7 @@ pub(crate) fn draw(
     let mut lines: Vec<Vec<Run>> = Vec::new();
     let words: Vec<Vec<Run>> = WORDS.iter().flat_map(|(word, meaning)| explained(word, meaning, room, theme)).collect();
     let mouse = "The mouse works too: the wheel moves the area under the pointer, a click selects, a second click opens, and keys that are shown on the screen can be clicked.";
-    for (head, part) in [(format!("On {}", title(screen)), here), ("Everywhere".to_owned(), everywhere)] {
+    for (head, part) in [(format!("On {}", tab(screen).title), here), ("Everywhere".to_owned(), everywhere)] {
         if !part.is_empty() {
             lines.push(vec![(head, theme.strong)]);
             lines.extend(part);
@@ -125,9 +126,9 @@ pub(crate) fn draw(
     scroll.drawn(sheet::draw(pen, &head, &lines, &keys, scroll.at(), WIDEST, theme));
 }
 
-/// The text for the key of a screen. `help` does not describe a screen whose tab has another title.
-pub(crate) fn of_screen(screen: ScreenId, title: &str, help: &str) -> String {
-    if title == screen.title() { format!("{title}: {help}") } else { title.to_owned() }
+/// The text for the key of a screen: the title of its tab and its content. `help` is the usual content.
+pub(crate) fn of_screen(tab: Tab, help: &str) -> String {
+    format!("{}: {}", tab.title, tab.about.unwrap_or(help))
 }
 
 /// A key or a term, with its meaning wrapped next to it.

@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) struct Tab {
     /// The title, which describes the content.
     pub(crate) title: &'static str,
+    /// The content in a few words for the help. `None` if it is that of the screen's key.
+    pub(crate) about: Option<&'static str>,
     /// Whether the screen has no content.
     pub(crate) is_empty: bool,
 }
@@ -29,7 +31,7 @@ pub(crate) trait Screen: Any {
 
     /// The tab of the screen: its title, and whether the screen has content.
     fn tab(&self, _session: &State, _ctx: &Context) -> Tab {
-        Tab { title: self.id().title(), is_empty: false }
+        Tab { title: self.id().title(), about: None, is_empty: false }
     }
 
     /// The page of the session that the screen shows.

@@ -192,8 +192,7 @@ impl Theme {
     /// The marker of an engine next to its name. Name, colour and marker distinguish engines.
     #[must_use]
     pub(crate) fn marker(&self, engine: &Engine) -> char {
-        const OTHERS: [char; 8] = ['△', '▽', '▷', '◁', '◊', '◎', '▣', '◐'];
-        self.inks.other(engine).map_or_else(|| marker(engine), |number| OTHERS[number % OTHERS.len()])
+        self.inks.marker(engine)
     }
 
     /// The style of a cell in a heat map. `warmth` (0 to 1) determines the background or, without colours, the
@@ -275,24 +274,6 @@ fn on(ink: Option<Color>, style: Style) -> Style {
     match (ink, style.fg) {
         (Some(ink), Some(fill)) => Style::new().fg(ink).bg(fill).add_modifier(Modifier::BOLD),
         _ => Style::new().add_modifier(Modifier::BOLD),
-    }
-}
-
-/// The marker of an engine. It depends only on the engine's name.
-fn marker(engine: &Engine) -> char {
-    match engine {
-        Engine::Mmap => '○',
-        Engine::Pread => '■',
-        Engine::Odirect => '◆',
-        Engine::GdsPerTensor => '▼',
-        Engine::GdsBounce => '◇',
-        Engine::GdsSlab => '●',
-        Engine::GdsBatch => '★',
-        Engine::GdsStream => '◈',
-        Engine::Nixl(_) => '□',
-        Engine::Auto => '☆',
-        Engine::Command(_) | Engine::Loader(_) => '△',
-        Engine::Workload(_) => '▽',
     }
 }
 

@@ -8,6 +8,7 @@ mod facts;
 mod file;
 mod missing;
 mod tables;
+mod tensors;
 
 pub use advice::advice;
 pub use answer::{answer, end, facts, unmet};
@@ -15,4 +16,7 @@ pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
 pub(super) use missing::reasons;
 pub use missing::{NO_END, gap_ids, gaps, incomplete};
-pub use tables::{TENSOR_HEADS, tables, tensor_count, tensor_rows, tensor_summary};
+pub use tables::tables;
+pub use tensors::{
+    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_share, tensor_cells, tensor_count, tensor_summary,
+};

@@ -1,10 +1,12 @@
 //! The tables of a watched program.
 
-use super::file::{is_large, is_of_cufile, name, proof, route, unknown_tensors};
-use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile, WatchedTensor};
+use super::file::{is_large, is_of_cufile, name, proof, route};
+use super::tensors::{
+    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, is_upper_bound, read_tensors, tensor_cells, tensor_summary,
+};
+use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
+use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile};
 use crate::present::view::{Table, number, text};
-use crate::text::capitalised;
 
 /// Maximum number of rows of files or tensors in a terminal.
 const ROWS: usize = 20;
@@ -242,91 +244,37 @@ fn sizes(report: &WatchReport) -> Option<Table> {
 }
 
 fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
-    let all = tensor_count(report);
-    if all == 0 {
+    let mut all: Vec<_> = read_tensors(report).collect();
+    if all.is_empty() {
         return None;
     }
     let bound = if is_upper_bound(report) { format!(" {TOUCHED}") } else { String::new() };
-    let note = format!("{}{bound} {}", tensor_summary(report), left_out(all, most, "tensor"));
-    let [name, others @ ..] = TENSOR_HEADS;
-    let heads = std::iter::once(text(name)).chain(others.map(number)).collect();
-    let rows = tensor_rows(report, 0, most).map(Vec::from).collect();
-    Some(Table { title: "Tensors".to_owned(), note, heads, rows })
-}
-
-/// The headings of [`tensor_rows`].
-pub const TENSOR_HEADS: [&str; 4] = ["tensor", "size", "reads", "read"];
-
-/// The number of tensors that were read.
-#[must_use]
-pub fn tensor_count(report: &WatchReport) -> usize {
-    report.files.iter().map(|file| file.tensors.len()).sum()
+    let mut note = format!("{}{bound} {}", tensor_summary(report), left_out(all.len(), most, "tensor"));
+    if all.len() > most {
+        all.sort_by_key(|(_, tensor)| is_complete_tensor(tensor) == Some(true));
+        note += " Incomplete tensors are first.";
+    }
+    // The file is shown only if there are several.
+    let one_file = all.iter().all(|(file, _)| file.path == all[0].0.path);
+    let is_shown = |column: usize| column != TENSOR_FILE || !one_file;
+    let heads = TENSOR_HEADS.into_iter().enumerate().filter(|(column, _)| is_shown(*column));
+    let head = |(column, head): (usize, &'static str)| if column > TENSOR_FILE { number(head) } else { text(head) };
+    let rows = all.iter().take(most).map(|(file, tensor)| -> Vec<String> {
+        let cells = tensor_cells(file, tensor).into_iter().enumerate();
+        cells.filter(|(column, _)| is_shown(*column)).map(|(_, cell)| cell).collect()
+    });
+    let rows = rows.collect();
+    Some(Table { title: "Tensors".to_owned(), note, heads: heads.map(head).collect(), rows })
 }
 
 /// The meaning of `≤`.
 const TOUCHED: &str = "Bytes with ≤ are touched pages: the kernel maps up to 2 MiB of a file at once.";
 
-/// Whether a tensor counts as read only because its pages are in a page table.
-fn is_upper_bound(report: &WatchReport) -> bool {
-    report.files.iter().flat_map(|file| &file.tensors).any(is_touched)
-}
-
-/// Whether the bytes of a tensor are those in touched pages of a mapping.
-const fn is_touched(tensor: &WatchedTensor) -> bool {
-    tensor.touched_bytes > 0 && tensor.touched_bytes >= tensor.bytes
-}
-
-/// Whether each byte of a tensor was read. `None` if it is not known: earlier recordings do not have the parts that were
-/// read, and touched pages can be other ones.
-fn is_complete_tensor(tensor: &WatchedTensor) -> Option<bool> {
-    let most = tensor.covered_bytes.unwrap_or(tensor.bytes).saturating_add(tensor.touched_bytes);
-    match tensor.covered_bytes {
-        _ if most < tensor.size => Some(false),
-        Some(covered) if covered >= tensor.size => Some(true),
-        _ => None,
-    }
-}
-
-/// How many tensors were read.
-#[must_use]
-pub fn tensor_summary(report: &WatchReport) -> String {
-    let all = || report.files.iter().flat_map(|file| &file.tensors);
-    let complete = all().filter(|tensor| is_complete_tensor(tensor) != Some(false)).count() as u64;
-    let is_known = all().all(|tensor| is_complete_tensor(tensor).is_some());
-    let of: u64 = units::sum(report.files.iter().map(|file| file.tensors_of_file));
-    let unknown = unknown_tensors(report).map(|unknown| format!("Tensors are {unknown}."));
-    match (tensor_count(report) as u64, of) {
-        (0, 0) => unknown.unwrap_or_else(|| "The program used no safetensors file.".to_owned()),
-        (read, of) => {
-            let were = verb(read, "was", "were");
-            let bound = |is_most: bool| match (is_most, report.lost_events > 0) {
-                (true, true) => "about ",
-                (true, false) => "at most ",
-                (false, true) => "at least ",
-                (false, false) => "",
-            };
-            let is_most = is_upper_bound(report);
-            let (first, second) = (bound(is_most), bound(is_most || !is_known));
-            let (read, of, complete) = (count(read), plural(of, "tensor"), count(complete));
-            capitalised(&format!("{first}{read} of {of} {were} read, {second}{complete} of them completely."))
-        }
-    }
-}
-
-/// Some of the tensors that were read, in the order of files and offsets.
-pub fn tensor_rows(report: &WatchReport, first: usize, most: usize) -> impl Iterator<Item = [String; 4]> {
-    let all = report.files.iter().flat_map(|file| &file.tensors).skip(first).take(most);
-    all.map(|tensor| {
-        let bound = if is_touched(tensor) { "≤ " } else { "" };
-        [tensor.name.clone(), bytes(tensor.size), count(tensor.reads), format!("{bound}{}", bytes(tensor.bytes))]
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analysis::SessionEnd;
-    use crate::core::{OpenCall, ProgramEnd, TensorsUnknown, WatchedLibrary};
+    use crate::core::{OpenCall, ProgramEnd, TensorsUnknown, WatchedLibrary, WatchedTensor};
     use crate::present::watch::{advice, answer, answer::tests::file_without_route, facts};
 
     /// All sentences about a program in which everything happened `many` times.
@@ -425,7 +373,7 @@ mod tests {
             let report = WatchReport { files: vec![file], ..WatchReport::default() };
             tables(&report, true).into_iter().find(|table| table.title == "Tensors")
         };
-        let rows = |tensor| table(tensor).map(|table| (table.rows[0][3].clone(), table.note));
+        let rows = |tensor| table(tensor).map(|table| (table.rows[0][4].clone(), table.note));
         let (read, note) = rows(tensor(1, 0)).unwrap_or_default();
         assert_eq!((read.as_str(), note.trim()), ("8 B", "1 of 2 tensors was read, 1 of them completely."));
         let (read, note) = rows(tensor(0, 8)).unwrap_or_default();

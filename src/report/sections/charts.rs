@@ -43,12 +43,13 @@ pub(super) fn section(chart: Chart) -> Section {
     Section::new(chart.title.clone()).block(Block::Chart(chart))
 }
 
-/// The series with the colours of their engines.
+/// The series with the colours and markers of their engines.
 pub(super) fn coloured(analysis: &SessionAnalysis<'_>, series: Vec<series::Series>) -> Vec<Series> {
     let inks = LaneInks::of(analysis.state.lanes.iter().map(|lane| &lane.engine));
     let one = |s: series::Series| Series {
         label: s.label,
         colour: s.engine.as_ref().map(|engine| inks.place(engine)),
+        marker: s.engine.as_ref().map(|engine| inks.marker(engine)),
         points: s.points,
         line: s.line,
         dashed: s.dashed,

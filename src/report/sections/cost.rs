@@ -26,7 +26,7 @@ fn scatter(analysis: &SessionAnalysis<'_>, cache: CacheState) -> Option<Section>
     let (series, every) = series::tensors(analysis, cache);
     let chart = Chart {
         title: series::title("Size and time", cache),
-        caption: series::tensors_caption(every),
+        caption: series::tensors_caption(every, series::has_blocks(analysis, cache)),
         series: charts::coloured(analysis, series),
         x: Axis { name: "size of the tensor", scale: Scale::Log2, tick: |value| units::bytes(value as u64) },
         y: Axis { name: "time", scale: Scale::Log, tick: |value| units::short_duration(value as u64) },

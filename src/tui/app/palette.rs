@@ -71,10 +71,9 @@ impl App {
                 continue;
             }
             let (kind, label) = match binding.action {
-                Action::Screen(screen) => (
-                    format!("screen {}", screen.number()),
-                    help::of_screen(screen, self.title(screen, session), binding.help),
-                ),
+                Action::Screen(screen) => {
+                    (format!("screen {}", screen.number()), help::of_screen(self.tab(screen, session), binding.help))
+                }
                 _ => (binding.label.clone(), binding.help.to_owned()),
             };
             entries.push(Entry { kind, label, choice });

@@ -91,6 +91,44 @@ fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
 }
 
 #[test]
+fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_and_filtered() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    let tensor = |name: &str, covered| WatchedTensor {
+        name: name.to_owned(),
+        size: 1 << 20,
+        reads: 2,
+        bytes: 1 << 20,
+        touched_bytes: 0,
+        covered_bytes: Some(covered),
+    };
+    report.files[0].tensors = vec![tensor("alpha", 1 << 20), tensor("half", 1 << 19)];
+    report.files[1].tensors = vec![tensor("last", 1 << 20)];
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    let theme = Theme::new(Taste::default());
+    for (width, height) in [(200, 60), (120, 36), (80, 24), (60, 20)] {
+        let mut ui = app(ScreenId::Tensors);
+        let key = |glyph| Input::Key(KeyEvent::new(KeyCode::Char(glyph), KeyModifiers::NONE));
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        let row = |shown: &str, name: &str| shown.lines().position(|line| line.contains(name));
+        let half = row(&shown, "half").and_then(|row| shown.lines().nth(row)).unwrap_or_default();
+        assert!(half.contains("▲ no") && shown.contains("✔ yes") && shown.contains("/models/a.safe"), "{shown}");
+        assert_eq!(shown.contains("/models/b.bin"), width >= 100, "{shown}");
+        // The incomplete tensors are first if they are sorted by completeness.
+        for _ in 0..5 {
+            ui.input(&key('s'), &state);
+        }
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        assert!(row(&shown, "half") < row(&shown, "alpha") && shown.contains("incomplete first"), "{shown}");
+        for glyph in "/last".chars() {
+            ui.input(&key(glyph), &state);
+        }
+        let shown = text(&frame(&state, &mut ui, &theme, width, height));
+        assert!(shown.contains("(1 of 3)") && shown.contains("last") && row(&shown, "half").is_none(), "{shown}");
+    }
+}
+
+#[test]
 fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
     let state = watched();
     for (width, height) in [(140, 40), (80, 24)] {
@@ -98,9 +136,7 @@ fn a_watched_program_has_its_calls_in_the_place_of_the_race() {
         for words in ["2 Calls", "4711/4712", "/models/a.safetensors", "p2pdma", "cuFile calls in 2"] {
             assert!(shown.contains(words), "{words} at {width}×{height}:\n{shown}");
         }
-        assert!(!shown.contains("Race"), "{shown}");
-        let is_wide = width > 100;
-        assert_eq!(shown.contains("Latency by size") && shown.contains("900"), is_wide, "{shown}");
+        assert!(!shown.contains("Race") && shown.contains("Latency by size") && shown.contains("900"), "{shown}");
     }
 }
 
@@ -160,13 +196,55 @@ fn the_time_axis_of_the_threads_is_below_the_last_thread() {
 #[test]
 fn panes_without_space_are_named() {
     let state = watched();
-    for (width, height, is_named) in [(140, 40, false), (80, 24, true), (60, 20, true), (60, 14, true)] {
+    for (width, height, is_named) in [(140, 40, false), (80, 24, false), (60, 20, true), (60, 14, true)] {
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
         assert_eq!(shown.contains("No space for"), is_named, "{shown}");
         // The rates are a chart, or else a line, or else named as missing.
         let rates = ["╭ Rate", "Between reports: cuFile 944 MB/s", ": rate,"].map(|words| shown.contains(words));
-        assert_eq!(rates, [height > 20, height == 20, height < 20], "{shown}");
+        assert_eq!(rates, [height > 24, (20..=24).contains(&height), height < 20], "{shown}");
     }
+}
+
+#[test]
+fn no_sentence_of_the_calls_is_cut_and_failures_are_kept() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    report.files[0].reads.errors = 800;
+    (report.files[0].route, report.files[0].proven) = (Route::None, false);
+    report.files[0].proof = RouteProof::Nothing;
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    for (width, height) in [(60, 20), (80, 24), (100, 30), (200, 60)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let above = shown.split("╭ ").take_while(|part| !part.starts_with("Threads")).collect::<String>();
+        let words = above.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("failed") && words.contains("Not in the timeline: 5 calls."), "{shown}");
+        let mut sentences = above.lines().filter(|line| line.starts_with("   "));
+        assert!(sentences.all(|line| !line.contains('…')), "{shown}");
+    }
+}
+
+#[test]
+fn the_shades_of_the_threads_have_a_legend() {
+    let state = watched();
+    for (width, height) in [(60, 20), (80, 24), (120, 36), (200, 60)] {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        assert!(shown.contains("░ 25 % ▒ 50 % ▓ 75 % █ 100 %"), "{shown}");
+    }
+}
+
+#[test]
+fn the_histogram_of_latencies_fills_its_pane() {
+    let mut state = watched();
+    let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+    let class = |up_to_bytes| LatencyClass { up_to_bytes, up_to_ns: 256_000, count: 900 };
+    report.latencies = [4096, 16_384, 65_536].map(class).to_vec();
+    state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+    let distance = |width, height| {
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let line = |size: &str| shown.lines().position(|line| line.contains(size)).unwrap_or_default();
+        line(" 16 KiB ") - line(" 4 KiB ")
+    };
+    assert_eq!((distance(200, 60), distance(80, 24)), (4, 1));
 }
 
 #[test]
@@ -176,4 +254,19 @@ fn the_help_has_the_title_of_the_tab() {
     ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE)), &state);
     let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 140, 60));
     assert!(shown.contains("On Calls") && !shown.contains("Race"), "{shown}");
+}
+
+#[test]
+fn the_help_describes_the_screens_of_a_watched_program() {
+    let state = watched();
+    for (is_over, quits) in [(false, "in 'watch': quit, and end the program"), (true, "quit; asks first")] {
+        let mut ui = app(ScreenId::Tensors);
+        ui.ctx.over = is_over;
+        ui.input(&Input::Key(KeyEvent::new(KeyCode::Char('?'), KeyModifiers::NONE)), &state);
+        let shown = text(&frame(&state, &mut ui, &Theme::new(Taste::default()), 140, 80));
+        for words in ["Calls: rates, latencies, threads and files", "Tensors: tensors that the program read", quits] {
+            assert!(shown.contains(words), "{words}:\n{shown}");
+        }
+        assert!(!shown.contains("overhead of each tensor"), "{shown}");
+    }
 }

@@ -76,6 +76,16 @@ fn the_report_screen_in_every_situation() {
 }
 
 #[test]
+fn the_headline_of_the_report_contains_the_verification_once() {
+    let shown =
+        frame(&testdata::state(Scene::Done), &mut app(ScreenId::Report), &Theme::new(Taste::default()), 200, 40);
+    let shown = text(&shown);
+    let headline = shown.split("╭ Report").next().unwrap_or_default();
+    assert!(headline.contains("5 of 5 runs finished"), "{shown}");
+    assert_eq!(headline.matches("verified").count(), 1, "{shown}");
+}
+
+#[test]
 fn one_tensor_in_two_engines() {
     let mut ui = app(ScreenId::Tensors);
     tensors(&mut ui).open = true;

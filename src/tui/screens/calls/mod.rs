@@ -1,6 +1,7 @@
 //! Screen 2 for a watched program: rates, latencies by size, a timeline for each thread, and the files with the most
 //! bytes.
 
+mod layout;
 mod view;
 
 pub(crate) use view::draw;

@@ -1,4 +1,4 @@
-//! Draws the calls of a watched program.
+//! Draws the calls of a watched program: in a wide terminal two panes side by side, otherwise one column.
 //!
 //! ```text
 //!  headline
@@ -7,9 +7,10 @@
 //! ╭ Threads ──────────╮╭ Files ───────────────────╮
 //! ```
 
+use super::layout::{Heights, Needs};
 use crate::core::WatchReport;
 use crate::core::units::{duration, plural, verb};
-use crate::present::call_rates::{newest, rates};
+use crate::present::call_rates::{newest, rates, unit};
 use crate::present::calls::{self, Latencies};
 use crate::session::State;
 use crate::tui::pen::{Pen, width, wrap};
@@ -23,20 +24,21 @@ use std::ops::Range;
 
 /// Minimum number of columns for two panes side by side. The name of a file needs half of them.
 const WIDE: u16 = 110;
-/// Minimum height of the rate in lines, with its frame.
-const LEAST_CHART: u16 = 7;
-/// Minimum height of the threads or the files in lines, with their frame.
-const LEAST_LIST: u16 = 4;
 /// Width of a thread's name in columns. The labels of the rates have the same space.
 const THREAD: u16 = 16;
 /// Width of a file's bar in columns.
 const BAR: u16 = 12;
 /// Width of a size in columns, with a space after it.
 const SIZE: u16 = 9;
-/// Bytes per gigabyte, the unit of the chart.
-const GB: f64 = 1e9;
-/// Characters for the share of time that is spent in calls.
+/// Maximum number of lines of a row of the histogram, and of columns that a column has more than its text.
+const STRETCH: (u16, u16) = (4, 6);
+/// Characters for the share of time that is spent in calls: none, and up to each quarter.
 const FILLS: [char; 5] = [' ', '░', '▒', '▓', '█'];
+/// Their meaning, as a long and a short text.
+const SHADES: [&str; 2] = [
+    " process/thread, share of time in calls, up to ░ 25 % ▒ 50 % ▓ 75 % █ 100 %",
+    " time in calls: ░ 25 % ▒ 50 % ▓ 75 % █ 100 %",
+];
 
 /// Draws the screen. `is_over`: no more events will come.
 pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Theme) {
@@ -45,47 +47,17 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Them
     let mut y = u16::from(h >= 26);
     let answer = headline_in(&calls::answers(state, is_over), w.saturating_sub(6), 2);
     y += headline::draw(&mut pen.part(0, y, w, 2), &answer, theme);
-    pen.fit(3, y, w.saturating_sub(4), &calls::summary(state, report), theme.dim);
-    y += 1;
-    let rest = |y: u16| h.saturating_sub(y);
-    let is_wide = w >= WIDE && rest(y + u16::from(h >= 26)) >= 14;
-    // In one column, threads and files are the most useful: they show what the program does now and what it has read.
-    // The rate gets the lines that they do not need.
-    // The line that names the panes without space needs one of the lines.
-    let narrow = rest(y + 1 + u16::from(h >= 26));
-    let has_rate = narrow >= LEAST_CHART + 2 * LEAST_LIST;
-    let most = (narrow / 3).min(narrow.saturating_sub(LEAST_CHART) / 2);
-    let need = |lines: usize, frame: u16| lines.clamp(1, 100) as u16 + frame;
-    let threads_need = need(calls::timeline(state, 1).len(), 3);
-    let lower = need(calls::top_files(report, h.into()).len(), 2).min(most);
-    let left = narrow.saturating_sub(LEAST_CHART + lower);
-    let middle = threads_need.min(left).min((narrow / 3).max(LEAST_LIST));
-    if !is_wide {
-        // A line with the newest rates takes the place of the chart.
-        let line = newest(state).filter(|_| !has_rate && narrow > 2 * LEAST_LIST);
-        if let Some(line) = &line {
-            pen.fit(3, y, w.saturating_sub(4), line, theme.dim);
-            y += 1;
-        }
-        let missing = if has_rate || line.is_some() { "latency by size" } else { "rate, latency by size" };
-        pen.fit(3, y, w.saturating_sub(4), &format!("No space for: {missing}."), theme.dim);
+    for line in summary(&calls::summary(state, report, &answer.text), w.saturating_sub(4)) {
+        pen.text(3, y, &line, theme.dim);
         y += 1;
     }
-    y += u16::from(h >= 26);
-    let rest = rest(y);
-    if !is_wide && has_rate {
-        let upper = rest - middle - lower;
-        rate(&mut pen.part(0, y, w, upper), state, theme);
-        threads(&mut pen.part(0, y + upper, w, middle), state, theme);
-        files(&mut pen.part(0, y + upper + middle, w, lower), report, theme);
+    let airy = u16::from(h >= 26);
+    let rest = h.saturating_sub(y + airy);
+    if w < WIDE || rest < 14 {
+        one_column(&mut pen.part(0, y, w, h.saturating_sub(y)), state, report, theme);
         return;
     }
-    if !is_wide {
-        let upper = rest / 2;
-        threads(&mut pen.part(0, y, w, upper), state, theme);
-        files(&mut pen.part(0, y + upper, w, rest - upper), report, theme);
-        return;
-    }
+    y += airy;
     let (left, upper) = (w / 2, rest / 2);
     rate(&mut pen.part(0, y, left, upper), state, theme);
     latency(&mut pen.part(left, y, w - left, upper), report, theme);
@@ -93,21 +65,74 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Them
     files(&mut pen.part(left, y + upper, w - left, rest - upper), report, theme);
 }
 
+/// The lines of the first sentences that fit into two lines.
+fn summary(sentences: &[String], room: u16) -> Vec<String> {
+    let mut lines = (1..=sentences.len()).rev().map(|most| wrap(&sentences[..most].join(" "), room));
+    lines.find(|lines| lines.len() <= 2).unwrap_or_default()
+}
+
+/// Draws the panes below each other. A line names those without space.
+fn one_column(pen: &mut Pen<'_>, state: &State, report: &WatchReport, theme: &Theme) {
+    let (w, h) = (pen.width(), pen.height());
+    let airy = u16::from(h >= 22);
+    let all = calls::latencies(report);
+    let lines = |lines: usize, frame: u16| lines.clamp(1, 100) as u16 + frame;
+    let newest = newest(state).map_or_else(Vec::new, |line| wrap(&line, w.saturating_sub(4)));
+    let needs = Needs {
+        // The heads are above the rows. Without rows, the reason can have two lines.
+        latencies: if all.rows.is_empty() { 4 } else { lines(all.rows.len(), 3) },
+        has_latencies: !all.rows.is_empty(),
+        threads: lines(calls::timeline(state, 1).len(), 3),
+        files: lines(calls::top_files(report, h.into()).len(), 2),
+        newest: newest.len() as u16,
+    };
+    let heights = Heights::new(h.saturating_sub(airy), needs);
+    let mut y = 0;
+    for line in newest.iter().take(heights.newest.into()) {
+        pen.text(3, y, line, theme.dim);
+        y += 1;
+    }
+    if heights.names > 0 {
+        let rate = (heights.rate + heights.newest == 0).then_some("rate");
+        let latencies = (heights.latencies == 0 && needs.has_latencies).then_some("latency by size");
+        let missing: Vec<&str> = rate.into_iter().chain(latencies).collect();
+        pen.fit(3, y, w.saturating_sub(4), &format!("No space for: {}.", missing.join(", ")), theme.dim);
+        y += 1;
+    }
+    y += airy;
+    let next = |height: u16| {
+        let top = y;
+        y += height;
+        (top, height)
+    };
+    let places = [heights.rate, heights.latencies, heights.threads, heights.files].map(next);
+    for (pane, (top, height)) in places.into_iter().enumerate().filter(|(_, (_, height))| *height > 0) {
+        let mut pen = pen.part(0, top, w, height);
+        match pane {
+            0 => rate(&mut pen, state, theme),
+            1 => latency(&mut pen, report, theme),
+            2 => threads(&mut pen, state, theme),
+            _ => files(&mut pen, report, theme),
+        }
+    }
+}
+
 fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     // The frame has two columns.
     let rates = rates(state, pen.width().saturating_sub(THREAD + 2).into());
-    let unit = match (rates.iter().all(|rate| rate.is_of_calls), calls::is_part(state)) {
-        (false, _) => " GB/s, averages between reports",
-        (true, true) => " GB/s, newest calls",
-        (true, false) => " GB/s",
+    let (unit, size) = unit(&rates);
+    let of = match (rates.iter().all(|rate| rate.is_of_calls), calls::is_part(state)) {
+        (false, _) => ", averages between reports",
+        (true, true) => ", newest calls",
+        (true, false) => "",
     };
-    let mut inside = pen.frame(&[("Rate".to_owned(), theme.strong), (unit.to_owned(), theme.dim)], theme.faint);
+    let mut inside = pen.frame(&[("Rate".to_owned(), theme.strong), (format!(" {unit}{of}"), theme.dim)], theme.faint);
     let series: Vec<Series> = (rates.into_iter().enumerate())
         .map(|(index, rate)| Series {
             name: rate.name.to_owned(),
             marker: ['●', '▲', '■'][index % 3],
             style: theme.series(index),
-            points: rate.points.into_iter().map(|(x, y)| (x, y / GB)).collect(),
+            points: rate.points.into_iter().map(|(x, y)| (x, y / size)).collect(),
             gap: f64::INFINITY,
             right: false,
         })
@@ -132,9 +157,19 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
     let (room, height) = (inside.width().saturating_sub(SIZE + 1), inside.height());
     let block = all.rows.len() as u16 + 1;
     let parts = parts(&columns(&all), room);
+    if let [part] = parts.as_slice()
+        && block <= height
+    {
+        // The rows and columns fill the pane.
+        let lines = (height.saturating_sub(1) / all.rows.len() as u16).clamp(1, STRETCH.0);
+        let spare = room.saturating_sub(columns(&all).iter().sum());
+        let more = (spare / all.durations.len().max(1) as u16).min(STRETCH.1);
+        histogram(&mut inside, 0, &all, part.clone(), (lines, more), theme);
+        return;
+    }
     if parts.len() as u16 * block <= height {
         for (y, part) in (0..).step_by(block.into()).zip(parts) {
-            histogram(&mut inside, y, &all, part, theme);
+            histogram(&mut inside, y, &all, part, (1, 0), theme);
         }
         return;
     }
@@ -148,7 +183,7 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         // The last line is for the number of reads that are not shown.
         (grid, hidden) = fitting(rows.saturating_sub(1));
     }
-    histogram(&mut inside, 0, &grid, 0..grid.durations.len(), theme);
+    histogram(&mut inside, 0, &grid, 0..grid.durations.len(), (1, 0), theme);
     if hidden > 0 {
         let (y, room) = (grid.rows.len() as u16 + 1, inside.width().saturating_sub(1));
         let words = format!("{} {} not shown: no space.", plural(hidden, "other read"), verb(hidden, "is", "are"));
@@ -183,27 +218,45 @@ fn parts(widths: &[u16], room: u16) -> Vec<Range<usize>> {
     parts
 }
 
-/// Draws a part of the columns with its heads.
-fn histogram(pen: &mut Pen<'_>, y: u16, grid: &Latencies, part: Range<usize>, theme: &Theme) {
+/// Draws a part of the columns with its heads. Each row has `lines` lines, and each column `more` columns more than its
+/// text.
+fn histogram(
+    pen: &mut Pen<'_>,
+    y: u16,
+    grid: &Latencies,
+    part: Range<usize>,
+    (lines, more): (u16, u16),
+    theme: &Theme,
+) {
     let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
-    for (row, (size, _)) in (y + 1..).zip(&grid.rows) {
-        pen.right(SIZE - 1, row, size, theme.text);
+    // The text is in the middle line of its row.
+    let middle = (lines - 1) / 2;
+    let tops = || (y + 1..).step_by(lines.into());
+    for (top, (size, _)) in tops().zip(&grid.rows) {
+        pen.right(SIZE - 1, top + middle, size, theme.text);
     }
     let mut end = SIZE;
     let columns = columns(grid).into_iter().zip(&grid.durations).enumerate();
     for (column, (width, name)) in columns.filter(|(column, _)| part.contains(column)) {
+        let width = width + more;
         end += width;
         pen.right(end, y, name, theme.dim);
-        for (row, (_, counts)) in (y + 1..).zip(&grid.rows) {
+        for (top, (_, counts)) in tops().zip(&grid.rows) {
             let Some(count) = counts.get(column).filter(|count| **count > 0) else { continue };
             let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());
-            pen.right(end, row, &count.to_string(), style);
+            if lines > 1 {
+                pen.restyle(end + 1 - width, top, width - 1, lines, style);
+            }
+            pen.right(end, top + middle, &count.to_string(), style);
         }
     }
 }
 
 fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
-    let title = [("Threads".to_owned(), theme.strong), (" process/thread".to_owned(), theme.dim)];
+    // The name, and the border with its spaces.
+    let room = usize::from(pen.width().saturating_sub(7 + 5));
+    let shades = SHADES.into_iter().find(|text| width(text) <= room).unwrap_or(SHADES[1]);
+    let title = [("Threads".to_owned(), theme.strong), (shades.to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let threads = calls::timeline(state, inside.width().saturating_sub(THREAD).into());
     if threads.is_empty() {
@@ -219,7 +272,7 @@ fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
         }
     }
     let more = threads.len().saturating_sub(usize::from(rows));
-    let left = if more > 0 { format!("{more} more") } else { String::new() };
+    let left = if more > 0 { format!("{more} more") } else { "process/thread".to_owned() };
     // The time axis is below the last thread.
     let y = usize::from(rows).min(threads.len()) as u16;
     inside.text(0, y, &left, theme.dim);

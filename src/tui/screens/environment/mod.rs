@@ -51,7 +51,7 @@ impl Screen for Environment {
     }
 
     fn tab(&self, session: &State, ctx: &Context) -> Tab {
-        Tab { title: ScreenId::Environment.title(), is_empty: words::unchecked(session, ctx) }
+        Tab { title: ScreenId::Environment.title(), about: None, is_empty: words::unchecked(session, ctx) }
     }
 
     fn table(&self) -> usize {

@@ -58,15 +58,15 @@ impl Screen for Race {
         let page = ctx.page(session);
         // For a watched program, the screen shows its calls instead of the race.
         let is_watched = super::calls::is_shown(page);
-        let title = match page.lanes.first().map(|lane| &lane.engine) {
-            _ if is_watched => "Calls",
-            _ if shows_grid(page) => "I/O grid",
-            Some(Engine::Workload(_)) => "KV cache",
-            _ => ScreenId::Race.title(),
+        let (title, about) = match page.lanes.first().map(|lane| &lane.engine) {
+            _ if is_watched => ("Calls", Some("rates, latencies, threads and files of the program")),
+            _ if shows_grid(page) => ("I/O grid", Some("rates and latencies of the storage")),
+            Some(Engine::Workload(_)) => ("KV cache", Some("systems compared by time, bandwidth and memory")),
+            _ => (ScreenId::Race.title(), None),
         };
         // With plans, the screen starts runs.
         let has_content = !page.lanes.is_empty() || page.grid.is_some() || !session.race_plans.is_empty() || is_watched;
-        Tab { title, is_empty: !has_content }
+        Tab { title, about, is_empty: !has_content }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {

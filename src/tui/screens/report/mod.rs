@@ -32,7 +32,7 @@ impl Screen for Report {
     fn tab(&self, session: &State, ctx: &Context) -> Tab {
         let page = ctx.page(session);
         let has_runs = !page.lanes.is_empty() || page.grid.is_some() || page.watch.is_some();
-        Tab { title: ScreenId::Report.title(), is_empty: page.checks.is_empty() && !has_runs }
+        Tab { title: ScreenId::Report.title(), about: None, is_empty: page.checks.is_empty() && !has_runs }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {

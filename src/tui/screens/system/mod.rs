@@ -45,6 +45,7 @@ impl Screen for System {
         let never = ctx.captured || ctx.replay || ctx.over;
         Tab {
             title: ScreenId::System.title(),
+            about: None,
             is_empty: never && session.system.is_empty() && !state::is_past(session, ctx),
         }
     }

@@ -31,8 +31,8 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         "the tensors of the previous engine",
         has_rows
     ),
-    sort(has_rows),
-    reverse(has_rows),
+    sort(has_lines),
+    reverse(has_lines),
     bind!(
         Action::Compare,
         [letter('C')],
@@ -41,7 +41,7 @@ pub(super) const TABLE: &[Row<Tensors>] = &[
         "compare with the next engine, or with none after the last",
         |ui, state| has_rows(ui, state) && entries_with_spans(state).len() > 1
     ),
-    filter(|ui, state| has_rows(ui, state) || !ui.screen.filter.is_empty()),
+    filter(|ui, state| has_lines(ui, state) || !ui.screen.filter.is_empty()),
 ];
 
 fn has_lines(ui: &Ui<'_>, state: &State) -> bool {

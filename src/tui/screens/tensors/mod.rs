@@ -8,6 +8,7 @@ mod state;
 mod table;
 mod view;
 mod watched;
+mod watched_order;
 
 pub(crate) use state::Tensors;
 use state::watched_report;
@@ -46,11 +47,12 @@ impl Screen for Tensors {
         // A workload writes and reads pieces of a cache instead of tensors.
         let cache = page.lanes.iter().any(|lane| matches!(lane.engine, Engine::Workload(_)));
         let title = if cache { "Pieces" } else { ScreenId::Tensors.title() };
-        let is_empty = match watched_report(page) {
-            Some(report) => watch::tensor_count(report) == 0,
-            None => page.lanes.iter().all(|lane| lane.spans.is_empty()),
+        let (about, is_empty) = match watched_report(page) {
+            Some(report) => (Some("tensors that the program read"), watch::tensor_count(report) == 0),
+            None if cache => (Some("overhead of each piece"), page.lanes.iter().all(|lane| lane.spans.is_empty())),
+            None => (None, page.lanes.iter().all(|lane| lane.spans.is_empty())),
         };
-        Tab { title, is_empty }
+        Tab { title, about, is_empty }
     }
 
     fn page<'s>(&self, session: &'s State, ctx: &Context) -> &'s State {
@@ -63,6 +65,15 @@ impl Screen for Tensors {
 
     fn act(&mut self, action: Action, session: &State, ctx: &mut Context) -> Effect {
         match action {
+            Action::Open | Action::Sort | Action::Reverse if watched_report(ctx.page(session)).is_some() => {
+                match action {
+                    Action::Sort => self.watched.sort_by_next(),
+                    Action::Reverse => self.reversed = !self.reversed,
+                    // The row of a tensor has all that is known about it.
+                    _ => return Effect::default(),
+                }
+                self.at = 0;
+            }
             Action::NextPane => self.scatter = !self.scatter,
             Action::Open => self.open = !self.open,
             Action::NextEngine => change_engine(ctx.page(session), ctx, true),
@@ -73,7 +84,8 @@ impl Screen for Tensors {
             Action::Close if self.open => self.open = false,
             Action::Close => self.filter.clear(),
             _ => {
-                let count = watched_report(ctx.page(session)).map_or(self.order.len(), watch::tensor_count);
+                let is_watched = watched_report(ctx.page(session)).is_some();
+                let count = if is_watched { self.watched.order.len() } else { self.order.len() };
                 self.at = action.moved(self.at, count.saturating_sub(1)).unwrap_or(self.at);
             }
         }
@@ -84,6 +96,10 @@ impl Screen for Tensors {
         match spot {
             Spot::Row(line) if std::mem::replace(&mut self.at, line) == line => {
                 return self.act(Action::Open, session, ctx);
+            }
+            Spot::Column(column) if watched_report(ctx.page(session)).is_some() => {
+                self.reversed = self.watched.sort == column && !self.reversed;
+                (self.watched.sort, self.at) = (column, 0);
             }
             Spot::Column(column) => {
                 // A second click on the same heading reverses the order, as in other tables.
@@ -114,7 +130,14 @@ impl Screen for Tensors {
     }
 
     fn prepare(&mut self, session: &State, ctx: &Context) {
-        runs::prepare(self, ctx, ctx.page(session));
+        let page = ctx.page(session);
+        match watched_report(page) {
+            Some(report) => {
+                self.watched.prepare(report, &self.filter, self.reversed);
+                self.at = self.at.min(self.watched.order.len().saturating_sub(1));
+            }
+            None => runs::prepare(self, ctx, page),
+        }
     }
 
     fn page_changed(&mut self) {
@@ -154,6 +177,10 @@ impl Screen for Tensors {
 
     fn copied(&self, session: &State, ctx: &Context) -> String {
         let page = ctx.page(session);
+        if let Some(report) = watched_report(page) {
+            let selected = self.watched.tensor(report, self.at);
+            return selected.map(|(file, tensor)| watch::tensor_cells(file, tensor).join("\t")).unwrap_or_default();
+        }
         let line = || {
             let lane = page.lanes.iter().find(|lane| Some(lane.id) == self.lane)?;
             let row = self.run(lane.id)?.rows.get(self.tensor()? as usize)?;

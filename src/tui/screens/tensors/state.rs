@@ -1,5 +1,6 @@
 //! The state of the Tensors screen, with values that are derived from it.
 
+use super::watched_order::WatchedOrder;
 use crate::analysis::Crossover;
 use crate::core::{LaneId, Span, WatchReport};
 use crate::session::State;
@@ -60,6 +61,8 @@ pub(crate) struct Tensors {
     pub(super) key: Option<OrderKey>,
     pub(super) names: NameIndex,
     pub(super) runs: BTreeMap<LaneId, TensorRows>,
+    /// The tensors of a watched program.
+    pub(super) watched: WatchedOrder,
 }
 
 impl Tensors {
