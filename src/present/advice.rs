@@ -34,7 +34,7 @@ pub fn sentence(advice: &Advice) -> String {
             format!("{name}: its {slots} workers idle {share} of the time. Try fewer threads or smaller blocks.")
         }
         Lesson::FirstReads { slots, ns } => format!(
-            "{name}: the first read of its {slots} threads takes {} longer, of {wall}. Larger models and later loads do not have this delay.",
+            "{name}: the first read of its {slots} threads takes {} longer, of {wall}. Later loads do not have this delay.",
             time(ns)
         ),
         Lesson::ReadsPastTheCache { ratio, fastest, use_auto } => {

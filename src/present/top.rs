@@ -93,7 +93,7 @@ fn reads_of(process: &ProcessUse) -> String {
             format!("{name} reads {}; seen from outside: {}.", rate(bytes_per_s), method(process.route))
         }
         _ if is_uncounted(process) => format!("{name}: its read rate is not known."),
-        _ if may_read_unseen(process) => format!("{name}: visible reads below 1 MB/s; direct reads are in no counter."),
+        _ if may_read_unseen(process) => format!("{name}: visible reads below 1 MB/s; direct reads are not counted."),
         _ => format!("{name} reads less than 1 MB/s."),
     }
 }
@@ -118,7 +118,7 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
             format!("{processes} {uses} CUDA or cuFile; the read rate is not known.")
         }
         _ if sample.processes.iter().any(may_read_unseen) => {
-            format!("{processes} {uses} CUDA or cuFile; visible reads below 1 MB/s, direct reads are in no counter.")
+            format!("{processes} {uses} CUDA or cuFile; visible reads below 1 MB/s, direct reads are not counted.")
         }
         1 => "1 process uses CUDA or cuFile; it reads less than 1 MB/s.".to_owned(),
         _ => format!("{processes} use CUDA or cuFile; none reads 1 MB/s."),
@@ -278,7 +278,7 @@ mod tests {
             ..ProcessUse::default()
         };
         for (seen, words) in [
-            (process(SeenRoute::Unknown, Some(0.0)), "direct reads are in no counter"),
+            (process(SeenRoute::Unknown, Some(0.0)), "direct reads are not counted"),
             (process(SeenRoute::Compat, Some(0.0)), "less than 1 MB/s"),
             (process(SeenRoute::Compat, None), "rate is not known"),
             (process(SeenRoute::Compat, Some(5e7)), "compat, inferred"),
