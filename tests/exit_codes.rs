@@ -371,7 +371,7 @@ fn all_json_has_a_schema_version() {
     for words in [
         &["make-model", "odd-sizes", "m4", "--theme", "dark"][..],
         &["explain", "5030", "--quiet"],
-        &["capture", "x", "--verbose"],
+        &["settings", "--verbose"],
         &["overhead", "m", "--no-telemetry"],
         &["selftest", "--yes"],
         &["m", "--headless", "--theme", "dark"],

@@ -104,7 +104,10 @@ impl Redactor {
             }
             let nodes = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')).unwrap_or_default();
             for name in nodes.split(',').filter(|name| name.contains(|letter: char| letter.is_ascii_digit())) {
-                self.host(name);
+                // The checks compare the first part with the name of the machine.
+                let (host, domain) = name.trim().split_once('.').unwrap_or((name, ""));
+                self.host(host);
+                self.domain(domain);
             }
         }
     }

@@ -135,7 +135,7 @@ checks! {
     VmType = "vm-type", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the kind of virtual machine and its disks"
         why "The host copies the data of a virtual disk, so it cannot write into GPU memory."
-        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "If you control the host, pass an NVMe disk through (VFIO; on VMware by DirectPath I/O). In clouds a local NVMe disk is faster, but may stay in compat mode."
+        look "systemd-detect-virt; lsblk -o NAME,TRAN,MODEL" todo "On your own host, pass an NVMe disk through (VFIO, DirectPath I/O). A cloud's local NVMe disk is faster, but may stay in compat mode."
         causes ["The virtual machine has a virtio disk.", "The cloud volume only looks like an NVMe disk (EBS, Google Cloud, Azure)."];
     NvmeTransport = "nvme-transport", Storage, Path, Disk, DIRECT, [MoveModel]
         examines "the transport of the NVMe disk"
