@@ -53,6 +53,7 @@ use crate::device::endings;
 use crate::engines;
 use crate::models::{Profile, WeightsError};
 use crate::trust;
+use crate::tui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
@@ -95,7 +96,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(outcome::INTERRUPTED);
         }
     } else {
-        endings::report();
+        endings::report(endings::Screen { is_open: tui::has_terminal, leave: tui::LEAVE });
     }
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {

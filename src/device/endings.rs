@@ -1,8 +1,8 @@
 //! Handlers for failures that no code can return as an error: no memory, no stack, no CPU time. They print a sentence
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
-//! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only write a
-//! constant text and replace the process by one that removes its temporary folders.
+//! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only restore the
+//! terminal, write a constant text and replace the process by one that removes its temporary folders.
 
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
@@ -57,6 +57,27 @@ impl Arguments {
     }
 }
 
+/// The screens of this process. A handler uses them.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// Whether they have taken over the terminal. The function only reads an atomic value.
+    pub is_open: fn() -> bool,
+    /// The sequences that end them.
+    pub leave: &'static str,
+}
+
+/// The screens, and the modes of the terminal on standard input before they opened. A handler cannot allocate memory.
+static TERMINAL: OnceLock<(Screen, Option<libc::termios>)> = OnceLock::new();
+
+/// The modes of the terminal on standard input. `None` if that is not a terminal.
+fn terminal_modes() -> Option<libc::termios> {
+    // SAFETY: the structure is plain data for which zero is a valid value, and the call only writes to it.
+    unsafe {
+        let mut modes: libc::termios = std::mem::zeroed();
+        (libc::tcgetattr(libc::STDIN_FILENO, &raw mut modes) == 0).then_some(modes)
+    }
+}
+
 /// The command line can need more stack than smaller limits allow. This is the usual size of a main thread.
 const LEAST_STACK_BYTES: u64 = 8 << 20;
 
@@ -86,9 +107,11 @@ pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     }
 }
 
-/// Installs the handlers. Child processes of a session do not use them, because the session reports their signals.
-pub fn report() {
+/// Installs the handlers. It is called before the screens open. Child processes of a session do not use the handlers,
+/// because the session reports their signals.
+pub fn report(screen: Screen) {
     let _ = ARGUMENTS.set(Arguments::of_this_process());
+    let _ = TERMINAL.set((screen, terminal_modes()));
     on(libc::SIGABRT, aborted);
     on(libc::SIGXCPU, no_cpu);
     if let Some(seconds) = getrlimit(Resource::Cpu).maximum.and_then(|most| i64::try_from(most).ok()) {
@@ -144,7 +167,21 @@ extern "C" fn no_cpu(_: libc::c_int) {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
+/// Ends the screens if they are open. The text of the end would be lost in them, and the shell would get a terminal
+/// without echo.
+fn restore_terminal() {
+    let Some((screen, modes)) = TERMINAL.get().filter(|(screen, _)| (screen.is_open)()) else { return };
+    // SAFETY: signal-safety(7) lists both calls. The text is constant, and the modes are those that tcgetattr wrote.
+    unsafe {
+        if let Some(modes) = modes {
+            libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, modes);
+        }
+        libc::write(libc::STDOUT_FILENO, screen.leave.as_ptr().cast(), screen.leave.len());
+    }
+}
+
 fn end(text: &[u8]) -> ! {
+    restore_terminal();
     // SAFETY: the calls are async-signal-safe, the text is constant, and the arguments exist and end with a null
     // pointer.
     unsafe {
