@@ -68,8 +68,9 @@ pub fn main() -> ExitCode {
     endings::report_file_size();
     endings::report_threads();
     if std::env::args_os().nth(1).is_some_and(|command| command == endings::SWEEP) {
-        trust::remove_leftovers(std::env::args_os().skip(2));
-        return ExitCode::from(endings::STATUS);
+        let status = std::env::args_os().nth(2).and_then(|status| status.to_str()?.parse().ok());
+        trust::remove_leftovers(std::env::args_os().skip(3));
+        return ExitCode::from(status.unwrap_or(endings::STATUS));
     }
     let command = names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))));
     let call = match command

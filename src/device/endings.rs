@@ -7,7 +7,8 @@
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
 /// The exit status of a process that cannot continue. Runs that are not possible have the same status.
@@ -29,7 +30,7 @@ const NO_CPU: &[u8] =
     b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
 
 /// The hidden command that removes the temporary folders of this process, which keeps its number and start time. Its
-/// arguments are those of this process, because some name folders.
+/// arguments are its exit status and those of this process, because some name folders.
 pub const SWEEP: &str = "__sweep";
 /// This program.
 const PROGRAM: &std::ffi::CStr = c"/proc/self/exe";
@@ -50,7 +51,8 @@ unsafe impl Sync for Arguments {}
 impl Arguments {
     fn of_this_process() -> Self {
         let own = std::env::args_os().skip(1).map(OsStringExt::into_vec);
-        let all = [b"gds-top".to_vec(), SWEEP.as_bytes().to_vec()].into_iter().chain(own);
+        let first = [b"gds-top".to_vec(), SWEEP.as_bytes().to_vec(), STATUS.to_string().into_bytes()];
+        let all = first.into_iter().chain(own);
         let texts: Vec<CString> = all.filter_map(|text| CString::new(text).ok()).collect();
         let pointers = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
         Self { pointers, _texts: texts }
@@ -143,6 +145,16 @@ pub fn report_threads() {
 /// because child processes would inherit `SIG_IGN`.
 pub fn report_file_size() {
     on(libc::SIGXFSZ, nothing);
+}
+
+/// Ends the process with a status and removes its temporary folders. The process is replaced for this, so that no thread
+/// still writes into them. The caller is not a signal handler.
+pub fn sweep_and_exit(status: u8) -> ! {
+    let mut sweep = Command::new("/proc/self/exe");
+    sweep.arg0("gds-top").arg(SWEEP).arg(status.to_string()).args(std::env::args_os().skip(1));
+    // Without procfs the folders stay until a later start.
+    let _ = sweep.exec();
+    std::process::exit(status.into())
 }
 
 fn on(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
