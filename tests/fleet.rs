@@ -362,6 +362,38 @@ fn links_fifos_and_sockets_in_a_folder_are_named_with_the_reason() {
 }
 
 #[test]
+fn a_file_with_several_names_is_read_once_and_the_others_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &[report("node1"), report("node2")]);
+    for number in 10..20 {
+        std::fs::hard_link(folder.path().join("1.json"), folder.path().join(format!("{number}.json"))).unwrap();
+    }
+    let found = as_json(folder.path());
+    let skipped = found["skipped"].as_array().unwrap();
+    let first = format!("it is the same file as {}", folder.path().join("1.json").display());
+    assert!(skipped.len() == 10 && skipped.iter().all(|one| one["why"] == json!(first)), "{skipped:?}");
+    assert_eq!((&found["superseded"], found["nodes"].as_array().unwrap().len()), (&json!(0), 2));
+    let out = fleet(folder.path(), &[]);
+    let text = String::from_utf8(out.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(out.status.code() == Some(0) && text.contains("10 entries were skipped."), "{text}");
+}
+
+#[test]
+fn long_texts_of_a_report_are_cut_and_paths_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (long, path) = ("ä".repeat(100_000), format!("/{}", "p".repeat(4000)));
+    let mut long_report = report(&long);
+    long_report["checks"][1]["summary"] = json!(long);
+    long_report["verdicts"] = json!([{"path": path, "route": "none", "blockers": ["udev-database"]}]);
+    write(folder.path(), &[long_report]);
+    let found = as_json(folder.path());
+    let node = &found["nodes"][0];
+    let bytes = |value: &Value| value.as_str().unwrap().len();
+    assert!(bytes(&node["host"]) < 4200 && bytes(&found["causes"][0]["summary"]) < 700, "{node}");
+    assert_eq!(node["path"], json!(path));
+}
+
+#[test]
 fn sources_without_a_report_end_with_status_2() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("no-such-file"), "/proc/self/environ".into()] {

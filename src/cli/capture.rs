@@ -1,10 +1,12 @@
 //! Writes a redacted archive or directory with all files and command outputs that the checks read on this machine.
 
 use super::args::OutputArgs;
-use super::outcome::{Ran, note, print_fitted, print_json};
+use super::outcome::{INTERRUPTED, Ran, note, print_fitted, print_json};
+use super::race::on_signals;
 use super::view::examined;
 use crate::checks::{self, cufile_json};
 use crate::core::units;
+use crate::device::endings;
 use crate::fixes;
 use crate::machine::{LiveOptions, Root, is_archive_name};
 use crate::trust::Scratch;
@@ -20,6 +22,10 @@ const LEVELS: usize = 3;
 pub(super) fn run(file: &Path, paths: &[PathBuf], each_file: bool, output: &OutputArgs) -> Ran {
     is_archive_name(file).map_err(|error| error.to_string())?;
     Scratch::examine_place()?;
+    on_signals(|| {
+        note("interrupted; the temporary files are removed");
+        endings::sweep_and_exit(INTERRUPTED)
+    });
     let view = Root::live_with(LiveOptions { record: true, ..LiveOptions::default() });
     let paths = examined(&view, paths)?;
     let report = checks::run(&view, &paths, None, &mut |_| {});

@@ -53,6 +53,7 @@ use crate::device::endings;
 use crate::engines;
 use crate::models::{Profile, WeightsError};
 use crate::trust;
+use crate::tui;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Sub};
@@ -67,8 +68,9 @@ pub fn main() -> ExitCode {
     endings::report_file_size();
     endings::report_threads();
     if std::env::args_os().nth(1).is_some_and(|command| command == endings::SWEEP) {
-        trust::remove_leftovers(std::env::args_os().skip(2));
-        return ExitCode::from(endings::STATUS);
+        let status = std::env::args_os().nth(2).and_then(|status| status.to_str()?.parse().ok());
+        trust::remove_leftovers(std::env::args_os().skip(3));
+        return ExitCode::from(status.unwrap_or(endings::STATUS));
     }
     let command = names::signed(exit::documented(examples::added(concise(names::without_settings(Cli::command())))));
     let call = match command
@@ -95,7 +97,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(outcome::INTERRUPTED);
         }
     } else {
-        endings::report();
+        endings::report(endings::Screen { is_open: tui::has_terminal, leave: tui::LEAVE });
     }
     let aside = cli.command.as_ref().is_some_and(Sub::needs_no_settings);
     if !aside && let Err(sentence) = settings::read(cli.config.as_deref()) {

@@ -1,13 +1,14 @@
 //! Handlers for failures that no code can return as an error: no memory, no stack, no CPU time. They print a sentence
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
-//! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only write a
-//! constant text and replace the process by one that removes its temporary folders.
+//! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only restore the
+//! terminal, write a constant text and replace the process by one that removes its temporary folders.
 
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
 /// The exit status of a process that cannot continue. Runs that are not possible have the same status.
@@ -29,7 +30,7 @@ const NO_CPU: &[u8] =
     b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
 
 /// The hidden command that removes the temporary folders of this process, which keeps its number and start time. Its
-/// arguments are those of this process, because some name folders.
+/// arguments are its exit status and those of this process, because some name folders.
 pub const SWEEP: &str = "__sweep";
 /// This program.
 const PROGRAM: &std::ffi::CStr = c"/proc/self/exe";
@@ -50,10 +51,32 @@ unsafe impl Sync for Arguments {}
 impl Arguments {
     fn of_this_process() -> Self {
         let own = std::env::args_os().skip(1).map(OsStringExt::into_vec);
-        let all = [b"gds-top".to_vec(), SWEEP.as_bytes().to_vec()].into_iter().chain(own);
+        let first = [b"gds-top".to_vec(), SWEEP.as_bytes().to_vec(), STATUS.to_string().into_bytes()];
+        let all = first.into_iter().chain(own);
         let texts: Vec<CString> = all.filter_map(|text| CString::new(text).ok()).collect();
         let pointers = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
         Self { pointers, _texts: texts }
+    }
+}
+
+/// The screens of this process. A handler uses them.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// Whether they have taken over the terminal. The function only reads an atomic value.
+    pub is_open: fn() -> bool,
+    /// The sequences that end them.
+    pub leave: &'static str,
+}
+
+/// The screens, and the modes of the terminal on standard input before they opened. A handler cannot allocate memory.
+static TERMINAL: OnceLock<(Screen, Option<libc::termios>)> = OnceLock::new();
+
+/// The modes of the terminal on standard input. `None` if that is not a terminal.
+fn terminal_modes() -> Option<libc::termios> {
+    // SAFETY: the structure is plain data for which zero is a valid value, and the call only writes to it.
+    unsafe {
+        let mut modes: libc::termios = std::mem::zeroed();
+        (libc::tcgetattr(libc::STDIN_FILENO, &raw mut modes) == 0).then_some(modes)
     }
 }
 
@@ -86,9 +109,11 @@ pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     }
 }
 
-/// Installs the handlers. Child processes of a session do not use them, because the session reports their signals.
-pub fn report() {
+/// Installs the handlers. It is called before the screens open. Child processes of a session do not use the handlers,
+/// because the session reports their signals.
+pub fn report(screen: Screen) {
     let _ = ARGUMENTS.set(Arguments::of_this_process());
+    let _ = TERMINAL.set((screen, terminal_modes()));
     on(libc::SIGABRT, aborted);
     on(libc::SIGXCPU, no_cpu);
     if let Some(seconds) = getrlimit(Resource::Cpu).maximum.and_then(|most| i64::try_from(most).ok()) {
@@ -122,6 +147,16 @@ pub fn report_file_size() {
     on(libc::SIGXFSZ, nothing);
 }
 
+/// Ends the process with a status and removes its temporary folders. The process is replaced for this, so that no thread
+/// still writes into them. The caller is not a signal handler.
+pub fn sweep_and_exit(status: u8) -> ! {
+    let mut sweep = Command::new("/proc/self/exe");
+    sweep.arg0("gds-top").arg(SWEEP).arg(status.to_string()).args(std::env::args_os().skip(1));
+    // Without procfs the folders stay until a later start.
+    let _ = sweep.exec();
+    std::process::exit(status.into())
+}
+
 fn on(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
     // SAFETY: the structure is plain data for which zero is a valid value. The handlers call only functions that
     // signal-safety(7) lists.
@@ -144,7 +179,21 @@ extern "C" fn no_cpu(_: libc::c_int) {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
+/// Ends the screens if they are open. The text of the end would be lost in them, and the shell would get a terminal
+/// without echo.
+fn restore_terminal() {
+    let Some((screen, modes)) = TERMINAL.get().filter(|(screen, _)| (screen.is_open)()) else { return };
+    // SAFETY: signal-safety(7) lists both calls. The text is constant, and the modes are those that tcgetattr wrote.
+    unsafe {
+        if let Some(modes) = modes {
+            libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, modes);
+        }
+        libc::write(libc::STDOUT_FILENO, screen.leave.as_ptr().cast(), screen.leave.len());
+    }
+}
+
 fn end(text: &[u8]) -> ! {
+    restore_terminal();
     // SAFETY: the calls are async-signal-safe, the text is constant, and the arguments exist and end with a null
     // pointer.
     unsafe {

@@ -1,6 +1,7 @@
 //! Reads the JSON reports of nodes from files, directories and standard input. Only the fields that are compared are
 //! kept.
 
+use super::budget::{Budget, MOST_REPORTS};
 use super::error::FleetError;
 use super::node::Workload;
 use super::stream;
@@ -9,13 +10,13 @@ use crate::core::{Status, units};
 use crate::trust::open_regular;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Read};
 use std::marker::PhantomData;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The newest supported version of the reports. Earlier versions have the same compared fields.
 const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
@@ -24,11 +25,15 @@ const NEWEST: u64 = crate::report::SCHEMA_VERSION as u64;
 const LARGEST: usize = 256 << 20;
 /// The maximum number of JSON values in one report. The report of a model with 100 000 tensors has ten million.
 const MOST_VALUES: u64 = 20_000_000;
-/// The maximum number of reports of a fleet. Each becomes a node, which takes much more memory than a short report.
-const MOST_REPORTS: usize = 100_000;
 /// The maximum number of entries of a list in a report. They are those of recordings. An entry without content takes
 /// three bytes of a text and a hundred of memory.
 const MOST_ENTRIES: usize = 10_000;
+/// The maximum size of a text in bytes. The rest of a longer one is cut. Paths have this limit on Linux.
+const LONGEST_TEXT: usize = 4096;
+/// The maximum size of a summary or an advice in bytes.
+const LONGEST_SENTENCE: usize = 600;
+/// The maximum number of threads. Each can need the memory of the largest report.
+const MOST_THREADS: usize = 8;
 
 /// The fields of a report that are compared.
 #[derive(Debug, Default, Deserialize)]
@@ -57,6 +62,71 @@ impl Report {
             && self.verdicts.is_empty()
             && self.runs.is_empty()
     }
+
+    /// Removes what is not compared and cuts long texts. Returns the memory of the rest in bytes.
+    fn shorten(&mut self) -> u64 {
+        let next = |verdict: &Verdict| verdict.steps.first().or(verdict.blockers.first()).cloned();
+        let next: BTreeSet<String> = self.verdicts.iter().filter_map(next).collect();
+        for check in self.checks.iter_mut().filter(|check| !next.contains(&check.id)) {
+            (check.summary, check.fix, check.advice) = (String::new(), None, None);
+        }
+        self.runs.retain(Run::is_compared);
+        let machine = self.machine.get_or_insert_default();
+        let grid = self.grid.get_or_insert_default();
+        grid.cells.retain(Cell::is_compared);
+        let mut bytes = size_of::<Self>()
+            + shrunk(&mut self.checks)
+            + shrunk(&mut self.verdicts)
+            + shrunk(&mut self.runs)
+            + shrunk(&mut grid.cells)
+            + shrunk(&mut machine.gpus)
+            + shrunk(&mut machine.cufile_settings);
+        let mut keep = |text: &mut String, most: usize| bytes += cut(text, most);
+        let of_machine = [&mut self.tool, &mut machine.host, &mut machine.kernel, &mut machine.distribution];
+        let versions = [&mut machine.driver, &mut machine.cuda].into_iter().flatten();
+        let library = machine.libcufile.iter_mut().filter_map(|library| library.version.as_mut());
+        let module = machine.nvidia_fs.iter_mut().filter_map(|module| module.version.as_mut());
+        let gpus = machine.gpus.iter_mut().map(|gpu| &mut gpu.name);
+        let settings = machine.cufile_settings.iter_mut().flat_map(|setting| [&mut setting.key, &mut setting.value]);
+        let of_machine = of_machine.into_iter().chain(versions).chain(library).chain(module).chain(gpus);
+        of_machine.chain(settings).for_each(|text| keep(text, LONGEST_TEXT));
+        for check in &mut self.checks {
+            keep(&mut check.id, LONGEST_TEXT);
+            keep(&mut check.summary, LONGEST_SENTENCE);
+            [&mut check.fix, &mut check.advice].into_iter().flatten().for_each(|text| keep(text, LONGEST_SENTENCE));
+        }
+        for verdict in &mut self.verdicts {
+            keep(&mut verdict.path, LONGEST_TEXT);
+            for list in [&mut verdict.steps, &mut verdict.blockers] {
+                list.truncate(1);
+                list.shrink_to_fit();
+                list.iter_mut().for_each(|text| keep(text, LONGEST_TEXT));
+            }
+        }
+        let runs =
+            self.runs.iter_mut().flat_map(|run| [Some(&mut run.engine), Some(&mut run.cache), run.model.as_mut()]);
+        let cells =
+            grid.cells.iter_mut().flat_map(|cell| [&mut cell.access, &mut cell.pattern, &mut cell.transfer]).map(Some);
+        runs.chain(cells).flatten().for_each(|text| keep(text, LONGEST_TEXT));
+        bytes as u64
+    }
+}
+
+/// Releases the unused memory of a list. Returns the bytes of its entries without their texts.
+fn shrunk<T>(list: &mut Vec<T>) -> usize {
+    list.shrink_to_fit();
+    list.len() * size_of::<T>()
+}
+
+/// Cuts a text to `most` bytes. Returns the bytes of the rest.
+fn cut(text: &mut String, most: usize) -> usize {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text.shrink_to_fit();
+    text.len()
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -144,6 +214,12 @@ pub(super) struct Run {
     pub(super) error: Option<IgnoredAny>,
 }
 
+impl Run {
+    fn is_compared(&self) -> bool {
+        self.model.is_some() && is_good(self.error, self.verified, self.bytes_per_s)
+    }
+}
+
 /// The storage grid of 'bench-io'.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -163,6 +239,17 @@ pub(super) struct Cell {
     pub(super) bytes_per_s: Option<f64>,
     pub(super) verified: Option<bool>,
     pub(super) error: Option<IgnoredAny>,
+}
+
+impl Cell {
+    fn is_compared(&self) -> bool {
+        is_good(self.error, self.verified, self.bytes_per_s)
+    }
+}
+
+/// Whether a run ended without an error and without wrong bytes, and has a rate.
+fn is_good(error: Option<IgnoredAny>, verified: Option<bool>, rate: Option<f64>) -> bool {
+    error.is_none() && verified != Some(false) && rate.is_some_and(|rate| rate > 0.0)
 }
 
 /// A list of limited length.
@@ -220,20 +307,20 @@ pub(super) struct Input {
     /// The reports with their sources.
     pub(super) reports: Vec<(String, Report)>,
     pub(super) unread: Vec<Unread>,
-    /// Entries of directories that are neither files nor directories, such as links.
+    /// Entries of directories that are neither files nor directories, such as links, and further names of files.
     pub(super) skipped: Vec<Unread>,
     /// Sources with versions that this program cannot read.
     foreign: Vec<(String, String)>,
 }
 
-/// Reads the reports below the paths. `-` is standard input. Files are parsed on all CPUs.
+/// Reads the reports below the paths. `-` is standard input. Files are parsed on several CPUs.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     let mut files = Vec::new();
     let mut input = Input::default();
-    let reports = AtomicUsize::new(0);
+    let budget = Budget::of_a_fleet();
     for path in paths {
         if path.as_os_str() == "-" {
-            add(&mut input, &reports, "standard input", std::io::stdin().lock())
+            add(&mut input, &budget, "standard input", std::io::stdin().lock())
                 .map_err(|error| FleetError::Read { path: "standard input".into(), error })?;
         } else if path.is_dir() {
             let before = files.len() + input.skipped.len();
@@ -250,18 +337,39 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<Input, FleetError> {
     }
     files.sort();
     files.dedup();
+    leave_out_other_names(&mut files, &mut input.skipped);
     input.skipped.sort();
     input.skipped.dedup();
-    for part in parse_all(&files, &reports) {
+    for part in parse_all(&files, &budget) {
         input.reports.extend(part.reports);
         input.unread.extend(part.unread);
         input.foreign.extend(part.foreign);
     }
-    if reports.into_inner() > MOST_REPORTS {
+    if budget.has_too_many() {
         return Err(FleetError::TooMany { most: MOST_REPORTS });
     }
     same_version(&input)?;
     Ok(input)
+}
+
+/// Leaves out further names of a file (hard links, and links that the user named), in the order of the names.
+fn leave_out_other_names(files: &mut Vec<PathBuf>, skipped: &mut Vec<Unread>) {
+    let mut first_names: BTreeMap<(u64, u64), PathBuf> = BTreeMap::new();
+    files.retain(|file| {
+        // If the file is missing by now, the reason is reported when it is opened.
+        let Ok(meta) = std::fs::metadata(file) else { return true };
+        match first_names.entry((meta.dev(), meta.ino())) {
+            Entry::Occupied(first) => {
+                let why = format!("it is the same file as {}", first.get().display());
+                skipped.push(Unread { source: file.display().to_string(), why });
+                false
+            }
+            Entry::Vacant(place) => {
+                place.insert(file.clone());
+                true
+            }
+        }
+    });
 }
 
 /// Reports of different versions are rejected, because their numbers may have different meanings.
@@ -319,30 +427,30 @@ fn not_read(kind: std::fs::FileType) -> &'static str {
     }
 }
 
-/// Parses the files on all CPUs. If a thread cannot be started, its share is parsed on this thread.
-fn parse_all(files: &[PathBuf], reports: &AtomicUsize) -> Vec<Input> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+/// Parses the files on several CPUs. If a thread cannot be started, its share is parsed on this thread.
+fn parse_all(files: &[PathBuf], budget: &Budget) -> Vec<Input> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     std::thread::scope(|scope| {
         let begun: Vec<_> = files
             .chunks(files.len().div_ceil(cpus).max(1))
-            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, || parse(share, reports))))
+            .map(|share| (share, std::thread::Builder::new().spawn_scoped(scope, || parse(share, budget))))
             .collect();
         begun
             .into_iter()
             .map(|(share, begun)| match begun {
                 // If a parser panicked, the files of its share are listed as not read.
                 Ok(parser) => parser.join().unwrap_or_else(|_| lost(share)),
-                Err(_) => parse(share, reports),
+                Err(_) => parse(share, budget),
             })
             .collect()
     })
 }
 
-fn parse(files: &[PathBuf], reports: &AtomicUsize) -> Input {
+fn parse(files: &[PathBuf], budget: &Budget) -> Input {
     let mut input = Input::default();
     for file in files {
         let source = file.display().to_string();
-        if let Err(error) = open_regular(file).and_then(|text| add(&mut input, reports, &source, text)) {
+        if let Err(error) = open_regular(file).and_then(|text| add(&mut input, budget, &source, text)) {
             input.unread.push(Unread { source, why: error.to_string() });
         }
     }
@@ -355,15 +463,15 @@ fn lost(files: &[PathBuf]) -> Input {
     Input { unread: unread.collect(), ..Input::default() }
 }
 
-/// Adds the reports of one text. It can contain several reports one after another. `reports` counts those of all texts.
-/// Above the limit, reading ends.
-fn add(input: &mut Input, reports: &AtomicUsize, source: &str, text: impl Read) -> io::Result<()> {
+/// Adds the reports of one text. It can contain several reports one after another. `budget` counts those of all texts.
+/// Above its limits, reading ends.
+fn add(input: &mut Input, budget: &Budget, source: &str, text: impl Read) -> io::Result<()> {
     let mut found = 0;
-    stream::for_each(text, LARGEST, |document| {
+    stream::for_each(budget.reader(text), LARGEST, |document| {
         found += 1;
         let name = if found > 1 { format!("{source} (document {found})") } else { source.to_owned() };
         let mut unread = |why: String| input.unread.push(Unread { source: name.clone(), why });
-        if reports.fetch_add(1, Ordering::Relaxed) >= MOST_REPORTS {
+        if !budget.count_report() {
             return false;
         }
         if document.values > MOST_VALUES {
@@ -389,10 +497,16 @@ fn add(input: &mut Input, reports: &AtomicUsize, source: &str, text: impl Read) 
                 unread("it has no schema_version, so it is not a report of gds-top".to_owned());
                 true
             }
-            Ok(report) => {
-                input.reports.push((name, report));
-                true
-            }
+            Ok(mut report) => match budget.keep(report.shorten() + name.len() as u64) {
+                Ok(()) => {
+                    input.reports.push((name, report));
+                    true
+                }
+                Err(why) => {
+                    unread(why);
+                    false
+                }
+            },
             Err(error) => {
                 match Version::foreign(document.text).filter(|_| error.is_data()) {
                     Some(version) => input.foreign.push((name.clone(), version)),
@@ -413,8 +527,7 @@ fn add(input: &mut Input, reports: &AtomicUsize, source: &str, text: impl Read) 
 pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
     let mut all: BTreeMap<Workload, Vec<f64>> = BTreeMap::new();
     for run in &report.runs {
-        let good = run.error.is_none() && run.verified != Some(false);
-        if let (true, Some(model), Some(rate)) = (good, &run.model, run.bytes_per_s.filter(|rate| *rate > 0.0)) {
+        if let (true, Some(model), Some(rate)) = (run.is_compared(), &run.model, run.bytes_per_s) {
             let workload = Workload {
                 engine: run.engine.clone(),
                 cache: run.cache.clone(),
@@ -425,8 +538,7 @@ pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
         }
     }
     for cell in report.grid.iter().flat_map(|grid| &grid.cells) {
-        let good = cell.error.is_none() && cell.verified != Some(false);
-        if let (true, Some(rate)) = (good, cell.bytes_per_s.filter(|rate| *rate > 0.0)) {
+        if let (true, Some(rate)) = (cell.is_compared(), cell.bytes_per_s) {
             let threads = units::plural(cell.threads, "thread");
             let workload = Workload {
                 engine: cell.transfer.clone(),
@@ -438,4 +550,21 @@ pub(super) fn rates(report: &Report) -> BTreeMap<Workload, f64> {
         }
     }
     all.into_iter().filter_map(|(workload, rates)| Some((workload, median(&rates)?))).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_above_the_memory_of_a_fleet_are_left_out_and_named() {
+        let checks = [r#"{"id":"a","status":"fail"}"#; 1000].join(",");
+        let text = format!(r#"{{"schema_version":1,"machine":{{}},"checks":[{checks}]}}"#);
+        let (budget, mut input) = (Budget::new(u64::MAX, 400_000), Input::default());
+        add(&mut input, &budget, "all", text.repeat(9).as_bytes()).unwrap();
+        assert!((1..8).contains(&input.reports.len()), "{}", input.reports.len());
+        assert!(input.unread.len() == 1 && input.unread[0].why.contains("left out"), "{:?}", input.unread);
+        assert!(add(&mut input, &budget, "next", text.as_bytes()).is_err());
+    }
 }

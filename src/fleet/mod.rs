@@ -1,6 +1,7 @@
 //! Combines the JSON reports of many nodes: which nodes cannot use GDS and why, and which differ from their peers. It
 //! runs nothing on the nodes.
 
+mod budget;
 mod compare;
 mod error;
 mod hostlist;

@@ -14,7 +14,8 @@ pub struct Fleet {
     pub nodes: Vec<Node>,
     /// Sources without a report.
     pub unread: Vec<Unread>,
-    /// Entries of directories that were not read, because they are links, FIFOs, sockets or devices, or too deep.
+    /// Entries of directories that were not read, because they are links, FIFOs, sockets or devices, or too deep,
+    /// and further names of files that were read.
     pub skipped: Vec<Unread>,
     /// The number of reports whose verdicts were all replaced by newer ones of the same paths.
     pub superseded: usize,

@@ -44,6 +44,7 @@ mod tests;
 pub use keymap::Keymap;
 pub use off_screen::OffScreen;
 pub use screen_id::ScreenId;
+pub use terminal::{LEAVE, has_terminal};
 pub(crate) use screens::learn::figure::lesson_figure;
 
 use crate::config::{FRAMES_PER_SECOND, Markers, Palette, Taste};

@@ -1,17 +1,27 @@
 //! Takes over the terminal, and restores it on every exit: quit, error, panic, signal and suspension.
 
-use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste};
-use crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::event::EnableBracketedPaste;
+use crossterm::terminal::{self, EnterAlternateScreen};
 use crossterm::{cursor, execute};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
-/// Whether the terminal is taken over, for the panic hook.
+/// The sequences that end the screens: a synchronized update (DEC private mode 2026) that was interrupted, colours, mouse,
+/// bracketed paste, the alternate screen and the hidden cursor.
+pub const LEAVE: &str = "\x1b[?2026l\x1b[0m\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[?1049l\x1b[?25h";
+
+/// Whether the terminal is taken over, for the panic hook and signal handlers.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Panic messages of other threads. They are printed after the screens have ended.
 static AFTER_SCREEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether the screens have taken over the terminal. It only reads an atomic value, so a signal handler may call it.
+#[must_use]
+pub fn has_terminal() -> bool {
+    TAKEN.load(Ordering::SeqCst)
+}
 
 /// The terminal that was taken over. It is restored when this value is dropped.
 #[derive(Debug)]
@@ -81,18 +91,12 @@ fn enter(mouse: bool) -> io::Result<()> {
     if mouse { execute!(io::stdout(), EnableMouse) } else { Ok(()) }
 }
 
-/// Restores the terminal. It never fails: the terminal may be closed (HUP), and each step is tried even if an earlier
-/// one failed.
+/// Restores the terminal. It never fails: the terminal may be closed (HUP), and the modes are restored even if the
+/// sequences cannot be written.
 fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = execute!(
-            io::stdout(),
-            EndUpdate,
-            DisableMouseCapture,
-            DisableBracketedPaste,
-            LeaveAlternateScreen,
-            cursor::Show
-        );
+        let mut out = io::stdout();
+        let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
         let _ = terminal::disable_raw_mode();
     }
 }
@@ -104,15 +108,6 @@ struct EnableMouse;
 impl crossterm::Command for EnableMouse {
     fn write_ansi(&self, f: &mut impl std::fmt::Write) -> std::fmt::Result {
         f.write_str("\x1b[?1000h\x1b[?1006h")
-    }
-}
-
-/// Ends a synchronized update (DEC private mode 2026) that a panic may have interrupted.
-struct EndUpdate;
-
-impl crossterm::Command for EndUpdate {
-    fn write_ansi(&self, f: &mut impl std::fmt::Write) -> std::fmt::Result {
-        f.write_str("\x1b[?2026l\x1b[0m")
     }
 }
 

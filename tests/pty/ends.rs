@@ -27,6 +27,19 @@ fn term_and_hup_leave_the_terminal_whole_and_say_so_in_the_status() {
 }
 
 #[test]
+fn an_abort_and_the_end_of_the_cpu_time_leave_the_terminal_whole_with_the_reason() {
+    for (signal, reason) in
+        [(Signal::ABORT, "not enough memory or stack"), (Signal::XCPU, "its CPU time limit is reached")]
+    {
+        let mut terminal = Terminal::replay();
+        terminal.signal(signal);
+        assert_eq!(terminal.end(), 3, "{signal:?}");
+        terminal.is_whole(&format!("{signal:?}"));
+        terminal.until(reason);
+    }
+}
+
+#[test]
 fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     let folder = folder();
     let recording = folder.path().join("race.gdsrec");
