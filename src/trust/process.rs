@@ -49,8 +49,8 @@ pub fn is_own(process: &Path) -> bool {
         && users(process).is_none_or(|users| users.iter().all(|id| *id == user))
 }
 
-/// The real user of a process, who started it. The folder of a process that the kernel protects belongs to root. `None` if
-/// the process has ended.
+/// The real user of a process. The folder of a process that the kernel protects belongs to root. `None` if the process has
+/// ended.
 #[must_use]
 pub fn user(process: &Path) -> Option<u32> {
     let real = users(process).and_then(|users| users.first().copied());

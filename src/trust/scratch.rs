@@ -216,7 +216,7 @@ fn own_name() -> String {
 }
 
 /// The names that the folder of this user can have: the usual one, and those with a number among the first entries of the
-/// shared folder. Some can be those of other users, who can also create any number of entries.
+/// shared folder. Other users can create any number of entries, also with these names.
 fn own_names(shared: &Path, most: usize) -> Vec<String> {
     let usual = own_name();
     let with_number = format!("{usual}-");

@@ -228,7 +228,7 @@ impl Attached {
         }
     }
 
-    /// Examines the process. Returns the time in which probes were set, which is no load of procfs.
+    /// Examines the process. Returns the time in which probes were set, because it is not spent in procfs.
     fn look(&mut self) -> Duration {
         self.examiner.begin_round();
         self.look_at_files();
@@ -283,7 +283,7 @@ impl Attached {
             log.read(allowed);
             Some(log)
         });
-        // Without an answer, the log is searched for again. What was read of it stays in the report.
+        // Without an answer, the log is searched for again. The report keeps the lines that were read.
         self.log = read.ok().flatten();
         let Some((log, seen)) = self.log.as_ref().zip(self.report.attached.as_mut()) else { return };
         let (path, lines, compat) = (log.path.clone(), log.lines, log.reports_compat());

@@ -161,7 +161,7 @@ mod tests {
         Transfer { write, how: How::Single, offset: 0, size: SIZE, address: 0, registered: None }
     }
 
-    /// What is processed at a time.
+    /// A call or an end, with its time.
     #[derive(Clone, Copy, Debug)]
     enum Event {
         /// A call with its start, its end and its result.

@@ -10,6 +10,7 @@ mod program;
 
 mod agree;
 mod bare;
+mod checklist;
 mod commands;
 mod config;
 mod consent;
