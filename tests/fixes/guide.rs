@@ -4,8 +4,8 @@
 use crate::copies::look;
 use crate::machine::{COMMANDS, Edit, all, build, put, without};
 use gds_top::core::{Change, CheckId, FixId, FixPlan, Route};
-use gds_top::fixes::guide::{self, State};
 use gds_top::fixes;
+use gds_top::fixes::guide::{self, State};
 use std::path::Path;
 
 const RELEASE: &str = "files/etc/os-release";
