@@ -101,7 +101,7 @@ fn attach_with(pid: u32, time: Option<Duration>, mut examiner: Examiner) -> Resu
         input,
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
-            command: command.ok().and_then(Result::ok).unwrap_or_default(),
+            command: trust::process::shown_command(command.ok().and_then(Result::ok).unwrap_or_default()),
             attached: Some(AttachedProcess { pid, other_user, ..AttachedProcess::default() }),
             ..WatchReport::default()
         },
