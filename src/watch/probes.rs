@@ -5,12 +5,12 @@ use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
 use super::named_file::Descriptor;
-use super::probed_process::{has_breakpoint, is_mapped, parent_of};
+use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
-use crate::trust::{Allowance, open_regular};
+use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, IDENTITY_WORD, Record, kind};
 use rustix::process::geteuid;
 use std::cell::Cell;
@@ -41,8 +41,6 @@ const MOST_INNER: usize = 8;
 /// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
 /// after all others.
 const SAME_FORK_NS: u64 = 1_000_000_000;
-/// Maximum number of bytes of the facts about a descriptor that are read.
-const INFO_BYTES: u64 = 4096;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
@@ -123,6 +121,8 @@ pub(super) struct Recorder {
     lost: u64,
     /// Whether a registration or release may have been lost since the last reading.
     lost_names: bool,
+    /// The flags of descriptors that were read in this reading.
+    flags: KnownFlags,
 }
 
 impl Recorder {
@@ -138,6 +138,7 @@ impl Recorder {
             threads: HashSet::new(),
             lost: 0,
             lost_names: false,
+            flags: KnownFlags::default(),
         }
     }
 
@@ -187,6 +188,7 @@ impl Recorder {
     /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
     /// a registration or release may have been lost.
     pub(super) fn drain(&mut self) -> (Option<u64>, Vec<Group>) {
+        self.flags = KnownFlags::default();
         let (mut hits, mut forks) = (Vec::new(), Vec::new());
         for (library, set) in self.sets.iter_mut().enumerate() {
             for hit in set.probes.drain() {
@@ -257,7 +259,7 @@ impl Recorder {
         let open = self.begun.get_mut(&thread)?;
         let at = open.iter().rposition(|begun| begun.function == function && usize::from(begun.library) == library)?;
         let begun = open.drain(at..).next()?;
-        let mut group = end(&begun, process, thread, at_ns, result, &memory);
+        let mut group = end(&begun, process, thread, (at_ns, result), &memory, &mut self.flags);
         // The program may have changed the memory after the call had returned.
         let is_late = begun.read_ns.is_some_and(|read_ns| read_ns > at_ns) || (went_on && memory.used_current.get());
         match open.last_mut() {
@@ -439,7 +441,14 @@ fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memor
 }
 
 /// The call in the format of the recording library, see `cufile-audit/src/capture.rs`.
-fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory: &Memory<'_>) -> Group {
+fn end(
+    begun: &Begun,
+    process: u32,
+    thread: u32,
+    (at_ns, result): (u64, u64),
+    memory: &Memory<'_>,
+    flags: &mut KnownFlags,
+) -> Group {
     let [a, b, c, d, e, f] = begun.arguments;
     let function = begun.function;
     let mut record = Record {
@@ -508,7 +517,7 @@ fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory
             record.extra[2] = u64::from(memory.half(a.wrapping_add(32)));
         }
         Function::GetVersion if worked => (record.object, record.extra[0]) = (0, u64::from(memory.half(a))),
-        Function::HandleRegister => return registered(begun, process, thread, record, worked, memory),
+        Function::HandleRegister => return registered(begun, process, thread, record, memory, flags),
         _ => (record.extra[0], record.extra[1], record.extra[2]) = (b, c, d),
     }
     record.head = Record::head(function as u16, begun.library, parts.len() as u32);
@@ -521,32 +530,26 @@ fn registered(
     process: u32,
     thread: u32,
     mut record: Record,
-    worked: bool,
     memory: &Memory<'_>,
+    flags: &mut KnownFlags,
 ) -> Group {
+    let worked = record.result as u32 == 0;
     record.object = if worked { memory.word(begun.arguments[0]) } else { 0 };
     record.extra[1] = u64::MAX;
     let [form, fd] = begun.description;
     let mut path = Vec::new();
     if form == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd);
-        record.extra[1] = flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
-        if let Some((known, identity)) = (Descriptor { process, number: fd }).file() {
+        let descriptor = Descriptor { process, number: fd };
+        let file = descriptor.file();
+        let identity = file.as_ref().map(|(_, identity)| *identity);
+        record.extra[1] = flags.of(descriptor, identity).map_or(u64::MAX, u64::from);
+        if let Some((known, identity)) = file {
             path = known;
             record.extra[IDENTITY_WORD..][..identity.len()].copy_from_slice(&identity);
         }
     }
     Group::with_text(process, thread, record, path)
-}
-
-/// The flags of an open descriptor.
-fn flags(pid: u32, fd: i32) -> Option<u32> {
-    let file = PathBuf::from(format!("/proc/{pid}/fdinfo/{fd}"));
-    // The locks of the file follow.
-    let text = Allowance::unlimited().beginning(&file, INFO_BYTES).ok()?.bytes;
-    let text = String::from_utf8_lossy(&text);
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ fn registration(file: &File) -> Group {
     let process = std::process::id();
     let memory = Memory { process, stack_pointer: 0x7000, stack: &stack, used_current: Cell::new(false) };
     let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory);
-    let group = end(&begun, process, 9, 7, 0, &memory);
+    let group = end(&begun, process, 9, (7, 0), &memory, &mut KnownFlags::default());
     assert!(!memory.used_current.get());
     group
 }
