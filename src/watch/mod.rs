@@ -24,6 +24,7 @@ mod paces;
 mod plain;
 mod possible;
 mod probe_thread;
+mod probed_call;
 mod probed_process;
 mod probes;
 mod process_files;
