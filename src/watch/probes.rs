@@ -36,6 +36,11 @@ const MOST_INNER: usize = 8;
 /// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
 /// after all others.
 const SAME_FORK_NS: u64 = 1_000_000_000;
+/// Maximum time of a reading: half of it for the rings, and the rest for the calls in them. What remains is discarded and
+/// counted as lost, so that a program that calls without end delays no answer.
+const ROUND: Duration = Duration::from_millis(500);
+/// Maximum number of records of a reading, of 128 bytes.
+const MOST_RECORDS: usize = 1 << 18;
 
 /// Whether the arguments or results of a function are in memory.
 const fn points_to_arguments(function: Function) -> bool {
@@ -52,6 +57,15 @@ const fn points_to_arguments(function: Function) -> bool {
             | Function::DriverGetProperties
             | Function::GetVersion
     )
+}
+
+/// A hit of a function of a library.
+struct FunctionHit {
+    at_ns: u64,
+    library: usize,
+    function: Function,
+    at_return: bool,
+    hit: Hit,
 }
 
 /// The open probes of one copy of libcufile.
@@ -79,6 +93,8 @@ pub(super) struct Recorder {
     totals: Vec<Total>,
     threads: HashSet<(u32, u32)>,
     lost: u64,
+    /// The number of lost calls that are not in the totals.
+    uncounted: u64,
     /// Whether a registration or release may have been lost since the last reading.
     lost_names: bool,
     /// The flags of descriptors that were read in this reading.
@@ -97,6 +113,7 @@ impl Recorder {
             totals: vec![Total::default(); FUNCTION_COUNT],
             threads: HashSet::new(),
             lost: 0,
+            uncounted: 0,
             lost_names: false,
             flags: KnownFlags::default(),
         }
@@ -104,7 +121,14 @@ impl Recorder {
 
     /// Adds probes to a copy of libcufile that a process has mapped at `range`. Returns the record of its load, or
     /// `None` if the copy already has probes or was refused before, or if the process does not have it any more.
-    pub(super) fn add(&mut self, process: u32, range: (u64, u64), path: &Path) -> Result<Option<Group>, String> {
+    /// `is_read` is called when only the kernel has to set the probes.
+    pub(super) fn add(
+        &mut self,
+        process: u32,
+        range: (u64, u64),
+        path: &Path,
+        is_read: impl FnOnce(),
+    ) -> Result<Option<Group>, String> {
         if self.known.len() >= MOST_COPIES || self.known.iter().any(|known| known == path) {
             return Ok(None);
         }
@@ -133,6 +157,7 @@ impl Recorder {
                 functions.push((function, at_return));
             }
         }
+        is_read();
         let cpus = descriptors::cpus_for(probes.len())?;
         let first = probes.first().map_or(0, |probe| probe.offset);
         let probes = Probes::open(&probes, &cpus).map_err(|error| format!("the kernel rejects probes: {error}"))?;
@@ -146,49 +171,99 @@ impl Recorder {
     }
 
     /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
-    /// a registration or release may have been lost.
-    pub(super) fn drain(&mut self) -> (Option<u64>, Vec<Group>) {
+    /// a registration or release may have been lost. `elapsed` is the time since the begin of the reading.
+    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Option<u64>, Vec<Group>) {
         self.flags = KnownFlags::default();
-        let (mut hits, mut forks) = (Vec::new(), Vec::new());
+        let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);
         for (library, set) in self.sets.iter_mut().enumerate() {
-            for hit in set.probes.drain() {
+            for hit in set.probes.drain(&mut || elapsed() >= ROUND / 2) {
+                let function_of = |probe: usize| set.functions.get(probe).copied();
                 match hit {
                     Hit::Forked { process, parent, at_ns } => forks.push((process, parent, at_ns)),
-                    Hit::Lost(count) => {
-                        self.lost = self.lost.saturating_add(count);
-                        self.lost_names = true;
+                    Hit::Lost(count) => lost = lost.saturating_add(count),
+                    Hit::Discarded { probe, process, count } => {
+                        discarded.extend(function_of(probe).map(|(_, at_return)| (process, at_return, count)));
                     }
-                    Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
+                    Hit::Probe { probe, at_ns, .. } => {
+                        let known = function_of(probe);
+                        hits.extend(known.map(|(function, at_return)| FunctionHit {
+                            at_ns,
+                            library,
+                            function,
+                            at_return,
+                            hit,
+                        }));
+                    }
                 }
             }
         }
+        self.lose(lost);
         forks.sort_by_key(|(.., at_ns)| *at_ns);
         for (process, parent, at_ns) in forks {
             self.fork(process, parent, at_ns);
         }
-        hits.sort_by_key(|(at_ns, ..)| *at_ns);
-        let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
-        let last: HashMap<u32, usize> = hits.iter().enumerate().map(|(at, (.., hit))| (thread_of(hit), at)).collect();
-        let hits = hits.into_iter().enumerate();
-        let mut groups: Vec<Group> = hits
-            .filter_map(|(at, (_, library, hit))| {
-                let went_on = last.get(&thread_of(&hit)) != Some(&at);
-                self.hit(library, hit, went_on)
-            })
-            .collect();
+        let mut groups = self.calls(hits, &discarded, elapsed);
         groups.append(&mut self.forked);
         groups.append(&mut self.released);
         groups.sort_by_key(Group::order);
         (std::mem::take(&mut self.lost_names).then(now_ns), groups)
     }
 
-    fn hit(&mut self, library: usize, hit: Hit, went_on: bool) -> Option<Group> {
-        let Hit::Probe { probe, process, .. } = hit else { return None };
-        if !self.belongs(process) {
-            return None;
+    /// The calls that end with these hits. `discarded` has the process of other hits, whether they were at a return, and
+    /// their number.
+    fn calls(
+        &mut self,
+        mut hits: Vec<FunctionHit>,
+        discarded: &[(u32, bool, u64)],
+        elapsed: &mut dyn FnMut() -> Duration,
+    ) -> Vec<Group> {
+        hits.sort_by_key(|hit| hit.at_ns);
+        let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
+        let last: HashMap<u32, usize> =
+            hits.iter().enumerate().map(|(at, found)| (thread_of(&found.hit), at)).collect();
+        let (mut groups, mut records, mut is_over) = (Vec::new(), 0, false);
+        // A discarded call counts at its entry. Those without a return are below.
+        let mut lost = 0_u64;
+        for (process, at_return, count) in discarded {
+            lost = lost.saturating_add(if !at_return && self.may_belong(*process) { *count } else { 0 });
         }
-        let (function, at_return) = *self.sets.get(library)?.functions.get(probe)?;
-        self.take(library, function, at_return, hit, went_on)
+        for (at, FunctionHit { library, function, at_return, hit, .. }) in hits.into_iter().enumerate() {
+            let Hit::Probe { process, thread, .. } = hit else { continue };
+            is_over = is_over || records >= MOST_RECORDS || elapsed() >= ROUND;
+            if is_over {
+                lost = lost.saturating_add(u64::from(!at_return && self.may_belong(process)));
+                continue;
+            }
+            if self.belongs(process) {
+                let went_on = last.get(&thread) != Some(&at);
+                let group = self.take(library, function, at_return, hit, went_on);
+                records += group.as_ref().map_or(0, |group| 1 + group.parts.len());
+                groups.extend(group);
+            }
+        }
+        // The returns of calls that have begun may be among the discarded hits.
+        if is_over || !discarded.is_empty() {
+            let begun: u64 = self.begun.drain().map(|(_, calls)| calls.len() as u64).sum();
+            self.lose(lost.saturating_add(begun));
+        }
+        groups
+    }
+
+    /// Notes calls that are in no total.
+    fn lose(&mut self, calls: u64) {
+        self.uncounted = self.uncounted.saturating_add(calls);
+        self.lose_details(calls);
+    }
+
+    /// Notes calls whose details are lost.
+    pub(super) fn lose_details(&mut self, calls: u64) {
+        self.lost = self.lost.saturating_add(calls);
+        self.lost_names |= calls > 0;
+    }
+
+    /// Whether a process is not known to be another one. Nothing is read.
+    fn may_belong(&self, process: u32) -> bool {
+        self.belongs.get(&process).is_none_or(Option::is_some)
     }
 
     /// Waits for new calls, for at most this time.
@@ -360,6 +435,11 @@ impl Recorder {
             ..OpenCall::default()
         })
         .collect()
+    }
+
+    /// The number of lost calls that are not in the totals.
+    pub(super) const fn uncounted(&self) -> u64 {
+        self.uncounted
     }
 
     pub(super) fn totals(&self) -> Totals {
