@@ -17,6 +17,7 @@ mod kv_names;
 mod launch;
 mod library;
 mod losses;
+mod mapped_library;
 mod named_file;
 mod not_loaded;
 mod outside;

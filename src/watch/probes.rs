@@ -4,13 +4,13 @@
 use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
+use super::mapped_library;
 use super::probed_call::{Begun, begin, end, ended_bytes};
 use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
-use crate::trust::open_regular;
 use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use rustix::process::geteuid;
 use std::cell::Cell;
@@ -132,13 +132,8 @@ impl Recorder {
         if self.known.len() >= MOST_COPIES || self.known.iter().any(|known| known == path) {
             return Ok(None);
         }
-        // This is the mapped file itself. The process can put another file at its path at any time, and the kernel
-        // writes the probes into the file that is named here.
-        let mapped = format!("/proc/{process}/map_files/{:x}-{:x}", range.0, range.1);
         let library = match geteuid().is_root() {
-            true => {
-                open_regular(Path::new(&mapped)).map_err(|error| format!("cannot read {}: {error}", path.display()))
-            }
+            true => mapped_library::open(process, range, path),
             false => Err("kernel probes need root".to_owned()),
         };
         // A later look finds the copy in another process, or at the addresses at which the linker maps it at last.
