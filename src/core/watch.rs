@@ -34,7 +34,8 @@ pub struct WatchReport {
     /// The number of calls whose details were not recorded. The totals in [`WatchReport::calls`] include them unless
     /// [`WatchReport::uncounted`] is above 0.
     pub lost_events: u64,
-    /// The number of calls that are in no total, because there was no memory left for their thread.
+    /// The number of calls that are in no total, because there was no memory left for their thread, or because they were
+    /// too many to record with kernel probes.
     pub uncounted: u64,
     /// Whether the program paused the recording, as benchmarks do. Its calls during the pauses are in no total.
     pub paused: bool,

@@ -3,6 +3,7 @@
 
 use super::perf_keeper::{Keeper, NoRemoval};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -92,7 +93,19 @@ pub enum Hit {
     },
     /// The number of hits that the kernel could not store.
     Lost(u64),
+    /// Hits that were discarded, because the time to read them was over.
+    Discarded {
+        /// The index of the probe in the opened list.
+        probe: usize,
+        /// The process id.
+        process: u32,
+        /// The number of hits.
+        count: u64,
+    },
 }
+
+/// The index of a probe and whether it records the stack, by the identifier that the kernel assigned.
+type Ids = HashMap<u64, (usize, bool)>;
 
 /// Open probes with a ring per CPU.
 #[derive(Debug)]
@@ -101,8 +114,7 @@ pub struct Probes {
     events: Vec<OwnedFd>,
     /// The positions of the events whose rings are mapped.
     leaders: Vec<usize>,
-    /// The probe index and whether it records the stack, by the identifier that the kernel assigned.
-    ids: std::collections::HashMap<u64, (usize, bool)>,
+    ids: Ids,
     /// It is closed after the events. `None` if it could not be started; then the end takes longer.
     _keeper: Option<Keeper>,
 }
@@ -116,13 +128,8 @@ impl Probes {
         let kind: u64 = number(&format!("{DEVICE}/type"))?;
         let return_bit = fs::read_to_string(format!("{DEVICE}/format/retprobe"))?;
         let return_bit: u32 = return_bit.trim().strip_prefix("config:").and_then(|bit| bit.parse().ok()).unwrap_or(0);
-        let mut open = Self {
-            rings: Vec::new(),
-            events: Vec::new(),
-            leaders: Vec::new(),
-            ids: std::collections::HashMap::new(),
-            _keeper: None,
-        };
+        let mut open =
+            Self { rings: Vec::new(), events: Vec::new(), leaders: Vec::new(), ids: Ids::new(), _keeper: None };
         let no_removal = NoRemoval::new();
         for cpu in cpus {
             let mut leader: Option<i32> = None;
@@ -180,13 +187,38 @@ impl Probes {
         }
     }
 
-    /// Removes all new hits from the rings and returns them. The hits of a CPU are in order.
-    pub fn drain(&mut self) -> Vec<Hit> {
-        let mut hits = Vec::new();
+    /// Removes all new hits from the rings and returns them. The hits of a CPU are in order. Hits of probes that are read
+    /// when `is_over` is true are only counted, so that a reading ends however many there are.
+    pub fn drain(&mut self, is_over: &mut dyn FnMut() -> bool) -> Vec<Hit> {
+        let mut found = Found::default();
         for ring in &mut self.rings {
-            ring.drain(|record| hits.extend(decode(record, &self.ids)));
+            ring.drain(|record| found.add(record, &self.ids, is_over()));
         }
-        hits
+        found.hits()
+    }
+}
+
+/// The hits of a reading.
+#[derive(Default)]
+struct Found {
+    hits: Vec<Hit>,
+    /// The number of discarded hits by process and probe.
+    discarded: HashMap<(u32, usize), u64>,
+}
+
+impl Found {
+    fn add(&mut self, record: &[u8], ids: &Ids, is_over: bool) {
+        if is_over && let Some(of) = origin(record, ids) {
+            *self.discarded.entry(of).or_default() += 1;
+        } else {
+            self.hits.extend(decode(record, ids));
+        }
+    }
+
+    fn hits(self) -> Vec<Hit> {
+        let discarded = self.discarded.into_iter();
+        let discarded = discarded.map(|((process, probe), count)| Hit::Discarded { probe, process, count });
+        self.hits.into_iter().chain(discarded).collect()
     }
 }
 
@@ -246,16 +278,22 @@ impl Ring {
     /// Copies `out.len()` bytes from a position in the ring. The copy continues at the start of the ring after its
     /// end.
     fn copy(&self, at: u64, out: &mut [u8]) {
-        for (place, byte) in out.iter_mut().enumerate() {
-            let index = self.page + (at as usize).wrapping_add(place) % self.bytes;
-            // SAFETY: the index is inside the mapping. The kernel does not write between tail and head.
-            *byte = unsafe { self.map.as_mut_ptr().add(index).read_volatile() };
+        let start = at as usize % self.bytes;
+        let (first, rest) = out.split_at_mut(out.len().min(self.bytes - start));
+        for (place, part) in [(start, first), (0, rest)] {
+            // SAFETY: the part is inside the mapping, because a record has less than 64 KiB, and a ring 1 MiB or more. The
+            // kernel does not write between tail and head.
+            unsafe {
+                let from = self.map.as_mut_ptr().add(self.page + place);
+                std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), part.len());
+            }
         }
     }
 
     fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let mut tail = self.word(TAIL).load(Ordering::Relaxed);
+        let mut record = Vec::new();
         while head.wrapping_sub(tail) >= 8 {
             let mut header = [0; 8];
             self.copy(tail, &mut header);
@@ -264,7 +302,7 @@ impl Ring {
                 tail = head;
                 break;
             }
-            let mut record = vec![0; size as usize];
+            record.resize(size as usize, 0);
             self.copy(tail, &mut record);
             take(&record);
             tail = tail.wrapping_add(size);
@@ -284,7 +322,17 @@ impl Fields<'_> {
     }
 }
 
-fn decode(record: &[u8], ids: &std::collections::HashMap<u64, (usize, bool)>) -> Option<Hit> {
+/// The process and the probe of a hit. `None` for other records.
+fn origin(record: &[u8], ids: &Ids) -> Option<(u32, usize)> {
+    let mut fields = Fields(record);
+    if fields.word()? as u32 != SAMPLE {
+        return None;
+    }
+    let (probe, _) = *ids.get(&fields.word()?)?;
+    Some((fields.word()? as u32, probe))
+}
+
+fn decode(record: &[u8], ids: &Ids) -> Option<Hit> {
     let mut fields = Fields(record);
     let kind = fields.word()? as u32;
     match kind {
@@ -347,7 +395,7 @@ mod tests {
 
     #[test]
     fn samples_forks_and_losses_are_decoded_and_broken_records_are_not() {
-        let ids = std::collections::HashMap::from([(77, (3, true))]);
+        let ids = Ids::from([(77, (3, true))]);
         let record = |kind: u64, words: &[u64]| -> Vec<u8> {
             let size = 8 + words.len() as u64 * 8;
             std::iter::once(&(kind | size << 48)).chain(words).flat_map(|word| word.to_ne_bytes()).collect()
@@ -372,5 +420,27 @@ mod tests {
         assert_eq!(decode(&record(2, &[0, 9]), &ids), Some(Hit::Lost(9)));
         let forked = Hit::Forked { process: 5, parent: 4, at_ns: 9000 };
         assert_eq!(decode(&record(7, &[5 | 4 << 32, 5 | 6 << 32, 9000]), &ids), Some(forked));
+    }
+    #[test]
+    fn hits_are_counted_and_not_decoded_when_the_time_is_over() {
+        let ids = Ids::from([(77, (3, false))]);
+        let record = |kind: u64, words: &[u64]| -> Vec<u8> {
+            let size = 8 + words.len() as u64 * 8;
+            std::iter::once(&(kind | size << 48)).chain(words).flat_map(|word| word.to_ne_bytes()).collect()
+        };
+        let mut words = vec![77, 10 | 11 << 32, 5000, 2];
+        words.extend([0; NUMBERS.len()]);
+        let mut found = Found::default();
+        found.add(&record(9, &words), &ids, false);
+        for _ in 0..1000 {
+            found.add(&record(9, &words), &ids, true);
+        }
+        // Losses and forks are few, and later calls need them.
+        found.add(&record(2, &[0, 9]), &ids, true);
+        found.add(&record(7, &[5 | 4 << 32, 5 | 6 << 32, 9000]), &ids, true);
+        let hits = found.hits();
+        assert!(matches!(hits[0], Hit::Probe { probe: 3, process: 10, .. }));
+        let forked = Hit::Forked { process: 5, parent: 4, at_ns: 9000 };
+        assert_eq!(hits[1..], [Hit::Lost(9), forked, Hit::Discarded { probe: 3, process: 10, count: 1000 }]);
     }
 }

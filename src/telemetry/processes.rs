@@ -18,8 +18,6 @@ const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth"
 /// The bit of `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h,
 /// arch/arm64).
 const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
-/// Maximum number of characters of a command line that are kept.
-const COMMAND: usize = 400;
 /// Maximum number of listed mapped files of a process.
 const MOST_MAPPED: usize = 1_000;
 /// Maximum number of open model files of a process that are listed.
@@ -234,8 +232,8 @@ impl Question {
         let is_cufile = seen_route(&libraries, open.as_ref()).0 == SeenRoute::Cufile;
         let mut running = running.or_else(|| if is_cufile { Running::new(pid, allowed) } else { None });
         let compat = running.as_mut().filter(|_| is_cufile).and_then(|running| compat(running, allowed));
-        let command = process::command_line(&folder, allowed).unwrap_or_default().join(" ");
-        let command = command.trim().chars().take(COMMAND).collect();
+        let command = process::command_line(&folder, allowed).unwrap_or_default();
+        let command = process::shown_command(command).join(" ").trim().to_owned();
         let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
         let status = text(&folder.join("status")).unwrap_or_default();
         Answer { libraries, io, status, command, open, running, compat }
@@ -399,9 +397,7 @@ fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String)
         _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
         _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
         (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
-        (Some(library), _) => {
-            (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped"))
-        }
+        (Some(library), _) => (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped")),
         _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
     }
 }

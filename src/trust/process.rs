@@ -24,6 +24,8 @@ const STATUS_BYTES: u64 = 4 << 10;
 const PART_VARIABLES: usize = 4096;
 /// Maximum number of bytes of a command line.
 const COMMAND_BYTES: u64 = 64 << 10;
+/// Maximum number of characters of a command line in a result.
+const SHOWN_CHARACTERS: usize = 400;
 
 /// The folder of a process in procfs.
 #[must_use]
@@ -149,6 +151,22 @@ pub fn command_line(process: &Path, allowed: &mut Allowance) -> io::Result<Vec<S
     Ok(if bytes.is_empty() { Vec::new() } else { words.collect() })
 }
 
+/// The beginning of a command line, with a space between two words, as results show it.
+#[must_use]
+pub fn shown_command(words: Vec<String>) -> Vec<String> {
+    let mut left = SHOWN_CHARACTERS;
+    let mut shown = Vec::new();
+    for word in words {
+        if left == 0 {
+            break;
+        }
+        let word: String = word.chars().take(left).collect();
+        left = left.saturating_sub(word.chars().count() + 1);
+        shown.push(word);
+    }
+    shown
+}
+
 /// The lines of the mappings of a process. A path that is not UTF-8 gets replacement characters.
 ///
 /// # Errors
@@ -198,6 +216,16 @@ mod tests {
         assert_eq!(variables(place.path(), &["C"], &mut Allowance::unlimited()).map(|found| found.len()), Some(0));
         put("environ", b"");
         assert!(variables(place.path(), &names, &mut Allowance::unlimited()).is_none());
+    }
+
+    #[test]
+    fn results_show_the_beginning_of_a_command_line() {
+        let words = |of: &[&str]| of.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(shown_command(words(&["python", "", "-m"])), ["python", "", "-m"]);
+        let long = "é".repeat(SHOWN_CHARACTERS);
+        assert_eq!(shown_command(words(&["sh", &long, "-x"])).join(" ").chars().count(), SHOWN_CHARACTERS);
+        assert_eq!(shown_command(words(&[&long, "-x"])), [long]);
+        assert_eq!(shown_command(vec![String::new(); 65_536]).len(), SHOWN_CHARACTERS);
     }
 
     #[test]

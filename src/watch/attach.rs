@@ -101,7 +101,7 @@ fn attach_with(pid: u32, time: Option<Duration>, mut examiner: Examiner) -> Resu
         input,
         nvfs_before: routes::nvfs_reads(),
         report: WatchReport {
-            command: command.ok().and_then(Result::ok).unwrap_or_default(),
+            command: trust::process::shown_command(command.ok().and_then(Result::ok).unwrap_or_default()),
             attached: Some(AttachedProcess { pid, other_user, ..AttachedProcess::default() }),
             ..WatchReport::default()
         },
@@ -176,14 +176,15 @@ impl Attached {
 
     fn drain(&mut self) {
         let Some(recorder) = &self.recorder else { return };
-        if let Some(state) = recorder.drain(&mut self.tally) {
-            self.counted = state;
-            return;
-        }
-        self.recorder = None;
-        if let Some(seen) = self.report.attached.as_mut() {
-            seen.recorded = false;
-            seen.not_recorded = Some("the memory of the process could not be read".to_owned());
+        match recorder.drain(&mut self.tally) {
+            Ok(state) => self.counted = state,
+            Err(why) => {
+                self.recorder = None;
+                if let Some(seen) = self.report.attached.as_mut() {
+                    seen.recorded = false;
+                    seen.not_recorded = Some(why.to_owned());
+                }
+            }
         }
     }
 
@@ -356,7 +357,7 @@ impl Attached {
             }
             return report;
         }
-        let RecorderState { totals, open_calls, processes } = self.counted.clone();
+        let RecorderState { totals, open_calls, processes, uncounted } = self.counted.clone();
         let mut report = WatchReport {
             wall_ns,
             command: self.report.command.clone(),
@@ -365,6 +366,7 @@ impl Attached {
             open_calls,
             // The results of stream transfers are not known, because they are read too late.
             unfinished: 0,
+            uncounted,
             ..self.tally.report(&totals)
         };
         let machine = self.machine();

@@ -1,14 +1,45 @@
-//! Facts in procfs about a process with kernel probes: its parent, its mappings and its code.
+//! Facts in procfs about a process with kernel probes: its parent, its mappings, its code and the flags of its
+//! descriptors.
 
+use super::named_file::Descriptor;
 use super::outside;
 use super::rings::now_ns;
 use crate::trust::Allowance;
 use procfs::process::{MMPermissions, MMapPath, Process};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Maximum number of bytes of the facts about a descriptor that are read.
+const INFO_BYTES: u64 = 4096;
+
+/// The flags of descriptors during one reading of calls, by their process, number and file.
+#[derive(Debug, Default)]
+pub(super) struct KnownFlags(HashMap<(u32, u32, [u64; 4]), Option<u32>>);
+
+impl KnownFlags {
+    /// The flags of a descriptor with this file. They are read once, because the kernel also writes all locks of the file,
+    /// and a process can have any number of them.
+    pub(super) fn of(&mut self, descriptor: Descriptor, file: Option<[u64; 4]>) -> Option<u32> {
+        let Descriptor { process, number } = descriptor;
+        match file.filter(|identity| *identity != [0; 4]) {
+            Some(file) => *self.0.entry((process, number, file)).or_insert_with(|| flags(descriptor)),
+            None => flags(descriptor),
+        }
+    }
+}
+
+/// The flags of an open descriptor.
+fn flags(Descriptor { process, number }: Descriptor) -> Option<u32> {
+    let file = PathBuf::from(format!("/proc/{process}/fdinfo/{number}"));
+    let text = Allowance::unlimited().beginning(&file, INFO_BYTES).ok()?.bytes;
+    let text = String::from_utf8_lossy(&text);
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
+}
 
 /// The parent of a process, and its start in nanoseconds of CLOCK_MONOTONIC, which is up to a clock tick too early.
 pub(super) fn parent_of(process: u32) -> Option<(u32, u64)> {
@@ -44,4 +75,26 @@ pub(super) fn has_breakpoint(process: u32, path: &Path, offset: u64) -> Option<b
     let memory = File::open(format!("/proc/{process}/mem")).ok()?;
     memory.read_exact_at(&mut bytes, code.address.0 + (offset - code.offset)).ok()?;
     Some(bytes == BREAKPOINT)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn the_flags_of_a_descriptor_are_read_once_in_a_reading_while_it_has_the_same_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = File::open(file.path()).unwrap();
+        let descriptor = Descriptor { process: std::process::id(), number: open.as_raw_fd().cast_unsigned() };
+        let (_, identity) = descriptor.file().unwrap();
+        let is_nonblocking = |flags: Option<u32>| flags.unwrap() & rustix::fs::OFlags::NONBLOCK.bits() != 0;
+        let mut known = KnownFlags::default();
+        assert!(!is_nonblocking(known.of(descriptor, Some(identity))));
+        rustix::fs::fcntl_setfl(&open, rustix::fs::OFlags::NONBLOCK).unwrap();
+        assert!(!is_nonblocking(known.of(descriptor, Some(identity))));
+        assert!(is_nonblocking(known.of(descriptor, Some([1; 4]))) && is_nonblocking(known.of(descriptor, None)));
+        assert!(is_nonblocking(KnownFlags::default().of(descriptor, Some(identity))));
+    }
 }

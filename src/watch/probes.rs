@@ -4,14 +4,14 @@
 use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
-use super::named_file::Descriptor;
-use super::probed_process::{has_breakpoint, is_mapped, parent_of};
+use super::mapped_library;
+use super::probed_call::{Begun, begin, end, ended_bytes};
+use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
 use super::rings::{Totals, now_ns};
 use super::symbols;
 use crate::core::OpenCall;
 use crate::device::{Hit, Probe, Probes};
-use crate::trust::{Allowance, open_regular};
-use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, IDENTITY_WORD, Record, kind};
+use cufile_audit::layout::{Answer, EVENTS_WORD, FUNCTION_COUNT, FUNCTIONS, Function, Record, kind};
 use rustix::process::geteuid;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -23,11 +23,6 @@ use std::time::Duration;
 /// Number of stack bytes in a hit of a function whose arguments are pointers. They usually point to local variables
 /// of the caller.
 const STACK: u32 = 8192;
-/// Sizes of `CUfileIOParams_t` and `CUfileIOEvents_t` in words, and the maximum number of batch entries, see
-/// cufile.h.
-const PARAMS_WORDS: usize = 8;
-const EVENT_WORDS: usize = 3;
-const ENTRIES: u64 = 1024;
 /// Maximum number of copies of libcufile with probes. A process has one; a hostile process can map thousands of files
 /// of that name.
 pub(super) const MOST_COPIES: usize = 16;
@@ -41,10 +36,11 @@ const MOST_INNER: usize = 8;
 /// Reports of a fork of one process number that differ by less are those of the same fork. The kernel uses a number again
 /// after all others.
 const SAME_FORK_NS: u64 = 1_000_000_000;
-/// Maximum number of bytes of the facts about a descriptor that are read.
-const INFO_BYTES: u64 = 4096;
-/// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
-const HANDLE_IS_DESCRIPTOR: u32 = 1;
+/// Maximum time of a reading: half of it for the rings, and the rest for the calls in them. What remains is discarded and
+/// counted as lost, so that a program that calls without end delays no answer.
+const ROUND: Duration = Duration::from_millis(500);
+/// Maximum number of records of a reading, of 128 bytes.
+const MOST_RECORDS: usize = 1 << 18;
 
 /// Whether the arguments or results of a function are in memory.
 const fn points_to_arguments(function: Function) -> bool {
@@ -63,37 +59,13 @@ const fn points_to_arguments(function: Function) -> bool {
     )
 }
 
-/// A call that has not returned yet.
-#[derive(Debug)]
-struct Begun {
-    process: u32,
-    function: Function,
-    library: u8,
+/// A hit of a function of a library.
+struct FunctionHit {
     at_ns: u64,
-    arguments: [u64; 6],
-    /// The descriptor and kind of a registered file.
-    description: [u32; 2],
-    /// The words in memory to which the arguments of a stream, vector or batch transfer point.
-    words: Vec<u64>,
-    /// The time in nanoseconds after which these words were read, if they were not in the recorded stack.
-    read_ns: Option<u64>,
-    /// The stack pointer at the entry.
-    stack_pointer: u64,
-    /// The calls of the thread since the entry that have returned. If this call returns too, libcufile made them.
-    inner: Vec<Group>,
-    /// Whether one of them had the same stack pointer. If this call ended with a jump to it, this call returns at once.
-    has_jumped: bool,
-}
-
-impl Begun {
-    /// Whether the thread has left this call without a return, for example by longjmp, when it begins a later one. The
-    /// stack grows down.
-    fn is_left_at(&self, later: &Self) -> bool {
-        let is_here = self.stack_pointer == later.stack_pointer;
-        self.process != later.process
-            || self.stack_pointer < later.stack_pointer
-            || (is_here && (self.function == later.function || self.has_jumped))
-    }
+    library: usize,
+    function: Function,
+    at_return: bool,
+    hit: Hit,
 }
 
 /// The open probes of one copy of libcufile.
@@ -121,8 +93,12 @@ pub(super) struct Recorder {
     totals: Vec<Total>,
     threads: HashSet<(u32, u32)>,
     lost: u64,
+    /// The number of lost calls that are not in the totals.
+    uncounted: u64,
     /// Whether a registration or release may have been lost since the last reading.
     lost_names: bool,
+    /// The flags of descriptors that were read in this reading.
+    flags: KnownFlags,
 }
 
 impl Recorder {
@@ -137,23 +113,27 @@ impl Recorder {
             totals: vec![Total::default(); FUNCTION_COUNT],
             threads: HashSet::new(),
             lost: 0,
+            uncounted: 0,
             lost_names: false,
+            flags: KnownFlags::default(),
         }
     }
 
     /// Adds probes to a copy of libcufile that a process has mapped at `range`. Returns the record of its load, or
     /// `None` if the copy already has probes or was refused before, or if the process does not have it any more.
-    pub(super) fn add(&mut self, process: u32, range: (u64, u64), path: &Path) -> Result<Option<Group>, String> {
+    /// `is_read` is called when only the kernel has to set the probes.
+    pub(super) fn add(
+        &mut self,
+        process: u32,
+        range: (u64, u64),
+        path: &Path,
+        is_read: impl FnOnce(),
+    ) -> Result<Option<Group>, String> {
         if self.known.len() >= MOST_COPIES || self.known.iter().any(|known| known == path) {
             return Ok(None);
         }
-        // This is the mapped file itself. The process can put another file at its path at any time, and the kernel
-        // writes the probes into the file that is named here.
-        let mapped = format!("/proc/{process}/map_files/{:x}-{:x}", range.0, range.1);
         let library = match geteuid().is_root() {
-            true => {
-                open_regular(Path::new(&mapped)).map_err(|error| format!("cannot read {}: {error}", path.display()))
-            }
+            true => mapped_library::open(process, range, path),
             false => Err("kernel probes need root".to_owned()),
         };
         // A later look finds the copy in another process, or at the addresses at which the linker maps it at last.
@@ -172,6 +152,7 @@ impl Recorder {
                 functions.push((function, at_return));
             }
         }
+        is_read();
         let cpus = descriptors::cpus_for(probes.len())?;
         let first = probes.first().map_or(0, |probe| probe.offset);
         let probes = Probes::open(&probes, &cpus).map_err(|error| format!("the kernel rejects probes: {error}"))?;
@@ -185,48 +166,99 @@ impl Recorder {
     }
 
     /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
-    /// a registration or release may have been lost.
-    pub(super) fn drain(&mut self) -> (Option<u64>, Vec<Group>) {
-        let (mut hits, mut forks) = (Vec::new(), Vec::new());
+    /// a registration or release may have been lost. `elapsed` is the time since the begin of the reading.
+    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Option<u64>, Vec<Group>) {
+        self.flags = KnownFlags::default();
+        let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);
         for (library, set) in self.sets.iter_mut().enumerate() {
-            for hit in set.probes.drain() {
+            for hit in set.probes.drain(&mut || elapsed() >= ROUND / 2) {
+                let function_of = |probe: usize| set.functions.get(probe).copied();
                 match hit {
                     Hit::Forked { process, parent, at_ns } => forks.push((process, parent, at_ns)),
-                    Hit::Lost(count) => {
-                        self.lost = self.lost.saturating_add(count);
-                        self.lost_names = true;
+                    Hit::Lost(count) => lost = lost.saturating_add(count),
+                    Hit::Discarded { probe, process, count } => {
+                        discarded.extend(function_of(probe).map(|(_, at_return)| (process, at_return, count)));
                     }
-                    Hit::Probe { at_ns, .. } => hits.push((at_ns, library, hit)),
+                    Hit::Probe { probe, at_ns, .. } => {
+                        let known = function_of(probe);
+                        hits.extend(known.map(|(function, at_return)| FunctionHit {
+                            at_ns,
+                            library,
+                            function,
+                            at_return,
+                            hit,
+                        }));
+                    }
                 }
             }
         }
+        self.lose(lost);
         forks.sort_by_key(|(.., at_ns)| *at_ns);
         for (process, parent, at_ns) in forks {
             self.fork(process, parent, at_ns);
         }
-        hits.sort_by_key(|(at_ns, ..)| *at_ns);
-        let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
-        let last: HashMap<u32, usize> = hits.iter().enumerate().map(|(at, (.., hit))| (thread_of(hit), at)).collect();
-        let hits = hits.into_iter().enumerate();
-        let mut groups: Vec<Group> = hits
-            .filter_map(|(at, (_, library, hit))| {
-                let went_on = last.get(&thread_of(&hit)) != Some(&at);
-                self.hit(library, hit, went_on)
-            })
-            .collect();
+        let mut groups = self.calls(hits, &discarded, elapsed);
         groups.append(&mut self.forked);
         groups.append(&mut self.released);
         groups.sort_by_key(Group::order);
         (std::mem::take(&mut self.lost_names).then(now_ns), groups)
     }
 
-    fn hit(&mut self, library: usize, hit: Hit, went_on: bool) -> Option<Group> {
-        let Hit::Probe { probe, process, .. } = hit else { return None };
-        if !self.belongs(process) {
-            return None;
+    /// The calls that end with these hits. `discarded` has the process of other hits, whether they were at a return, and
+    /// their number.
+    fn calls(
+        &mut self,
+        mut hits: Vec<FunctionHit>,
+        discarded: &[(u32, bool, u64)],
+        elapsed: &mut dyn FnMut() -> Duration,
+    ) -> Vec<Group> {
+        hits.sort_by_key(|hit| hit.at_ns);
+        let thread_of = |hit: &Hit| if let Hit::Probe { thread, .. } = hit { *thread } else { 0 };
+        let last: HashMap<u32, usize> =
+            hits.iter().enumerate().map(|(at, found)| (thread_of(&found.hit), at)).collect();
+        let (mut groups, mut records, mut is_over) = (Vec::new(), 0, false);
+        // A discarded call counts at its entry. Those without a return are below.
+        let mut lost = 0_u64;
+        for (process, at_return, count) in discarded {
+            lost = lost.saturating_add(if !at_return && self.may_belong(*process) { *count } else { 0 });
         }
-        let (function, at_return) = *self.sets.get(library)?.functions.get(probe)?;
-        self.take(library, function, at_return, hit, went_on)
+        for (at, FunctionHit { library, function, at_return, hit, .. }) in hits.into_iter().enumerate() {
+            let Hit::Probe { process, thread, .. } = hit else { continue };
+            is_over = is_over || records >= MOST_RECORDS || elapsed() >= ROUND;
+            if is_over {
+                lost = lost.saturating_add(u64::from(!at_return && self.may_belong(process)));
+                continue;
+            }
+            if self.belongs(process) {
+                let went_on = last.get(&thread) != Some(&at);
+                let group = self.take(library, function, at_return, hit, went_on);
+                records += group.as_ref().map_or(0, |group| 1 + group.parts.len());
+                groups.extend(group);
+            }
+        }
+        // The returns of calls that have begun may be among the discarded hits.
+        if is_over || !discarded.is_empty() {
+            let begun: u64 = self.begun.drain().map(|(_, calls)| calls.len() as u64).sum();
+            self.lose(lost.saturating_add(begun));
+        }
+        groups
+    }
+
+    /// Notes calls that are in no total.
+    fn lose(&mut self, calls: u64) {
+        self.uncounted = self.uncounted.saturating_add(calls);
+        self.lose_details(calls);
+    }
+
+    /// Notes calls whose details are lost.
+    pub(super) fn lose_details(&mut self, calls: u64) {
+        self.lost = self.lost.saturating_add(calls);
+        self.lost_names |= calls > 0;
+    }
+
+    /// Whether a process is not known to be another one. Nothing is read.
+    fn may_belong(&self, process: u32) -> bool {
+        self.belongs.get(&process).is_none_or(Option::is_some)
     }
 
     /// Waits for new calls, for at most this time.
@@ -257,7 +289,7 @@ impl Recorder {
         let open = self.begun.get_mut(&thread)?;
         let at = open.iter().rposition(|begun| begun.function == function && usize::from(begun.library) == library)?;
         let begun = open.drain(at..).next()?;
-        let mut group = end(&begun, process, thread, at_ns, result, &memory);
+        let mut group = end(&begun, process, thread, (at_ns, result), &memory, &mut self.flags);
         // The program may have changed the memory after the call had returned.
         let is_late = begun.read_ns.is_some_and(|read_ns| read_ns > at_ns) || (went_on && memory.used_current.get());
         match open.last_mut() {
@@ -400,153 +432,14 @@ impl Recorder {
         .collect()
     }
 
+    /// The number of lost calls that are not in the totals.
+    pub(super) const fn uncounted(&self) -> u64 {
+        self.uncounted
+    }
+
     pub(super) fn totals(&self) -> Totals {
         Totals { functions: self.totals.clone(), threads: self.threads.len() as u64, lost: self.lost }
     }
-}
-
-/// The bytes of the batch entries that ended. No entry has more than the address space of a program.
-fn ended_bytes(group: &Group) -> u64 {
-    let ended = group.parts.iter().filter(|part| part.kind() == kind::BATCH_EVENT).map(|part| part.result);
-    ended.filter(|bytes| *bytes <= 1 << 48).fold(0, u64::saturating_add)
-}
-
-fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64; 6], memory: &Memory<'_>) -> Begun {
-    let [_, b, c, d, e, f] = arguments;
-    let mut begun = Begun {
-        process: memory.process,
-        function,
-        library,
-        at_ns,
-        arguments,
-        description: [0; 2],
-        words: Vec::new(),
-        read_ns: None,
-        stack_pointer: memory.stack_pointer,
-        inner: Vec::new(),
-        has_jumped: false,
-    };
-    match function {
-        Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
-        Function::ReadAsync | Function::WriteAsync => {
-            begun.words = vec![memory.word(c), memory.word(d), memory.word(e), memory.word(f)];
-        }
-        Function::Readv | Function::Writev => begun.words = memory.words(b, c.min(ENTRIES) * 2),
-        Function::BatchSubmit => begun.words = memory.words(c, (b & 0xffff_ffff).min(ENTRIES) * PARAMS_WORDS as u64),
-        _ => {}
-    }
-    begun
-}
-
-/// The call in the format of the recording library, see `cufile-audit/src/capture.rs`.
-fn end(begun: &Begun, process: u32, thread: u32, at_ns: u64, result: u64, memory: &Memory<'_>) -> Group {
-    let [a, b, c, d, e, f] = begun.arguments;
-    let function = begun.function;
-    let mut record = Record {
-        head: Record::head(function as u16, begun.library, 0),
-        start_ns: begun.at_ns,
-        end_ns: at_ns,
-        object: a,
-        result,
-        ..Record::default()
-    };
-    let worked = result as u32 == 0;
-    let word = |at: usize| begun.words.get(at).copied().unwrap_or(0);
-    let mut parts = Vec::new();
-    match function {
-        Function::Read | Function::Write => {
-            (record.base, record.size, record.offset, record.base_offset) = (b, c, d, e);
-        }
-        Function::Readv | Function::Writev => {
-            (record.base, record.offset) = (word(0), d);
-            record.size = begun.words.iter().skip(1).step_by(2).fold(0, |sum, length| sum.wrapping_add(*length));
-            (record.extra[0], record.extra[1]) = (c, e);
-        }
-        Function::ReadAsync | Function::WriteAsync => {
-            record.base = b;
-            (record.size, record.offset, record.base_offset) = (word(0), word(1), word(2));
-            (record.extra[0], record.extra[1], record.extra[2]) = (f, word(3), memory.word(f));
-        }
-        Function::BufRegister => (record.object, record.base, record.size, record.extra[0]) = (0, a, b, c),
-        Function::BufDeregister => (record.object, record.base) = (0, a),
-        Function::BatchSetUp => (record.object, record.size) = (if worked { memory.word(a) } else { 0 }, b),
-        Function::BatchSubmit => {
-            (record.extra[0], record.extra[1]) = (b, d);
-            for entry in begun.words.chunks_exact(PARAMS_WORDS) {
-                parts.push(Record {
-                    head: Record::head(kind::BATCH_ENTRY, begun.library, 0),
-                    start_ns: begun.at_ns,
-                    end_ns: at_ns,
-                    object: a,
-                    offset: entry[2],
-                    size: entry[4],
-                    base: entry[1],
-                    base_offset: entry[3],
-                    result,
-                    extra: [entry[7], entry[6] & 0xffff_ffff, entry[5], 0, 0, 0, 0],
-                });
-            }
-        }
-        Function::BatchGetStatus if worked => {
-            let count = u64::from(memory.half(c)).min(ENTRIES);
-            record.extra[EVENTS_WORD] = count;
-            for event in memory.words(d, count * EVENT_WORDS as u64).chunks_exact(EVENT_WORDS) {
-                parts.push(Record {
-                    head: Record::head(kind::BATCH_EVENT, begun.library, 0),
-                    start_ns: begun.at_ns,
-                    end_ns: at_ns,
-                    object: a,
-                    result: event[2],
-                    extra: [event[0], event[1] & 0xffff_ffff, 0, 0, 0, 0, 0],
-                    ..Record::default()
-                });
-            }
-        }
-        Function::DriverGetProperties if worked => {
-            record.object = 0;
-            (record.extra[0], record.extra[1]) = (memory.word(a), memory.word(a.wrapping_add(24)));
-            record.extra[2] = u64::from(memory.half(a.wrapping_add(32)));
-        }
-        Function::GetVersion if worked => (record.object, record.extra[0]) = (0, u64::from(memory.half(a))),
-        Function::HandleRegister => return registered(begun, process, thread, record, worked, memory),
-        _ => (record.extra[0], record.extra[1], record.extra[2]) = (b, c, d),
-    }
-    record.head = Record::head(function as u16, begun.library, parts.len() as u32);
-    Group { process, thread, is_visible: true, record, parts }
-}
-
-/// The record of a registration, with the path and the identity of the file if its descriptor is still open.
-fn registered(
-    begun: &Begun,
-    process: u32,
-    thread: u32,
-    mut record: Record,
-    worked: bool,
-    memory: &Memory<'_>,
-) -> Group {
-    record.object = if worked { memory.word(begun.arguments[0]) } else { 0 };
-    record.extra[1] = u64::MAX;
-    let [form, fd] = begun.description;
-    let mut path = Vec::new();
-    if form == HANDLE_IS_DESCRIPTOR {
-        record.extra[0] = u64::from(fd);
-        record.extra[1] = flags(process, fd.cast_signed()).map_or(u64::MAX, u64::from);
-        if let Some((known, identity)) = (Descriptor { process, number: fd }).file() {
-            path = known;
-            record.extra[IDENTITY_WORD..][..identity.len()].copy_from_slice(&identity);
-        }
-    }
-    Group::with_text(process, thread, record, path)
-}
-
-/// The flags of an open descriptor.
-fn flags(pid: u32, fd: i32) -> Option<u32> {
-    let file = PathBuf::from(format!("/proc/{pid}/fdinfo/{fd}"));
-    // The locks of the file follow.
-    let text = Allowance::unlimited().beginning(&file, INFO_BYTES).ok()?.bytes;
-    let text = String::from_utf8_lossy(&text);
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
 }
 
 #[cfg(test)]

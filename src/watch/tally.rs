@@ -14,6 +14,7 @@ use super::named_file::NamedFile;
 use super::paces::Paces;
 use super::readings::{Account, Bounds, Counters};
 use super::recent::{Details, Recent};
+use super::rings::now_ns;
 use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
 use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
@@ -69,7 +70,7 @@ type FailureKey = (String, i64, i32, bool);
 pub(super) struct Tally {
     /// Handles, buffers and batches of all processes.
     registered: usize,
-    /// Handles, buffers and batches that were not kept.
+    /// Handles, buffers and batches that were not kept, and calls that were discarded.
     not_kept: u64,
     /// Bytes of the headers of models that were read.
     header_bytes: u64,
@@ -396,6 +397,14 @@ impl Tally {
         }
         self.registered += usize::from(is_new);
         true
+    }
+
+    /// Notes calls that were discarded before they were counted here.
+    pub(super) fn discard(&mut self, calls: u64) {
+        if calls > 0 {
+            self.not_kept = self.not_kept.saturating_add(calls);
+            self.lose_in_all(now_ns());
+        }
     }
 
     /// The processes in which libc read or mapped files.

@@ -83,6 +83,13 @@ fn calls_note(report: &WatchReport) -> String {
         )],
         None => not_counted(report),
     };
+    if report.attached.is_some() && report.uncounted > 0 {
+        let calls = plural(report.uncounted, "more call");
+        parts.push(format!(
+            "The recording did not keep up: {calls} {} not counted.",
+            verb(report.uncounted, "is", "are")
+        ));
+    }
     if parts.is_empty() {
         let until = if report.ended.is_none() { " until the last report" } else { "" };
         parts.push(format!("All calls of all processes{until} are counted."));
@@ -411,6 +418,10 @@ mod tests {
         });
         assert!(reasons[..4].iter().all(|(_, words)| all.contains(words)), "{all}");
         assert_eq!(note(|report| report.ended = None), "All calls of all processes until the last report are counted.");
+        let attached = note(|report| {
+            (report.attached, report.uncounted) = (Some(crate::core::AttachedProcess::default()), 1);
+        });
+        assert!(attached.ends_with("The recording did not keep up: 1 more call is not counted."), "{attached}");
     }
 
     #[test]

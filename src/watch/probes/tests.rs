@@ -13,7 +13,7 @@ fn registration(file: &File) -> Group {
     let process = std::process::id();
     let memory = Memory { process, stack_pointer: 0x7000, stack: &stack, used_current: Cell::new(false) };
     let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory);
-    let group = end(&begun, process, 9, 7, 0, &memory);
+    let group = end(&begun, process, 9, (7, 0), &memory, &mut KnownFlags::default());
     assert!(!memory.used_current.get());
     group
 }
@@ -212,7 +212,7 @@ fn a_library_of_a_process_that_has_ended_is_tried_again() {
     ended.wait().unwrap();
     let mut recorder = Recorder::new(1);
     let path = Path::new("/l/libcufile.so.0");
-    let added = recorder.add(ended.id(), (0x1000, 0x2000), path);
+    let added = recorder.add(ended.id(), (0x1000, 0x2000), path, || ());
     assert!(added.is_ok_and(|group| group.is_none()) && recorder.known.is_empty());
     // This file is mapped and is not a library.
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -220,7 +220,7 @@ fn a_library_of_a_process_that_has_ended_is_tried_again() {
     file.as_file().set_len(page).unwrap();
     let mapping = crate::device::FileMapping::new(file.as_file()).unwrap();
     let from = mapping.bytes().as_ptr().addr() as u64;
-    let added = recorder.add(std::process::id(), (from, from + page), path);
+    let added = recorder.add(std::process::id(), (from, from + page), path, || ());
     assert!(added.is_err() && recorder.known == [path]);
 }
 
@@ -247,4 +247,47 @@ fn the_parent_of_a_process_without_a_reported_fork_is_read_from_procfs() {
         (before_ns.saturating_sub(2 * tick_ns)..=after_ns).contains(&began_ns),
         "{before_ns} {began_ns} {after_ns}"
     );
+}
+
+/// The hits of calls of one thread of process 1, one call after another.
+fn hits_of(calls: u64) -> Vec<FunctionHit> {
+    let hit = |at_ns: u64| {
+        let at_return = at_ns % 2 == 1;
+        let stack_pointer = if at_return { 88 } else { 80 };
+        let (arguments, stack) = ([0; 6], Vec::new());
+        let hit = Hit::Probe { probe: 0, process: 1, thread: 9, at_ns, result: 0, arguments, stack_pointer, stack };
+        FunctionHit { at_ns, library: 0, function: Function::Read, at_return, hit }
+    };
+    (0..2 * calls).map(hit).collect()
+}
+
+#[test]
+fn each_call_is_recorded_or_lost_when_the_time_of_a_reading_is_over() {
+    for taken in 0..=20 {
+        let mut recorder = Recorder::new(1);
+        let mut asked = 0;
+        let mut elapsed = || {
+            asked += 1;
+            if asked > taken { ROUND } else { Duration::ZERO }
+        };
+        let groups = recorder.calls(hits_of(10), &[], &mut elapsed);
+        let (recorded, lost) = (taken / 2, 10 - taken / 2);
+        let totals = recorder.totals();
+        assert_eq!((groups.len() as u64, totals.functions[Function::Read as usize][0]), (recorded, recorded));
+        assert_eq!((totals.lost, recorder.uncounted(), recorder.lost_names), (lost, lost, lost > 0), "{taken} hits");
+    }
+}
+
+#[test]
+fn discarded_hits_of_the_watched_processes_are_lost_calls() {
+    let mut recorder = Recorder::new(1);
+    recorder.belongs.insert(2, None);
+    let discarded = [(1, false, 5), (1, true, 6), (2, false, 7)];
+    // This call has begun, and its return is among the discarded hits.
+    let begun = hits_of(1).into_iter().take(1).collect();
+    let groups = recorder.calls(begun, &discarded, &mut || Duration::ZERO);
+    assert_eq!((groups.len(), recorder.totals().lost, recorder.open_calls(0).len()), (0, 6, 0));
+    // The next calls are exact.
+    let groups = recorder.calls(hits_of(3), &[], &mut || Duration::ZERO);
+    assert_eq!((groups.len(), recorder.totals().lost), (3, 6));
 }
