@@ -126,7 +126,8 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{
-    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, secure_boot, signature,
+    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, dkms_certificate, enforcer, is_of_akmods, secure_boot,
+    signature, signs_as_ubuntu,
 };
 pub use starter::{Starter, starter};
 pub use summary::{
