@@ -4,7 +4,7 @@ use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
     Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_cut_off,
-    is_denied, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
+    is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
 };
 use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
@@ -217,8 +217,6 @@ impl Needed {
 
     /// The options of Docker and Podman, each after a space.
     fn options(&self, root: &Root, runtime: &str) -> String {
-        let is_rootless =
-            root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|line| line.trim() == "rootless=1"));
         let mut out = Vec::new();
         if has_selinux(root) {
             out.push("--security-opt=label=disable".to_owned());
@@ -227,7 +225,7 @@ impl Needed {
             out.push(group_option(root, runtime));
         }
         // Without root, Podman cannot exceed the limit of its user, and the container does not start (podman#19319).
-        if self.memlock && !is_rootless {
+        if self.memlock && is_rootless(root) != Some(true) {
             out.push("--ulimit memlock=-1 --cap-add IPC_LOCK".to_owned());
         }
         if self.libcuda {
@@ -360,6 +358,11 @@ pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
     FixPlan { id: FixId::CufileP2pdmaKeys, title: WITH_KEYS.to_owned(), ..plan }
 }
 
+/// The command of a container runtime. A Podman of root has other images and containers than that of its users.
+fn runtime_command(root: &Root, runtime: &str) -> String {
+    if runtime == "podman" && is_rootless(root) == Some(false) { format!("sudo {runtime}") } else { runtime.to_owned() }
+}
+
 /// Whether a path is on a file system that was mounted into its container.
 fn is_mounted(facts: &PathFacts) -> bool {
     facts.mount_point.as_ref().is_some_and(|point| point.parent().is_some())
@@ -378,7 +381,8 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let bind = |option: &str| folder.as_ref().map_or_else(String::new, |folder| format!(" {option}{folder}"));
     let options = |runtime: &str| format!("{}{}", needed.options(root, runtime), bind("-v "));
     let docker = format!("docker run --gpus all{} IMAGE", options("docker"));
-    let podman = format!("podman run --device nvidia.com/gpu=all{} IMAGE", options("podman"));
+    let podman =
+        format!("{} run --device nvidia.com/gpu=all{} IMAGE", runtime_command(root, "podman"), options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let keys =
@@ -420,7 +424,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let restart = found
         .as_deref()
         .filter(|name| is_cut_off && matches!(*name, "docker" | "podman") && options(name).is_empty())
-        .map(|name| format!("{name} restart NAME"));
+        .map(|name| format!("{} restart NAME", runtime_command(root, name)));
     let lines: Vec<&str> = match found.as_deref() {
         _ if restart.is_some() => [DEVICE_LINKS].into_iter().chain(restart.as_deref()).collect(),
         Some("docker") => vec![&docker],
@@ -502,7 +506,9 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     } else {
         "The container lacks parts of its host."
     };
-    let plan = empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show);
+    let is_of_root = found.as_deref().is_some_and(|name| runtime_command(root, name).starts_with("sudo "));
+    let needs = if is_of_root { Needs::Root } else { Needs::User };
+    let plan = empty(FixId::ContainerDevices, needs, FixRisk::Low, FixPolicy::Show);
     let verify =
         if resolved.is_empty() { "udev-database, ctr-devices and lim-memlock".to_owned() } else { names(&resolved) };
     let plan = FixPlan { verify: format!("gds-top check in the container: {verify}"), ..plan };

@@ -2,7 +2,8 @@
 //! and no route that is not known to work.
 
 use crate::copies::look;
-use gds_top::core::{Change, CheckId, FixId, Route, Status};
+use crate::machine::{build, put};
+use gds_top::core::{Change, CheckId, FixId, Needs, Route, Status};
 use gds_top::fixes::{guide, plan_by_id, preview};
 
 /// The verdict's advice and the checklist as text, and the best possible route.
@@ -189,4 +190,23 @@ fn the_plan_for_the_nearest_gpu_names_it() {
     let Some(Change::Run { argv }) = plan.changes.last() else { panic!("{:?}", plan.changes) };
     let uuid = &root.nvml().gpus[0].uuid;
     assert!(argv.contains(&format!("CUDA_VISIBLE_DEVICES={uuid}")), "{argv:?}");
+}
+
+#[test]
+fn a_container_of_roots_podman_is_started_by_root() {
+    for (line, wanted, needs) in [
+        ("rootless=0", "sudo podman run ", Needs::Root),
+        ("rootless=1", "podman run ", Needs::User),
+        ("", "podman run ", Needs::User),
+    ] {
+        let of_podman = put("files/run/.containerenv", format!("engine=\"podman-5.4\"\n{line}\n"));
+        let folder = build("podman-two-parts", &[of_podman]);
+        let (root, report) = look(folder.path());
+        let plan = plan_by_id(&root, &report, FixId::ContainerDevices).unwrap();
+        let runs = |change: &Change| match change {
+            Change::Run { argv } => argv.join(" ").starts_with(wanted),
+            Change::WriteFile { .. } => false,
+        };
+        assert!(plan.changes.iter().any(runs) && plan.needs == needs, "{line}: {plan:?}");
+    }
 }
