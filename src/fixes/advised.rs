@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     // A container sees only the volumes that it was started with, so its host copies the model.
     let runtime = crate::machine::container(root).map(|container| container.runtime);
-    let program = runtime.clone().filter(|name| matches!(name.as_str(), "docker" | "podman"));
+    let program = runtime.as_deref().filter(|name| matches!(*name, "docker" | "podman"));
     let is_pod = crate::machine::container(root).is_some_and(|container| container.runtime == "kubernetes");
     // RHEL 9 has P2PDMA as a backport in Linux 5.14.
     let has_p2pdma = kernel_version(root).is_none_or(|version| version >= (6, 2) || version == (5, 14));
@@ -27,13 +27,15 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let free = disk_for_model(root).filter(|_| known.is_none());
     let point = known.as_ref().or(free.as_ref().map(|(_, point)| point));
     let place = point.map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
-    let copy = match &program {
-        Some(program) => vec![
-            program.clone(),
-            "cp".to_owned(),
-            format!("CONTAINER:{}", model(report)),
-            "/NVME_MOUNT_POINT/".to_owned(),
-        ],
+    // The folder of a mount belongs to root. A Podman without root does not show its containers to root.
+    let is_of_user = program == Some("podman") && is_rootless(root) == Some(true);
+    let copy = match program {
+        Some(program) => (!is_of_user)
+            .then_some("sudo")
+            .into_iter()
+            .chain([program, "cp", &format!("CONTAINER:{}", model(report)), "/NVME_MOUNT_POINT/"])
+            .map(str::to_owned)
+            .collect(),
         // A snapshot of the Hugging Face cache consists of links to files in another folder.
         None => {
             let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
@@ -46,8 +48,13 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let name = path.rsplit('/').next().unwrap_or_default();
     let then = program.map(|program| {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
-        format!("start the container again with {program} run -v {volume} …")
+        format!("start the container again with {} run -v {volume} …", runtime_command(root, program))
     });
+    let is_of_user = is_of_user || (program.is_none() && runtime.is_some());
+    let needs = if is_of_user { Needs::User } else { Needs::Root };
+    // A copy from a container makes no file system.
+    let is_copy_only = is_pod || known.is_some() || program.is_some();
+    let risk = if is_copy_only { FixRisk::Low } else { FixRisk::High };
     let lost = loss_of_local_disks(root).map_or_else(String::new, |sentence| {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
@@ -59,6 +66,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " Give the pod a volume on a local NVMe disk of the node (hostPath, or a local PersistentVolume) and the node's /run/udev, and copy the model to it."
             } else if known.is_some() {
                 ""
+            } else if program.is_some() {
+                " Run the commands on the host, and put a folder on such a partition for /NVME_MOUNT_POINT."
             } else if free.is_some() {
                 " No partition, file system or mount is known on this disk. mkfs.xfs erases it, and runs only if wipefs finds nothing."
             } else {
@@ -83,7 +92,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         } else {
             "read the model from its earlier folder; the copy can be removed".to_owned()
         },
-        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, if is_pod || known.is_some() { FixRisk::Low } else { FixRisk::High }, FixPolicy::Never)
+        ..empty(FixId::MoveModel, needs, risk, FixPolicy::Never)
     }
 }
 

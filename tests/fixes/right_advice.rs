@@ -3,7 +3,7 @@
 
 use crate::copies::look;
 use crate::machine::{build, put};
-use gds_top::core::{Change, CheckId, FixId, Needs, Route, Status};
+use gds_top::core::{Change, CheckId, FixId, FixRisk, Needs, Route, Status};
 use gds_top::fixes::{guide, plan_by_id, preview};
 
 /// The verdict's advice and the checklist as text, and the best possible route.
@@ -208,5 +208,23 @@ fn a_container_of_roots_podman_is_started_by_root() {
             Change::WriteFile { .. } => false,
         };
         assert!(plan.changes.iter().any(runs) && plan.needs == needs, "{line}: {plan:?}");
+    }
+}
+
+#[test]
+fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
+    for (name, file, copy, needs) in [
+        ("docker-overlay", None, "sudo docker cp CONTAINER:", Needs::Root),
+        ("podman-two-parts", Some("rootless=0\n"), "sudo podman cp CONTAINER:", Needs::Root),
+        ("podman-two-parts", Some("rootless=1\n"), "podman cp CONTAINER:", Needs::User),
+    ] {
+        let folder =
+            build(name, &file.map(|text| put("files/run/.containerenv", text)).into_iter().collect::<Vec<_>>());
+        let (root, report) = look(folder.path());
+        let plan = plan_by_id(&root, &report, FixId::MoveModel).unwrap();
+        assert_eq!((plan.risk, plan.needs), (FixRisk::Low, needs), "{name} {file:?}");
+        let text = preview(&plan, usize::MAX);
+        assert!(text.contains(&format!("$ {copy}")) && !text.contains("mkfs"), "{name} {file:?}: {text}");
+        assert!(!text.contains("with care"), "{text}");
     }
 }
