@@ -228,3 +228,16 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
         assert!(!text.contains("with care"), "{text}");
     }
 }
+
+#[test]
+fn the_package_of_nvidia_fs_is_described_for_its_distribution() {
+    for (release, wanted, unwanted) in [
+        ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n", "archives of Debian and Ubuntu", "grubby"),
+        ("ID=rocky\nID_LIKE=rhel\nVERSION_ID=\"9.6\"\n", "grubby", "archives of Debian and Ubuntu"),
+    ] {
+        let folder = build("p2pdma-two-steps", &[put("files/etc/os-release", release)]);
+        let (root, report) = look(folder.path());
+        let why = plan_by_id(&root, &report, FixId::NvfsInstall).unwrap().why;
+        assert!(why.contains(wanted) && !why.contains(unwanted), "{why}");
+    }
+}
