@@ -1,6 +1,7 @@
 //! Tests that findings and their advice name the facts that decide: the key, the file, the value and its absence.
 
 use crate::fixtures::check;
+use crate::machine::{self, build, options, put};
 use gds_top::core::Finding;
 
 fn finding(name: &str, id: &str) -> Finding {
@@ -17,4 +18,17 @@ fn a_key_that_is_not_enrolled_has_the_command_that_enrols_it() {
 fn a_translating_iommu_is_a_problem_of_nvidia_fs_only() {
     let found = finding("iommu-on", "iommu-state");
     assert!(found.summary.ends_with("a problem for nvidia-fs, not for P2PDMA"), "{}", found.summary);
+}
+
+#[test]
+fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
+    for (fstab, wanted) in [
+        ("UUID=1 / ext4 defaults 0 1\n", "its mount unit or script"),
+        ("UUID=1 / ext4 defaults 0 1\nUUID=2 /data ext4 noatime 0 2\n", "to its line in /etc/fstab"),
+    ] {
+        let machine = build("nvfs-healthy", &[options("rw,noatime"), put("files/etc/fstab", fstab)]);
+        let report = machine::check(machine.path());
+        let advice = report.finding("ext4-ordered").unwrap().advice.clone().unwrap();
+        assert!(advice.contains(wanted), "{advice}");
+    }
 }
