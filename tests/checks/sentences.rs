@@ -2,7 +2,7 @@
 
 use crate::fixtures::check;
 use crate::machine::{self, build, options, put};
-use gds_top::core::Finding;
+use gds_top::core::{CheckId, Finding, Route, Status};
 
 fn finding(name: &str, id: &str) -> Finding {
     check(name).finding(id).unwrap_or_else(|| panic!("{name}: no {id}")).clone()
@@ -30,5 +30,17 @@ fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
         let report = machine::check(machine.path());
         let advice = report.finding("ext4-ordered").unwrap().advice.clone().unwrap();
         assert!(advice.contains(wanted), "{advice}");
+    }
+}
+
+#[test]
+fn every_direct_route_of_a_local_disk_needs_the_journal_mode_among_the_options() {
+    for (name, route) in [("nvfs-healthy", Route::Nvfs), ("p2pdma-healthy", Route::P2pdma), ("grace", Route::C2c)] {
+        let machine = build(name, &[options("rw,relatime")]);
+        let report = machine::check(machine.path());
+        let verdict = &report.verdicts[0];
+        assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+        assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+        assert_eq!(report.finding(CheckId::Ext4Ordered).unwrap().status, Status::Warn, "{name}");
     }
 }

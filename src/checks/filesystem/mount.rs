@@ -181,6 +181,9 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     })
 }
 
+/// The routes of local disks. No source limits the need for data=ordered to some of them, so it is assumed for all.
+const OF_LOCAL_DISKS: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
+
 fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
     if facts.filesystem.as_deref() != Some("ext4") {
@@ -193,7 +196,7 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let judged = match facts.option_value("data") {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
         Some(other) => Judged::lack(ID, format!("mounted with data={other}; direct routes need data=ordered"))
-            .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
+            .missing(Cost::Root, OF_LOCAL_DISKS)
             .fix(FixId::Ext4Ordered)
             .advice(if is_root {
                 "Set data=ordered in rootflags= of the kernel command line and in /etc/fstab, both before one reboot."
@@ -229,7 +232,7 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 /// The finding of an ext4 whose journal mode is right, but not among its mount options.
 fn not_shown() -> Judged {
     Judged::lack(CheckId::Ext4Ordered, "data=ordered is in effect, but the mount options do not show it")
-        .missing(Cost::Root, &[Route::Nvfs])
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .fix(FixId::Ext4Ordered)
 }
@@ -286,7 +289,7 @@ fn without_journal(facts: &PathFacts, is_root: bool, in_unit: bool) -> Judged {
     let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
     let mount = quoted(&mount);
     Judged::lack(CheckId::Ext4Ordered, "this ext4 has no journal, so it cannot be mounted with data=ordered")
-        .missing(Cost::Root, &[Route::Nvfs])
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .by_hand()
         .advice(if is_root {
