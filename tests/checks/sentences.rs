@@ -1,7 +1,7 @@
 //! Tests that findings and their advice name the facts that decide: the key, the file, the value and its absence.
 
 use crate::fixtures::check;
-use crate::machine::{self, build, options, put};
+use crate::machine::{self, build, config, options, put};
 use gds_top::core::{CheckId, Finding, Route, Status};
 
 fn finding(name: &str, id: &str) -> Finding {
@@ -42,5 +42,20 @@ fn every_direct_route_of_a_local_disk_needs_the_journal_mode_among_the_options()
         assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
         assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
         assert_eq!(report.finding(CheckId::Ext4Ordered).unwrap().status, Status::Warn, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_list_of_addresses_is_not_a_missing_one() {
+    for (text, wanted) in [
+        ("{\"properties\": {\"rdma_dev_addr_list\": [ ]}}", "rdma_dev_addr_list is empty"),
+        ("{\"properties\": {}}", "rdma_dev_addr_list is not set"),
+    ] {
+        let interface = put("files/sys/class/infiniband/mlx5_0/device/net/ibp153s0/operstate", "up\n");
+        let machine = build("weka", &[config(text), interface]);
+        let found = machine::check(machine.path()).finding("rdma-ips").unwrap().clone();
+        assert!(found.summary.starts_with(wanted), "{}", found.summary);
+        assert!(found.evidence[0].text.contains("rdma_dev_addr_list"), "{:?}", found.evidence);
+        assert!(found.advice.unwrap().contains("ip -4 -br addr show ibp153s0"), "{text}");
     }
 }
