@@ -162,6 +162,7 @@ impl FixPlan {
             FixPolicy::Ask if self.obstacle.is_some() => "not as it is".to_owned(),
             FixPolicy::Ask => format!("gds-top fix {} applies it", self.id),
             FixPolicy::Show => "by hand".to_owned(),
+            FixPolicy::Never if matches!(self.risk, FixRisk::Low) => "by hand".to_owned(),
             FixPolicy::Never => "by hand, with care".to_owned(),
         }
     }

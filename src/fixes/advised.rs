@@ -4,7 +4,7 @@ use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
     Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_cut_off,
-    is_denied, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
+    is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
 };
 use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     // A container sees only the volumes that it was started with, so its host copies the model.
     let runtime = crate::machine::container(root).map(|container| container.runtime);
-    let program = runtime.clone().filter(|name| matches!(name.as_str(), "docker" | "podman"));
+    let program = runtime.as_deref().filter(|name| matches!(*name, "docker" | "podman"));
     let is_pod = crate::machine::container(root).is_some_and(|container| container.runtime == "kubernetes");
     // RHEL 9 has P2PDMA as a backport in Linux 5.14.
     let has_p2pdma = kernel_version(root).is_none_or(|version| version >= (6, 2) || version == (5, 14));
@@ -27,13 +27,15 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let free = disk_for_model(root).filter(|_| known.is_none());
     let point = known.as_ref().or(free.as_ref().map(|(_, point)| point));
     let place = point.map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
-    let copy = match &program {
-        Some(program) => vec![
-            program.clone(),
-            "cp".to_owned(),
-            format!("CONTAINER:{}", model(report)),
-            "/NVME_MOUNT_POINT/".to_owned(),
-        ],
+    // The folder of a mount belongs to root. A Podman without root does not show its containers to root.
+    let is_of_user = program == Some("podman") && is_rootless(root) == Some(true);
+    let copy = match program {
+        Some(program) => (!is_of_user)
+            .then_some("sudo")
+            .into_iter()
+            .chain([program, "cp", &format!("CONTAINER:{}", model(report)), "/NVME_MOUNT_POINT/"])
+            .map(str::to_owned)
+            .collect(),
         // A snapshot of the Hugging Face cache consists of links to files in another folder.
         None => {
             let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
@@ -46,8 +48,13 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let name = path.rsplit('/').next().unwrap_or_default();
     let then = program.map(|program| {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
-        format!("start the container again with {program} run -v {volume} …")
+        format!("start the container again with {} run -v {volume} …", runtime_command(root, program))
     });
+    let is_of_user = is_of_user || (program.is_none() && runtime.is_some());
+    let needs = if is_of_user { Needs::User } else { Needs::Root };
+    // A copy from a container makes no file system.
+    let is_copy_only = is_pod || known.is_some() || program.is_some();
+    let risk = if is_copy_only { FixRisk::Low } else { FixRisk::High };
     let lost = loss_of_local_disks(root).map_or_else(String::new, |sentence| {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
@@ -59,6 +66,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " Give the pod a volume on a local NVMe disk of the node (hostPath, or a local PersistentVolume) and the node's /run/udev, and copy the model to it."
             } else if known.is_some() {
                 ""
+            } else if program.is_some() {
+                " Run the commands on the host, and put a folder on such a partition for /NVME_MOUNT_POINT."
             } else if free.is_some() {
                 " No partition, file system or mount is known on this disk. mkfs.xfs erases it, and runs only if wipefs finds nothing."
             } else {
@@ -83,7 +92,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         } else {
             "read the model from its earlier folder; the copy can be removed".to_owned()
         },
-        ..empty(FixId::MoveModel, if is_pod || runtime.is_some() { Needs::User } else { Needs::Root }, if is_pod || known.is_some() { FixRisk::Low } else { FixRisk::High }, FixPolicy::Never)
+        ..empty(FixId::MoveModel, needs, risk, FixPolicy::Never)
     }
 }
 
@@ -217,8 +226,6 @@ impl Needed {
 
     /// The options of Docker and Podman, each after a space.
     fn options(&self, root: &Root, runtime: &str) -> String {
-        let is_rootless =
-            root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|line| line.trim() == "rootless=1"));
         let mut out = Vec::new();
         if has_selinux(root) {
             out.push("--security-opt=label=disable".to_owned());
@@ -227,7 +234,7 @@ impl Needed {
             out.push(group_option(root, runtime));
         }
         // Without root, Podman cannot exceed the limit of its user, and the container does not start (podman#19319).
-        if self.memlock && !is_rootless {
+        if self.memlock && is_rootless(root) != Some(true) {
             out.push("--ulimit memlock=-1 --cap-add IPC_LOCK".to_owned());
         }
         if self.libcuda {
@@ -360,6 +367,11 @@ pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
     FixPlan { id: FixId::CufileP2pdmaKeys, title: WITH_KEYS.to_owned(), ..plan }
 }
 
+/// The command of a container runtime. A Podman of root has other images and containers than that of its users.
+fn runtime_command(root: &Root, runtime: &str) -> String {
+    if runtime == "podman" && is_rootless(root) == Some(false) { format!("sudo {runtime}") } else { runtime.to_owned() }
+}
+
 /// Whether a path is on a file system that was mounted into its container.
 fn is_mounted(facts: &PathFacts) -> bool {
     facts.mount_point.as_ref().is_some_and(|point| point.parent().is_some())
@@ -378,7 +390,8 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let bind = |option: &str| folder.as_ref().map_or_else(String::new, |folder| format!(" {option}{folder}"));
     let options = |runtime: &str| format!("{}{}", needed.options(root, runtime), bind("-v "));
     let docker = format!("docker run --gpus all{} IMAGE", options("docker"));
-    let podman = format!("podman run --device nvidia.com/gpu=all{} IMAGE", options("podman"));
+    let podman =
+        format!("{} run --device nvidia.com/gpu=all{} IMAGE", runtime_command(root, "podman"), options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
     let gds = "sudo nvidia-ctk cdi generate --mode=gds --output=/etc/cdi/nvidia-gds.yaml";
     let keys =
@@ -420,7 +433,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let restart = found
         .as_deref()
         .filter(|name| is_cut_off && matches!(*name, "docker" | "podman") && options(name).is_empty())
-        .map(|name| format!("{name} restart NAME"));
+        .map(|name| format!("{} restart NAME", runtime_command(root, name)));
     let lines: Vec<&str> = match found.as_deref() {
         _ if restart.is_some() => [DEVICE_LINKS].into_iter().chain(restart.as_deref()).collect(),
         Some("docker") => vec![&docker],
@@ -502,7 +515,9 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     } else {
         "The container lacks parts of its host."
     };
-    let plan = empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show);
+    let is_of_root = found.as_deref().is_some_and(|name| runtime_command(root, name).starts_with("sudo "));
+    let needs = if is_of_root { Needs::Root } else { Needs::User };
+    let plan = empty(FixId::ContainerDevices, needs, FixRisk::Low, FixPolicy::Show);
     let verify =
         if resolved.is_empty() { "udev-database, ctr-devices and lim-memlock".to_owned() } else { names(&resolved) };
     let plan = FixPlan { verify: format!("gds-top check in the container: {verify}"), ..plan };

@@ -124,6 +124,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
     let mount = report.paths.iter().filter(|_| transport == Transport::NfsRdma).find(is_over_rdma);
     let signing = secure_boot::signing(root, report, family, secure_boot::Module::Nvme);
     let (table, remaining) = mount.map_or((None, Vec::new()), |facts| at_boot(root, facts));
+    let earlier = undo_of_update(&changes, family);
     if source.is_ok() {
         // DKMS signs a module when it builds it, so the key must exist before.
         changes.splice(0..0, signing.iter().flat_map(|signing| signing.before.clone()));
@@ -161,6 +162,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         }
         .to_owned(),
         undo: match &ofed {
+            _ if is_outdated => earlier,
             Some(_) => format!("remove the package of {}, rebuild the initramfs, reboot", transport.module()),
             None if is_before_doca(root) => {
                 "remove MLNX_OFED (sudo /usr/sbin/ofed_uninstall.sh --force), rebuild the initramfs, reboot".to_owned()
@@ -173,6 +175,22 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         obstacle,
         ..empty(transport.id(), Needs::Reboot, FixRisk::High, FixPolicy::Show)
     }
+}
+
+/// How to undo an update: the repository file is that of the earlier release again, and so are the packages.
+fn undo_of_update(changes: &[Change], family: Family) -> String {
+    let file = changes.iter().find_map(|change| match change {
+        Change::WriteFile { path, .. } => Some(format!("restore {}, ", path.display())),
+        Change::Run { .. } => None,
+    });
+    let packages = match family {
+        Family::Debian => {
+            "install the earlier versions ('sudo apt-get install --allow-downgrades PACKAGE=VERSION' for all packages that the update names)"
+        }
+        Family::RedHat => "run 'sudo dnf downgrade doca-ofed \"mlnx-*\"'",
+        Family::Suse => "install the earlier release of DOCA",
+    };
+    format!("{}{packages}, build nvidia-fs again, rebuild the initramfs, reboot", file.unwrap_or_default())
 }
 
 /// A sentence about the mount of an NFS client. It starts with a space. The verdict has the test of a mount over RDMA

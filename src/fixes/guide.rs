@@ -2,6 +2,7 @@
 
 use super::bare;
 use super::guided::is_reboot;
+use super::in_effect::{add_reboot, reboots};
 use super::parts::family;
 use super::plans::{check_of, for_id, step_with};
 use super::preview::changes_text;
@@ -52,6 +53,7 @@ fn with_sudo(root: &Root, report: &Report) -> Guide {
     once(&mut steps);
     settings_first(&mut steps);
     without_repeats(&mut steps);
+    add_reboot(root, &mut steps);
     let reason = format!("{}{}", capitalised(reason), without_route(root, report));
     Guide { route: possible, reason, open: Vec::new(), steps }
 }
@@ -256,11 +258,6 @@ fn once(steps: &mut [Step]) {
         shown.extend(mine.iter().map(|plan| plan.id));
         step.plans = mine;
     }
-}
-
-/// Whether a plan takes effect after a reboot.
-fn reboots(plan: &FixPlan) -> bool {
-    plan.needs == Needs::Reboot || plan.changes.iter().any(is_reboot)
 }
 
 /// Whether a step tests the client that an earlier step installs. `earlier` are the steps before it.

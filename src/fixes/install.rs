@@ -105,14 +105,19 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let policy = if signing.is_some() { FixPolicy::Show } else { FixPolicy::Ask };
     FixPlan {
         why: format!(
-            "The route nvfs needs this kernel module.{}{library}{}{} Run '{}' to see all changes: on RHEL-like systems the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one.{}{}{}",
+            "The route nvfs needs this kernel module.{}{library}{}{} Run {}{}{}{}",
             cuda.why,
             if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
             if needs == Needs::Root { stop_programs(root) } else { "" },
             match family {
-                Family::Debian => format!("apt-get install -s {package}"),
-                Family::RedHat => format!("{} install --assumeno {package}", distribution::dnf(root)),
-                Family::Suse => format!("zypper install --dry-run {package}"),
+                Family::Debian => format!(
+                    "'apt-get install -s {package}' to see all changes. The archives of Debian and Ubuntu have old versions; NVIDIA's repository has the current one."
+                ),
+                Family::RedHat => format!(
+                    "'{} install --assumeno {package}' to see all changes: the package can install another kernel (compare grubby --default-kernel before and after), and precompiled driver packages of branch 570 and later are not compatible with modules that DKMS builds.",
+                    distribution::dnf(root)
+                ),
+                Family::Suse => format!("'zypper install --dry-run {package}' to see all changes."),
             },
             repository::hint(root, family),
             signing.map_or_else(String::new, |signing| signing.why),

@@ -22,6 +22,7 @@ pub mod guide;
 pub mod guided;
 mod held;
 mod hold;
+mod in_effect;
 mod install;
 mod interrupted;
 mod journal;

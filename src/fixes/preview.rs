@@ -29,6 +29,7 @@ pub fn preview(plan: &FixPlan, width: usize) -> String {
     let policy = match plan.policy {
         FixPolicy::Ask => "gds-top applies it after consent",
         FixPolicy::Show => "gds-top only shows this fix; do it by hand",
+        FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => "gds-top never applies this fix; do it by hand",
         FixPolicy::Never => "gds-top never applies this fix; do it by hand, with care",
     };
     let mut row = |label: &str, text: &str| paragraph(&mut out, &format!("{label:<8}"), 8, text, width);

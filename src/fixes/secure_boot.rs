@@ -7,29 +7,12 @@ use super::parts::{Family, empty, initramfs, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    AKMODS_CERTIFICATE, Root, Signature, is_of_akmods, kernel_release, os_release, secure_boot, signature,
+    AKMODS_CERTIFICATE, Root, Signature, dkms_certificate, is_of_akmods, kernel_release, os_release, secure_boot,
+    signature, signs_as_ubuntu,
 };
-
-/// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
-/// 3.2.2).
-const UBUNTU: &str = "/var/lib/shim-signed/mok/MOK.der";
-const OTHERS: &str = "/var/lib/dkms/mok.pub";
 
 /// The instructions for each enrolment.
 const CONSOLE: &str = "mokutil asks for a new password. At the next boot the MOK manager (a blue screen) waits a few seconds: choose 'Enroll MOK', 'Continue', 'Yes', and type that password. This needs the console (BMC, IPMI, hypervisor, or the interactive serial console of a cloud), not SSH.";
-
-/// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms), because of its id or the first id in ID_LIKE.
-fn is_ubuntu(root: &Root, family: Family) -> bool {
-    family == Family::Debian
-        && match os_release(root, "ID").as_deref() {
-            None | Some("ubuntu") => true,
-            Some(_) => os_release(root, "ID_LIKE").is_some_and(|like| like.starts_with("ubuntu")),
-        }
-}
-
-fn certificate(root: &Root, family: Family) -> &'static str {
-    if is_ubuntu(root, family) { UBUNTU } else { OTHERS }
-}
 
 /// Whether the kernel rejects modules without a known signature.
 pub(super) fn is_on(root: &Root, report: &Report) -> bool {
@@ -87,11 +70,11 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
     if !is_on(root, report) || is_enrolled(root) {
         return None;
     }
-    let file = certificate(root, family);
+    let file = dkms_certificate(root);
     let name = module.name();
-    let mut before = vec![run(&install(root, family, tools(root, family)))];
+    let mut before = vec![run(&install(root, family, tools(root)))];
     if !root.exists(file) {
-        before.push(new_key(root, family));
+        before.push(new_key(root));
     }
     before.push(run(&format!("sudo mokutil --import {file}")));
     Some(Signing {
@@ -106,8 +89,8 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
 }
 
 /// Creates the key pair that DKMS would create at its first build.
-fn new_key(root: &Root, family: Family) -> Change {
-    if is_ubuntu(root, family) {
+fn new_key(root: &Root) -> Change {
+    if signs_as_ubuntu(root) {
         return run("sudo update-secureboot-policy --new-key");
     }
     // The command of DKMS (prepare_mok). 'dkms generate_mok' exists since DKMS 3.1, and Debian 12 has 3.0.10.
@@ -118,8 +101,8 @@ fn new_key(root: &Root, family: Family) -> Change {
 }
 
 /// The packages with the programs that create, use and enrol a key.
-fn tools(root: &Root, family: Family) -> &'static str {
-    if is_ubuntu(root, family) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" }
+fn tools(root: &Root) -> &'static str {
+    if signs_as_ubuntu(root) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" }
 }
 
 /// The folder of an installed module. `None` if it is not known.
@@ -132,9 +115,9 @@ fn module_folder(root: &Root, module: &str) -> Option<String> {
 }
 
 /// Signs the module and those of its package next to it: nvidia-uvm, nvidia-modeset. `sign-file` is in the headers.
-fn sign(root: &Root, family: Family, kernel: &str, start: &str) -> Change {
-    let key = if is_ubuntu(root, family) { "/var/lib/shim-signed/mok/MOK.priv" } else { "/var/lib/dkms/mok.key" };
-    let file = certificate(root, family);
+fn sign(root: &Root, kernel: &str, start: &str) -> Change {
+    let key = if signs_as_ubuntu(root) { "/var/lib/shim-signed/mok/MOK.priv" } else { "/var/lib/dkms/mok.key" };
+    let file = dkms_certificate(root);
     // The signature is part of the uncompressed file. The kernel reads xz files only with the check crc32.
     let script = format!(
         "for file in {start}*.ko {start}*.ko.xz {start}*.ko.zst {start}*.ko.gz; do [ -e \"$file\" ] || continue; plain=${{file%.ko*}}.ko; case $file in *.xz) xz -d \"$file\" ;; *.zst) zstd -qd --rm \"$file\" ;; *.gz) gzip -d \"$file\" ;; esac || exit; /lib/modules/{kernel}/build/scripts/sign-file sha256 {key} {file} \"$plain\" || exit; case $file in *.xz) xz --check=crc32 \"$plain\" ;; *.zst) zstd -q --rm \"$plain\" ;; *.gz) gzip \"$plain\" ;; esac || exit; done"
@@ -179,7 +162,7 @@ const REJECTED: [Rejected; 3] = [
 
 /// The plan of `secure-boot-key`: it rebuilds unsigned modules, which signs them, and enrols the key.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
-    let file = certificate(root, family);
+    let file = dkms_certificate(root);
     let is_rejected = |(check, ..): &&Rejected| {
         report.finding(*check).is_some_and(|finding| {
             finding.fix == Some(FixId::SecureBootKey) && matches!(finding.status, Status::Fail | Status::Warn)
@@ -219,7 +202,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
                 unsigned.push(*name);
                 let folder = module_folder(root, module).unwrap_or_default();
                 changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));
-                changes.push(sign(root, family, &kernel, &format!("{folder}/{module}")));
+                changes.push(sign(root, &kernel, &format!("{folder}/{module}")));
             }
             (Some(Signature::None), ..) => {
                 obstacle = Some(format!("{name} is not signed, and DKMS does not list it: install its package first"));
@@ -233,10 +216,10 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         }
     }
     if !unsigned.is_empty() && !root.exists(file) {
-        changes.insert(0, new_key(root, family));
+        changes.insert(0, new_key(root));
     }
     if !unsigned.is_empty() {
-        changes.insert(0, run(&install(root, family, tools(root, family))));
+        changes.insert(0, run(&install(root, family, tools(root))));
     }
     // The initramfs contains the NVMe driver.
     if unsigned.contains(&"DOCA's NVMe driver") {

@@ -34,7 +34,7 @@ pub struct Spec {
     pub changes: &'static str,
     /// The effect of an undo.
     pub undo: Undo,
-    /// The highest rights that it can need.
+    /// The highest rights that it normally needs. The note names an exception.
     pub needs: Needs,
     /// The check that it resolves.
     pub check: CheckId,
@@ -270,7 +270,7 @@ pub const fn of(id: FixId) -> Spec {
             title: "Mount the file system with an explicit data=ordered",
             changes: "sets data=ordered in the mount options and mounts the file system again",
             undo: Undo::All,
-            needs: Needs::Reboot,
+            needs: Needs::Root,
             check: CheckId::Ext4Ordered,
             is_of_host: true,
             systems: Systems::KeepEtc,
@@ -448,6 +448,12 @@ pub const fn of(id: FixId) -> Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_remount_needs_a_reboot_only_for_the_root_file_system() {
+        let spec = of(FixId::Ext4Ordered);
+        assert!(!spec.needs_text().contains("reboot") && spec.note.contains("For the root file system a reboot"));
+    }
 
     #[test]
     fn fixes_that_only_show_are_those_without_special_rights() {

@@ -28,7 +28,7 @@ pub fn list(
     }
     for plan in plans {
         let how = match (plan.policy, plan.risk) {
-            (FixPolicy::Show, _) => "gds-top only shows it",
+            (FixPolicy::Show, _) | (FixPolicy::Never, FixRisk::Low) => "gds-top only shows it",
             (FixPolicy::Never, _) => "gds-top only shows it, apply it with care",
             (FixPolicy::Ask, FixRisk::Low) => "gds-top applies it",
             (FixPolicy::Ask, FixRisk::Medium) => "gds-top applies it, medium risk",

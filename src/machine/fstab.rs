@@ -79,6 +79,17 @@ pub fn fstab_mounts(root: &Root) -> Vec<PlannedMount> {
     text.lines().filter_map(mount).collect()
 }
 
+/// Whether /etc/fstab is known and has no line for a mount point, so that a mount unit or a script mounts it.
+#[must_use]
+pub fn lacks_fstab_line(root: &Root, point: &Path) -> bool {
+    let names = |line: &str| {
+        let mut fields = line.split_whitespace();
+        fields.next().is_some_and(|device| !device.starts_with('#'))
+            && fields.next().is_some_and(|field| Path::new(&field.replace("\\040", " ")) == point)
+    };
+    root.read_text(FSTAB).is_ok_and(|text| !text.lines().any(names))
+}
+
 /// The enabled mount units of the administrator.
 fn unit_mounts(root: &Root) -> Vec<PlannedMount> {
     let is_enabled = |name: &str| {
@@ -170,6 +181,9 @@ mod tests {
             "26 1 259:2 / / rw - ext4 /dev/sda2 rw\n91 26 259:5 / /scratch rw - xfs /dev/x rw\n",
         );
         let root = Root::tree(folder.path()).unwrap();
+        for (point, is_without) in [("/backup", false), ("/my disk", false), ("/srv/models", true), ("/old", true)] {
+            assert_eq!(lacks_fstab_line(&root, Path::new(point)), is_without, "{point}");
+        }
         let of = |path: &str, point: &str| {
             let real_path = Some(PathBuf::from(path));
             let mount_point = Some(PathBuf::from(point));

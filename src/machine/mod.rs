@@ -92,7 +92,7 @@ pub use driver_origin::{
 pub use excluded::{Excluded, excluded};
 pub use ext4::{ext4_journal, ext4_mode, ext4_sets_ordered};
 pub use fabric::{fabric_manager_version, is_umad_loaded, runs_fabric};
-pub use fstab::{FSTAB, PlannedMount, fstab_mounts, unmounted};
+pub use fstab::{FSTAB, PlannedMount, fstab_mounts, lacks_fstab_line, unmounted};
 pub use gone::{device_of_uuid, gone_device};
 pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
 pub use hardware::{numa_node, storage};
@@ -126,7 +126,8 @@ pub use release::{is_aarch64, kernel_version, version_numbers, wsl};
 pub use root::{KeptReads, MAX_TEXT_BYTES, Root};
 pub use secrets::hidden as without_secrets;
 pub use secure_boot::{
-    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, enforcer, is_of_akmods, secure_boot, signature,
+    AKMODS_CERTIFICATE, Enforcer, SecureBoot, Signature, dkms_certificate, enforcer, is_of_akmods, secure_boot,
+    signature, signs_as_ubuntu,
 };
 pub use starter::{Starter, starter};
 pub use summary::{

@@ -2,7 +2,9 @@
 
 use super::driver::module_info;
 use super::kernel_log::{Source, kernel_log};
+use super::packages::{Family, family};
 use super::root::Root;
+use super::summary::os_release;
 
 /// The state of Secure Boot and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +106,23 @@ pub fn signature(root: &Root, module: &str) -> Option<Signature> {
         Some(signer) if is_key_of_akmods(&signer) => Signature::Akmods,
         Some(signer) => Signature::Other(signer),
     })
+}
+
+/// Whether DKMS treats the system as Ubuntu (`distro_version` in dkms), because of its id or the first id in ID_LIKE.
+#[must_use]
+pub fn signs_as_ubuntu(root: &Root) -> bool {
+    family(root) == Family::Debian
+        && match os_release(root, "ID").as_deref() {
+            None | Some("ubuntu") => true,
+            Some(_) => os_release(root, "ID_LIKE").is_some_and(|like| like.starts_with("ubuntu")),
+        }
+}
+
+/// The certificate with which DKMS signs modules, on Ubuntu and on other systems (`prepare_mok` in dkms 3.0.10 and
+/// 3.2.2).
+#[must_use]
+pub fn dkms_certificate(root: &Root) -> &'static str {
+    if signs_as_ubuntu(root) { "/var/lib/shim-signed/mok/MOK.der" } else { "/var/lib/dkms/mok.pub" }
 }
 
 /// The certificate with which akmods signs modules; a link to the key that `kmodgenca` created.

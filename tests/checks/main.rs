@@ -25,4 +25,5 @@ mod machine;
 mod program;
 mod remedies;
 mod secrets;
+mod sentences;
 mod symbols;

@@ -70,7 +70,12 @@ fn the_checklist_knows_what_is_done_and_takes_the_shorter_way() {
     let open: Vec<&str> = guided.steps.iter().filter(|s| s.state == State::Open).map(|s| s.title.as_str()).collect();
     assert_eq!(
         open,
-        ["The GPU's BAR1 mapped statically", "P2PDMA enabled in cufile.json", "The proof: reads counted on p2pdma"]
+        [
+            "The GPU's BAR1 mapped statically",
+            "The changes in effect",
+            "P2PDMA enabled in cufile.json",
+            "The proof: reads counted on p2pdma"
+        ]
     );
     let driver = guided.steps.iter().find(|s| s.title.starts_with("The NVIDIA driver")).unwrap();
     assert_eq!(driver.state, State::Done);

@@ -299,6 +299,25 @@ fn a_mount_over_tcp_is_tested_before_it_is_changed_and_the_client_is_before_nvid
 }
 
 #[test]
+fn the_undo_of_an_update_installs_the_earlier_release() {
+    let release = |system: &str| vec![put("files/etc/os-release", system)];
+    let undo = |edits: Vec<Edit>| {
+        let folder = build("doca-wrong-hook", &edits);
+        let root = Root::folder(folder.path()).unwrap();
+        let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+        fixes::plan_by_id(&root, &report, FixId::NvmePatch).unwrap().undo
+    };
+    let debian = undo(release(UBUNTU));
+    assert!(debian.contains("restore /etc/apt/sources.list.d/doca.list") && debian.contains("downgrades"), "{debian}");
+    let repo = "[doca]\nbaseurl=https://linux.mellanox.com/public/repo/doca/3.3.0/rhel9.4/x86_64/\nenabled=1\n";
+    let red_hat = undo(all([release(ROCKY), vec![put("files/etc/yum.repos.d/doca.repo", repo)]]));
+    assert!(red_hat.contains("restore /etc/yum.repos.d/doca.repo") && red_hat.contains("dnf downgrade"), "{red_hat}");
+    for undo in [debian, red_hat] {
+        assert!(!undo.contains("remove"), "{undo}");
+    }
+}
+
+#[test]
 fn a_kernel_argument_is_set_before_a_reboot_that_is_needed_anyway() {
     // nvidia-fs waits for the open driver, so the reboot before it is needed.
     let edits = all([

@@ -2,7 +2,8 @@
 //! and no route that is not known to work.
 
 use crate::copies::look;
-use gds_top::core::{Change, CheckId, FixId, Route, Status};
+use crate::machine::{build, put};
+use gds_top::core::{Change, CheckId, FixId, FixRisk, Needs, Route, Status};
 use gds_top::fixes::{guide, plan_by_id, preview};
 
 /// The verdict's advice and the checklist as text, and the best possible route.
@@ -189,4 +190,54 @@ fn the_plan_for_the_nearest_gpu_names_it() {
     let Some(Change::Run { argv }) = plan.changes.last() else { panic!("{:?}", plan.changes) };
     let uuid = &root.nvml().gpus[0].uuid;
     assert!(argv.contains(&format!("CUDA_VISIBLE_DEVICES={uuid}")), "{argv:?}");
+}
+
+#[test]
+fn a_container_of_roots_podman_is_started_by_root() {
+    for (line, wanted, needs) in [
+        ("rootless=0", "sudo podman run ", Needs::Root),
+        ("rootless=1", "podman run ", Needs::User),
+        ("", "podman run ", Needs::User),
+    ] {
+        let of_podman = put("files/run/.containerenv", format!("engine=\"podman-5.4\"\n{line}\n"));
+        let folder = build("podman-two-parts", &[of_podman]);
+        let (root, report) = look(folder.path());
+        let plan = plan_by_id(&root, &report, FixId::ContainerDevices).unwrap();
+        let runs = |change: &Change| match change {
+            Change::Run { argv } => argv.join(" ").starts_with(wanted),
+            Change::WriteFile { .. } => false,
+        };
+        assert!(plan.changes.iter().any(runs) && plan.needs == needs, "{line}: {plan:?}");
+    }
+}
+
+#[test]
+fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
+    for (name, file, copy, needs) in [
+        ("docker-overlay", None, "sudo docker cp CONTAINER:", Needs::Root),
+        ("podman-two-parts", Some("rootless=0\n"), "sudo podman cp CONTAINER:", Needs::Root),
+        ("podman-two-parts", Some("rootless=1\n"), "podman cp CONTAINER:", Needs::User),
+    ] {
+        let folder =
+            build(name, &file.map(|text| put("files/run/.containerenv", text)).into_iter().collect::<Vec<_>>());
+        let (root, report) = look(folder.path());
+        let plan = plan_by_id(&root, &report, FixId::MoveModel).unwrap();
+        assert_eq!((plan.risk, plan.needs), (FixRisk::Low, needs), "{name} {file:?}");
+        let text = preview(&plan, usize::MAX);
+        assert!(text.contains(&format!("$ {copy}")) && !text.contains("mkfs"), "{name} {file:?}: {text}");
+        assert!(!text.contains("with care"), "{text}");
+    }
+}
+
+#[test]
+fn the_package_of_nvidia_fs_is_described_for_its_distribution() {
+    for (release, wanted, unwanted) in [
+        ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n", "archives of Debian and Ubuntu", "grubby"),
+        ("ID=rocky\nID_LIKE=rhel\nVERSION_ID=\"9.6\"\n", "grubby", "archives of Debian and Ubuntu"),
+    ] {
+        let folder = build("p2pdma-two-steps", &[put("files/etc/os-release", release)]);
+        let (root, report) = look(folder.path());
+        let why = plan_by_id(&root, &report, FixId::NvfsInstall).unwrap().why;
+        assert!(why.contains(wanted) && !why.contains(unwanted), "{why}");
+    }
 }

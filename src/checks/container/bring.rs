@@ -255,13 +255,20 @@ pub(crate) fn has_selinux(root: &Root) -> bool {
     is_on.unwrap_or_else(is_labelled)
 }
 
+/// Whether Podman runs this container without root. `None` if it is not known: Podman writes it for privileged containers.
+pub(crate) fn is_rootless(root: &Root) -> Option<bool> {
+    root.read_text("/run/.containerenv").ok()?.lines().find_map(|line| match line.trim() {
+        "rootless=1" => Some(true),
+        "rootless=0" => Some(false),
+        _ => None,
+    })
+}
+
 /// The option of Docker and Podman that gives the user of a container the group of the GPU's devices on the host
 /// (nvidia-container-toolkit#210, #580).
 pub(crate) fn group_option(root: &Root, runtime: &str) -> String {
-    let is =
-        |line: &str| root.read_text("/run/.containerenv").is_ok_and(|text| text.lines().any(|one| one.trim() == line));
     // Without root, Podman cannot add groups of the host, but it can keep those of its user.
-    if runtime == "podman" && !is("rootless=0") {
+    if runtime == "podman" && is_rootless(root) != Some(false) {
         return "--group-add keep-groups".to_owned();
     }
     let params = root.read_text("/proc/driver/nvidia/params").unwrap_or_default();

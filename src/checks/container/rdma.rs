@@ -11,11 +11,18 @@ use crate::checks::filesystem::clients;
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::core::{CheckId, Route};
 use crate::machine::{self, PathFacts, Root};
+use crate::text::quoted;
 use serde_json::Value;
 
 /// Shows the state and the addresses of the interfaces of the RDMA devices that libcufile can use.
 fn show(root: &Root) -> String {
     let (mlx5, others) = machine::rdma_devices(root);
+    let named =
+        |device: &String| root.entries(format!("{}/{device}/device/net", machine::RDMA_DEVICES)).unwrap_or_default();
+    let names: Vec<String> = mlx5.iter().flat_map(named).collect();
+    if let ([_], [interface]) = (mlx5.as_slice(), names.as_slice()) {
+        return format!("ip -4 -br addr show {}", quoted(interface));
+    }
     let folder = |device: &str| format!("{}/{device}/device/net/*", machine::RDMA_DEVICES);
     let folders = if others.is_empty() || mlx5.is_empty() {
         folder("*")
@@ -24,6 +31,9 @@ fn show(root: &Root) -> String {
     };
     format!("for d in {folders}; do ip -4 -br addr show \"${{d##*/}}\"; done")
 }
+
+/// The general list of addresses.
+const LIST: &str = "properties.rdma_dev_addr_list";
 
 /// The addresses of this machine's network cards in cufile.json, and their origin. libcufile looks first in the entry
 /// of the mount, then in that of the file system, then in the general list.
@@ -42,7 +52,7 @@ fn rdma_addresses(ctx: &Context<'_>) -> (Vec<String>, String) {
             }
         }
     }
-    ctx.config().texts_below("properties.rdma_dev_addr_list")
+    ctx.config().texts_below(LIST)
 }
 
 /// Checks of RDMA. They run only if a path is on a file system that uses RDMA.
@@ -202,15 +212,24 @@ fn addresses(ctx: &Context<'_>) -> Judged {
     let (list, origin) = rdma_addresses(ctx);
     let table = ctx.root.read_text("/proc/net/fib_trie");
     if list.is_empty() {
-        Judged::lack(ID, "rdma_dev_addr_list is not set: cuFile has no network card for this file system")
-            .found("cufile.json", "no properties.rdma_dev_addr_list, and none in the section of the file system")
-            .missing(Cost::Root, &[Route::Rdma])
-            .advice(
-                Advice::run(show(ctx.root))
-                    .text(" for the addresses of the RDMA interfaces. ")
-                    .and(edit(ctx.root, SYSTEM_FILE))
-                    .text(": list them in properties.rdma_dev_addr_list, and restart the program."),
-            )
+        let (summary, file, text) = match ctx.config().latest(LIST) {
+            Some((_, file)) => (
+                "rdma_dev_addr_list is empty: cuFile has no network card for this file system",
+                file,
+                "properties.rdma_dev_addr_list is empty",
+            ),
+            None => (
+                "rdma_dev_addr_list is not set: cuFile has no network card for this file system",
+                SYSTEM_FILE.to_owned(),
+                "no properties.rdma_dev_addr_list, and none in the section of the file system",
+            ),
+        };
+        Judged::lack(ID, summary).found(&file, text).missing(Cost::Root, &[Route::Rdma]).advice(
+            Advice::run(show(ctx.root))
+                .text(" for the addresses of the RDMA interfaces. ")
+                .and(edit(ctx.root, &file))
+                .text(": list them in properties.rdma_dev_addr_list, and restart the program."),
+        )
     } else {
         match table {
             Ok(text) => {

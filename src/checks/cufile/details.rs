@@ -90,12 +90,21 @@ fn pinned_limit(ctx: &Context<'_>) -> Option<Judged> {
     })
 }
 
+/// The sizes of the slabs on the GPU, in KiB.
+const SIZES: &str = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
+/// The largest slab that nvidia-fs accepts, in KiB.
+const LARGEST: u64 = 16384;
+
+/// Whether cufile.json has a slab on the GPU that nvidia-fs accepts.
+pub(crate) fn has_small_slab(ctx: &Context<'_>) -> bool {
+    let sizes = ctx.config().latest(SIZES).and_then(|(value, _)| value.as_array().cloned()).unwrap_or_default();
+    sizes.iter().filter_map(serde_json::Value::as_u64).any(|size| size <= LARGEST)
+}
+
 /// Whether all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with 16 MiB and
 /// warns if none is smaller or equal. It ignores slabs that are not valid.
 fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
-    const SIZES: &str = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
     const COUNTS: &str = "properties.gpu_bounce_buffer_slab_config.slab_count";
-    const LARGEST: u64 = 16384;
     let numbers = |key: &str| -> Option<(Vec<u64>, String)> {
         let (value, origin) = ctx.config().latest(key)?;
         Some((value.as_array()?.iter().map(serde_json::Value::as_u64).collect::<Option<_>>()?, origin))

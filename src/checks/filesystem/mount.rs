@@ -181,6 +181,9 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     })
 }
 
+/// The routes of local disks. No source limits the need for data=ordered to some of them, so it is assumed for all.
+const OF_LOCAL_DISKS: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
+
 fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
     if facts.filesystem.as_deref() != Some("ext4") {
@@ -189,13 +192,16 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let options = facts.mount_options.clone().unwrap_or_default();
     // A remount cannot change the journal mode, so one place alone stops the start of the system.
     let is_root = facts.mount_point.as_deref() == Some(Path::new("/"));
+    let in_unit = facts.mount_point.as_deref().is_some_and(|point| machine::lacks_fstab_line(ctx.root, point));
     let judged = match facts.option_value("data") {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
         Some(other) => Judged::lack(ID, format!("mounted with data={other}; direct routes need data=ordered"))
-            .missing(Cost::Root, &[Route::Nvfs, Route::P2pdma, Route::C2c])
+            .missing(Cost::Root, OF_LOCAL_DISKS)
             .fix(FixId::Ext4Ordered)
             .advice(if is_root {
                 "Set data=ordered in rootflags= of the kernel command line and in /etc/fstab, both before one reboot."
+            } else if in_unit {
+                IN_UNIT
             } else {
                 "Set data=ordered in /etc/fstab, then unmount and mount it."
             }),
@@ -203,15 +209,15 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             let journal = machine::ext4_journal(ctx.root, facts);
             let mode = journal.as_ref().map_or("ordered", |(.., text)| machine::ext4_mode(text));
             let judged = match (&journal, machine::ext4_sets_ordered(ctx.root, facts)) {
-                (Some((false, ..)), _) => without_journal(facts, is_root),
+                (Some((false, ..)), _) => without_journal(facts, is_root, in_unit),
                 (_, Some((source, line))) if mode == "ordered" => hidden(facts, is_root).found(source, line),
-                (Some(_), _) if mode != "ordered" => of_superblock(mode).advice(set_ordered(is_root)),
-                (Some(_), _) => not_shown().advice(set_ordered(is_root)),
+                (Some(_), _) if mode != "ordered" => of_superblock(mode).advice(set_ordered(is_root, in_unit)),
+                (Some(_), _) => not_shown().advice(set_ordered(is_root, in_unit)),
                 // The kernel refuses the option if there is no journal, which stops the start of the system.
                 (None, _) => not_shown().advice(
                     Advice::from("Test whether it has a journal: ")
                         .command(format!("sudo tune2fs -l {} | grep has_journal", device(facts)))
-                        .text(format!(". Stop if that prints nothing. {}", set_ordered(is_root))),
+                        .text(format!(". Stop if that prints nothing. {}", set_ordered(is_root, in_unit))),
                 ),
             };
             match journal {
@@ -226,7 +232,7 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 /// The finding of an ext4 whose journal mode is right, but not among its mount options.
 fn not_shown() -> Judged {
     Judged::lack(CheckId::Ext4Ordered, "data=ordered is in effect, but the mount options do not show it")
-        .missing(Cost::Root, &[Route::Nvfs])
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .fix(FixId::Ext4Ordered)
 }
@@ -254,9 +260,15 @@ fn hidden(facts: &PathFacts, is_root: bool) -> Judged {
     })
 }
 
-const fn set_ordered(is_root: bool) -> &'static str {
+/// The step for a file system that /etc/fstab does not name.
+const IN_UNIT: &str =
+    "/etc/fstab has no line for it: set data=ordered in its mount unit or script, then unmount and mount it.";
+
+const fn set_ordered(is_root: bool, in_unit: bool) -> &'static str {
     if is_root {
         "Add rootflags=data=ordered to the kernel command line, then reboot."
+    } else if in_unit {
+        IN_UNIT
     } else {
         "Add data=ordered to its line in /etc/fstab, then unmount and mount it."
     }
@@ -271,13 +283,13 @@ fn device(facts: &PathFacts) -> String {
 }
 
 /// The finding of an ext4 without a journal. The fix would set an option with which it cannot be mounted.
-fn without_journal(facts: &PathFacts, is_root: bool) -> Judged {
+fn without_journal(facts: &PathFacts, is_root: bool, in_unit: bool) -> Judged {
     let device = device(facts);
     let add = format!("sudo tune2fs -O has_journal {device}");
     let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
     let mount = quoted(&mount);
     Judged::lack(CheckId::Ext4Ordered, "this ext4 has no journal, so it cannot be mounted with data=ordered")
-        .missing(Cost::Root, &[Route::Nvfs])
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .by_hand()
         .advice(if is_root {
@@ -291,7 +303,11 @@ fn without_journal(facts: &PathFacts, is_root: bool) -> Judged {
                 .command(format!("sudo umount {mount} && sudo e2fsck -f {device}"))
                 .text(", then ")
                 .command(add)
-                .text(". After that, add data=ordered to its line in /etc/fstab and run ")
+                .text(if in_unit {
+                    ". After that, set data=ordered in its mount unit or script and run "
+                } else {
+                    ". After that, add data=ordered to its line in /etc/fstab and run "
+                })
                 .command(format!("sudo mount {mount}"))
         })
 }

@@ -150,12 +150,18 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
                 // Machines with more than 255 CPUs need the IOMMU for their interrupts, so it stays on.
                 None => pass_through(ctx),
             };
+            let fault = fault(ctx);
+            let summary = if refused.is_none() && fault.is_none() {
+                "the IOMMU translates the GPU's addresses, which is a problem for nvidia-fs, not for P2PDMA"
+            } else {
+                "the IOMMU translates the GPU's addresses"
+            };
             let how = if refused.is_some() { how.text(format!(" {MEANWHILE}")) } else { how };
-            let judged = Judged::lack(ID, "the IOMMU translates the GPU's addresses")
+            let judged = Judged::lack(ID, summary)
                 .missing(Cost::Reboot, &[Route::Nvfs])
                 .fixes(waiting.is_none().then_some(FixId::IommuOff))
                 .advice(how);
-            match (refused, fault(ctx)) {
+            match (refused, fault) {
                 (Some(count), _) => judged.failing_reads().found(NVFS_STATS, format!("dma-map={count}")),
                 // The IOMMU stopped a transfer of a disk or a GPU.
                 (None, Some(line)) => judged.broken().found(machine::KERNEL_LOG, line),

@@ -82,7 +82,10 @@ pub(crate) fn rejected(ctx: &Context<'_>, id: CheckId, module: Module, line: Opt
         (Some(Signature::Dkms) | None, _) => judged("its signing key is not enrolled")
             .missing(Cost::Reboot, routes)
             .fix(FixId::SecureBootKey)
-            .advice("Enrol its key during a reboot. Do not install the module again."),
+            .advice(
+                Advice::run(format!("sudo mokutil --import {}", machine::dkms_certificate(ctx.root)))
+                    .text(", reboot, and choose 'Enroll MOK' at the console. The module needs no new installation."),
+            ),
     };
     match line {
         Some(line) => judged.found(machine::KERNEL_LOG, line),

@@ -76,6 +76,9 @@ const fn no_direct(pieces: &'static [&'static str]) -> Signature {
     Signature { kind: Kind::NoDirect, ..sign(pieces, Warn, meaning, todo, None) }
 }
 
+/// The meaning of a line about the sizes of the slabs on the GPU. A later cufile.json can have other sizes.
+pub(crate) const NO_SMALL_SLAB: &str = "cufile.json has no GPU slab of 16 MiB or less";
+
 const OVERLAY: &str = "the file is on an overlay or another anonymous device, unknown to udev";
 
 /// Lines of cufile.log and of libcufile's output. The first match is used.
@@ -114,7 +117,7 @@ const CUFILE: &[Signature] = &[
     fixed(&["gds is not guaranteed to work functionally", "iommu"], Warn, "the IOMMU is on", "", CheckId::IommuState),
     sign(&["exceeds permitted bar size"], Fail, "more GPU memory is registered than BAR1 can map", "register less memory at once, or enlarge BAR1 in the BIOS", Some(CheckId::GpuBar1Free)),
     sign(&["inc-bar-usage failed"], Fail, "the limit of registered GPU memory is reached (5016)", "raise max_device_pinned_mem_size_kb: gds-top config tune", Some(CheckId::GpuBar1Free)),
-    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, "cufile.json has no GPU slab of 16 MiB or less", "put 16384 first in slab_size_kb, and its count first in slab_count", Some(CheckId::CfgVsHardware)),
+    sign(&["16mb configured - nvidia-fs ios will be rejected"], Fail, NO_SMALL_SLAB, "put 16384 first in slab_size_kb, and its count first in slab_count", Some(CheckId::CfgVsHardware)),
     sign(&["setting cachesize to 50% of max bar size"], Warn, "the cache on the GPU was cut to half of BAR1", "lower max_device_cache_size_kb", Some(CheckId::CfgVsHardware)),
     sign(&["cudamallocmanaged memory", "not supported"], Fail, "managed memory cannot be registered", "allocate with cudaMalloc", None),
     sign(&["gpudirect storage not supported on gpu index"], Fail, "this GPU does not support GPUDirect", "use a data-centre or workstation GPU", Some(CheckId::GpuClass)),

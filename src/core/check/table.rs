@@ -270,7 +270,7 @@ checks! {
         causes ["The kernel's default."];
     IommuState = "iommu-state", Kernel, Machine, Iommu needed, &[Route::Nvfs, Route::C2c], [IommuOff]
         examines "the IOMMU"
-        why "On x86 a translating IOMMU breaks or slows down direct reads. Grace needs it enabled."
+        why "On x86 a translating IOMMU breaks or slows down reads by nvidia-fs. Grace needs it enabled."
         look "cat /proc/cmdline; ls /sys/class/iommu" todo ""
         causes ["The distribution enables the IOMMU by default.", "A virtualization host."];
     Ext4Ordered = "ext4-ordered", Files, Path, Disk, &[Route::Nvfs, Route::P2pdma, Route::C2c], [Ext4Ordered]

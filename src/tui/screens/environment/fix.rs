@@ -28,9 +28,7 @@ const fn needs(plan: &FixPlan) -> Option<&'static str> {
 const fn risk(plan: &FixPlan) -> &'static str {
     match plan.policy {
         FixPolicy::Show => "only shown: do this yourself",
-        FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => {
-            "never applied by gds-top: do this yourself, with care"
-        }
+        FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => "never applied by gds-top: do this yourself",
         FixPolicy::Never => {
             "never applied by gds-top: do it manually and carefully, because the machine may need manual repair"
         }

@@ -1,0 +1,74 @@
+//! Tests that findings and their advice name the facts that decide: the key, the file, the value and its absence.
+
+use crate::fixtures::check;
+use crate::machine::{self, build, config, options, put};
+use gds_top::core::{CheckId, Finding, Route, Status};
+
+fn finding(name: &str, id: &str) -> Finding {
+    check(name).finding(id).unwrap_or_else(|| panic!("{name}: no {id}")).clone()
+}
+
+#[test]
+fn a_key_that_is_not_enrolled_has_the_command_that_enrols_it() {
+    let advice = finding("nvfs-mok", "nvfs-secureboot").advice.unwrap();
+    assert!(advice.contains("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der"), "{advice}");
+}
+
+#[test]
+fn a_translating_iommu_is_a_problem_of_nvidia_fs_only() {
+    let found = finding("iommu-on", "iommu-state");
+    assert!(found.summary.ends_with("a problem for nvidia-fs, not for P2PDMA"), "{}", found.summary);
+}
+
+#[test]
+fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
+    for (fstab, wanted) in [
+        ("UUID=1 / ext4 defaults 0 1\n", "its mount unit or script"),
+        ("UUID=1 / ext4 defaults 0 1\nUUID=2 /data ext4 noatime 0 2\n", "to its line in /etc/fstab"),
+    ] {
+        let machine = build("nvfs-healthy", &[options("rw,noatime"), put("files/etc/fstab", fstab)]);
+        let report = machine::check(machine.path());
+        let advice = report.finding("ext4-ordered").unwrap().advice.clone().unwrap();
+        assert!(advice.contains(wanted), "{advice}");
+    }
+}
+
+#[test]
+fn every_direct_route_of_a_local_disk_needs_the_journal_mode_among_the_options() {
+    for (name, route) in [("nvfs-healthy", Route::Nvfs), ("p2pdma-healthy", Route::P2pdma), ("grace", Route::C2c)] {
+        let machine = build(name, &[options("rw,relatime")]);
+        let report = machine::check(machine.path());
+        let verdict = &report.verdicts[0];
+        assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+        assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+        assert_eq!(report.finding(CheckId::Ext4Ordered).unwrap().status, Status::Warn, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_list_of_addresses_is_not_a_missing_one() {
+    for (text, wanted) in [
+        ("{\"properties\": {\"rdma_dev_addr_list\": [ ]}}", "rdma_dev_addr_list is empty"),
+        ("{\"properties\": {}}", "rdma_dev_addr_list is not set"),
+    ] {
+        let interface = put("files/sys/class/infiniband/mlx5_0/device/net/ibp153s0/operstate", "up\n");
+        let machine = build("weka", &[config(text), interface]);
+        let found = machine::check(machine.path()).finding("rdma-ips").unwrap().clone();
+        assert!(found.summary.starts_with(wanted), "{}", found.summary);
+        assert!(found.evidence[0].text.contains("rdma_dev_addr_list"), "{:?}", found.evidence);
+        assert!(found.advice.unwrap().contains("ip -4 -br addr show ibp153s0"), "{text}");
+    }
+}
+
+#[test]
+fn a_line_about_slabs_is_compared_with_the_present_file() {
+    let line = " 12-11-2026 10:00:00:123 [pid=4 tid=4] WARN  cufio:1 No slabs <=16MB configured - nvidia-fs IOs will be rejected\n";
+    for (sizes, counts, is_told) in [("64, 1024", "128, 128", false), ("32768, 65536", "8, 4", true)] {
+        let text = format!(
+            "{{\"logging\": {{\"dir\": \"/var/log/gds\"}}, \"properties\": {{\"gpu_bounce_buffer_slab_config\": {{\"slab_size_kb\": [{sizes}], \"slab_count\": [{counts}]}}}}}}"
+        );
+        let machine = build("nvfs-healthy", &[config(text), put("files/var/log/gds/cufile.log", line)]);
+        let found = machine::check(machine.path()).finding("log-scan").unwrap().clone();
+        assert_eq!(found.summary.contains("16 MiB"), is_told, "{sizes}: {}", found.summary);
+    }
+}
