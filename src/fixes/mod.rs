@@ -31,6 +31,7 @@ mod lock;
 mod merge;
 mod modprobe;
 mod multipath;
+mod next_boot;
 mod packages;
 mod parts;
 mod place;
