@@ -114,9 +114,12 @@ pub(crate) fn prepare_all(ctx: &Context<'_>, judged: &mut [Judged]) {
         let Some(text) = judged.finding.advice.clone() else { continue };
         let Some((advice, first)) = before(ctx, 0, &text) else { continue };
         judged.finding.advice = Some(format!("{first} {text}"));
-        // The command of a finding without a fix is the first one of its advice.
-        if let (None, Some(_), Some(command)) = (judged.finding.fix, &judged.finding.command, advice.first_command()) {
-            judged.finding.command = Some(command.line(&examined(ctx, 0)));
+        // The command of a finding without a fix can be the reboot.
+        if judged.finding.fix.is_none()
+            && let Some(command) = &mut judged.finding.command
+            && let Some(preparation) = advice.first_command()
+        {
+            *command = format!("{} && {command}", preparation.line(&examined(ctx, 0)));
         }
     }
 }
