@@ -204,16 +204,14 @@ fn the_kernel_of_the_next_boot_gets_the_driver_before_the_reboot() {
         put("files/boot/vmlinuz-6.14.0-37-generic", ""),
         put("files/boot/vmlinuz-6.14.0-39-generic", ""),
     ];
-    let built = [
-        put(STATUS, deb("nvidia-driver-550-server-open", "550.163.01-0ubuntu0.22.04.1", "install")),
-        module("/lib/modules/6.14.0-37-generic/kernel/nvidia-550srv-open/nvidia.ko", "Canonical Ltd."),
-    ];
+    let installed = vec![put(STATUS, deb("nvidia-driver-550-server-open", "550.163.01-0ubuntu0.22.04.1", "install"))];
+    let built = vec![module("/lib/modules/6.14.0-37-generic/kernel/nvidia-550srv-open/nvidia.ko", "Canonical Ltd.")];
     let stream = "[nvidia-driver]\nname=nvidia-driver\nstream=open-dkms\nstate=enabled\n";
     for (release, edits, wanted) in [
         (RHEL, all([vec![put(MODULE, stream)], saved]), format!("sudo dkms autoinstall -k {NEXT}")),
-        (UBUNTU, first.clone(), "sudo dkms autoinstall -k 6.14.0-39-generic".to_owned()),
+        (UBUNTU, all([installed.clone(), first.clone()]), "sudo dkms autoinstall -k 6.14.0-39-generic".to_owned()),
         // DKMS does not build this driver.
-        (UBUNTU, all([built.to_vec(), first]), "gnulinux-6.14.0-37-generic-advanced".to_owned()),
+        (UBUNTU, all([installed, built, first]), "gnulinux-6.14.0-37-generic-advanced".to_owned()),
     ] {
         let edits = all([driver("550.163.01", "12.4"), edits]);
         let lines = lines(&Machine::new("p2pdma-two-steps", release, edits).plan("nvidia-driver-open"));
