@@ -31,6 +31,8 @@ pub(crate) use container::surroundings::is_confined;
 pub(crate) use cufile::config::transport_key;
 pub use cufile::cuda_causes;
 pub use kernel::build_log::build_line;
+pub use kernel::next_boot::before_reboot;
+pub(crate) use kernel::next_boot::{build as modules_of_next_boot, keep as restart_of_kernel};
 pub use logs::driver_lines::{DriverLine, driver_line};
 pub use logs::signatures as log_signatures;
 pub use logs::xid;

@@ -8,7 +8,7 @@ use super::gpu::{device, driver, fabric, guest_driver, present, state};
 use super::guest;
 use super::image_host;
 use super::judged::Judged;
-use super::kernel::platform;
+use super::kernel::{next_boot, platform};
 use super::logs::scan;
 use super::nvidia_fs::run as nvidia_fs;
 use super::pcie::topology;
@@ -139,6 +139,7 @@ fn round(root: &Root, paths: &[PathBuf], gpu: Option<&str>, emit: &mut dyn FnMut
     }
     drop_passed_causes(&mut all);
     let verdicts = settle(&ctx, &mut all);
+    next_boot::prepare_all(&ctx, &mut all);
     let findings = merge(&ctx, &all);
     for finding in &findings {
         if !sent.contains(finding) {

@@ -97,7 +97,7 @@ impl Run<'_> {
             let plan = match guided::next(&now.guide, &waiting, &self.tried) {
                 Next::Apply(plan) => plan,
                 Next::ByHand(title, lines) => return by_hand(self.work, &title, &lines, &waiting),
-                Next::Reboot(fixes) => return self.reboot(&fixes),
+                Next::Reboot(fixes) => return self.reboot(&fixes, &now.view),
                 Next::Prove => return self.prove(now),
                 Next::Impossible => {
                     note(&now.guide.head()[0]);
@@ -169,12 +169,14 @@ impl Run<'_> {
         Err(ended(applied))
     }
 
-    fn reboot(&self, fixes: &[FixId]) -> u8 {
+    fn reboot(&self, fixes: &[FixId], view: &Root) -> u8 {
         let ids = fixes.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
         note(&format!("in effect after one reboot: {ids}"));
         let is_live = self.work.place.is_live();
+        let first = checks::before_reboot(view);
+        first.iter().for_each(|line| note(line));
         // A reboot has no effect without the rebuild.
-        let may_ask = self.work.order.mode == Mode::Ask && self.left_rebuild().is_none();
+        let may_ask = self.work.order.mode == Mode::Ask && self.left_rebuild().is_none() && first.is_none();
         let asks = is_live && may_ask && io::stdin().is_terminal();
         if asks && matches!(ask_word("Reboot now?"), Ok(true)) {
             let argv = ["sudo", "systemctl", "reboot"].map(str::to_owned);

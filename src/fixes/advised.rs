@@ -437,8 +437,8 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let lines: Vec<&str> = match found.as_deref() {
         _ if restart.is_some() => [DEVICE_LINKS].into_iter().chain(restart.as_deref()).collect(),
         Some("docker") => vec![&docker],
-        // The container has the devices, so the host has the specification.
-        Some("podman") if needed.group => vec![&podman],
+        // The container has the devices, so the host has the specification. It is not written again for other parts.
+        Some("podman") if needed.group || !root.nvml().gpus.is_empty() => vec![&podman],
         Some("podman") => vec![cdi, &podman],
         Some("enroot") => vec![&enroot],
         Some("pyxis") => vec![&pyxis],

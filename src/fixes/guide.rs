@@ -3,6 +3,7 @@
 use super::bare;
 use super::guided::is_reboot;
 use super::in_effect::{add_reboot, reboots};
+use super::next_boot::ready_steps;
 use super::parts::family;
 use super::plans::{check_of, for_id, step_with};
 use super::preview::changes_text;
@@ -25,7 +26,9 @@ pub const ID: &str = "nvidia-gds";
 /// memory.
 #[must_use]
 pub fn guide(root: &Root, report: &Report) -> Guide {
-    bare::guide(root, with_sudo(root, report))
+    let mut guide = with_sudo(root, report);
+    ready_steps(root, &mut guide.steps);
+    bare::guide(root, guide)
 }
 
 /// The checklist whose commands have sudo.

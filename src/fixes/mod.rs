@@ -32,6 +32,7 @@ mod lock;
 mod merge;
 mod modprobe;
 mod multipath;
+mod next_boot;
 mod packages;
 mod parts;
 mod place;

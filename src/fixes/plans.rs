@@ -2,8 +2,8 @@
 
 use super::parts::family;
 use super::{
-    advised, applied, bare, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, registry,
-    repository, secure_boot, spec, statement, udev,
+    advised, applied, bare, boot, config, doca, driver, fabric, fitting, install, kernel, limits, multipath, next_boot,
+    registry, repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Status};
@@ -21,7 +21,7 @@ pub fn plan(root: &Root, report: &Report) -> Vec<FixPlan> {
         }
         out.extend(for_id(root, report, id, step_with(report, id, finding.id)).filter(changes_something));
     }
-    out.into_iter().map(|plan| bare::plan(root, plan)).collect()
+    out.into_iter().map(|plan| bare::plan(root, next_boot::ready(root, plan))).collect()
 }
 
 /// The plans that are offered if the user names no fix. Without a GPU, those that only matter with one are left out.
@@ -71,7 +71,7 @@ pub fn check_of(id: FixId) -> CheckId {
 /// The plan of a fix, even if no check needs it. `None` if there is nothing to change on the machine.
 #[must_use]
 pub fn plan_by_id(root: &Root, report: &Report, id: FixId) -> Option<FixPlan> {
-    for_id(root, report, id, check_of(id)).map(|plan| bare::plan(root, plan))
+    for_id(root, report, id, check_of(id)).map(|plan| bare::plan(root, next_boot::ready(root, plan)))
 }
 
 /// The plan of a fix for the check `check`. Its commands have sudo.

@@ -7,8 +7,8 @@ use super::parts::{Family, empty, initramfs, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    AKMODS_CERTIFICATE, Root, Signature, dkms_certificate, is_of_akmods, kernel_release, os_release, secure_boot,
-    signature, signs_as_ubuntu,
+    AKMODS_CERTIFICATE, Root, Signature, dkms_certificate, is_of_akmods, kernel_release, nvidia_fs_of_ubuntu, os_release,
+    secure_boot, signature, signs_as_ubuntu,
 };
 
 /// The instructions for each enrolment.
@@ -138,8 +138,11 @@ fn without_console(root: &Root, family: Family, module: Module) -> String {
     let signed = match (family, module) {
         (Family::Debian, Module::OpenDriver) if is_ubuntu => canonical("-open"),
         (Family::Debian, Module::ProprietaryDriver) if is_ubuntu => canonical(""),
-        (Family::Debian, Module::NvidiaFs) if kernel.contains("-nvidia") => {
-            format!("Canonical's signed module needs no enrolment (linux-modules-nvidia-fs-{kernel})")
+        // This module is built for Canonical's driver, and one of DKMS has priority.
+        (Family::Debian, Module::NvidiaFs) if nvidia_fs_of_ubuntu(root).is_some() => {
+            format!(
+                "Canonical's signed module needs no enrolment (linux-modules-nvidia-fs-{kernel}, after 'sudo dkms remove' of nvidia-fs)"
+            )
         }
         // Source: SUSE's guide (sndirsch.github.io/nvidia, 2026-02-22).
         (Family::Suse, Module::OpenDriver) => {

@@ -41,6 +41,7 @@ mod mkinitcpio;
 pub mod modprobe;
 mod module_list;
 mod mounts;
+mod next_kernel;
 mod nvidia_fs;
 mod nvme;
 mod nvml;
@@ -107,6 +108,9 @@ pub use live_options::LiveOptions;
 pub use mkinitcpio::without_modconf;
 pub use module_list::has_module;
 pub use mounts::{Mount, mount_for, parse_mountinfo};
+pub use next_kernel::{
+    GRUB_ENVIRONMENT, UnreadyKernel, default_entry, has_driver, next_kernel_release, ubuntu_driver, unready_kernel,
+};
 pub use nvidia_fs::{
     modules_disabled, nvidia_fs_builds, nvidia_fs_installed, nvidia_fs_known, nvidia_fs_loaded, refused_mappings,
 };

@@ -1,4 +1,4 @@
-//! The modules of the running kernel that modprobe finds.
+//! The modules of a kernel that modprobe finds.
 
 use super::root::Root;
 use super::summary::kernel_release;
@@ -6,7 +6,12 @@ use super::summary::kernel_release;
 /// Whether modprobe finds a module for the running kernel. `None` if its list of modules cannot be read.
 #[must_use]
 pub fn has_module(root: &Root, name: &str) -> Option<bool> {
-    let folder = format!("/lib/modules/{}", kernel_release(root)?);
+    lists_module(root, &kernel_release(root)?, name)
+}
+
+/// Whether the list of modules of a kernel has a module. `None` if it cannot be read.
+pub(super) fn lists_module(root: &Root, release: &str, name: &str) -> Option<bool> {
+    let folder = format!("/lib/modules/{release}");
     let listed = root.read_text(format!("{folder}/modules.dep")).ok()?;
     let built_in = root.read_text(format!("{folder}/modules.builtin")).unwrap_or_default();
     // A line is `kernel/drivers/infiniband/core/ib_umad.ko.zst: …`. File names can have a dash instead of an underscore.

@@ -189,3 +189,37 @@ fn fabric_manager_gets_the_version_of_the_driver_that_the_next_boot_loads() {
     assert!(has(&plan, "sudo dnf install -y nvidia-fabricmanager-580.105.08"), "{:?}", lines(&plan));
     assert_eq!(lines(&plan).last().unwrap(), "sudo reboot");
 }
+
+#[test]
+fn the_kernel_of_the_next_boot_gets_the_driver_before_the_reboot() {
+    const NEXT: &str = "5.14.0-570.62.1.el9_6.x86_64";
+    let saved = vec![
+        put("files/boot/grub2/grub.cfg", ""),
+        put("files/boot/grub2/grubenv", format!("saved_entry=5e1f-{NEXT}\n")),
+        put(format!("files/boot/loader/entries/5e1f-{NEXT}.conf"), format!("version {NEXT}\n")),
+    ];
+    let first = vec![
+        put("files/boot/grub/grub.cfg", ""),
+        put("files/etc/default/grub", "GRUB_DEFAULT=0\n"),
+        put("files/boot/vmlinuz-6.14.0-37-generic", ""),
+        put("files/boot/vmlinuz-6.14.0-39-generic", ""),
+    ];
+    let installed = vec![put(STATUS, deb("nvidia-driver-550-server-open", "550.163.01-0ubuntu0.22.04.1", "install"))];
+    let built = vec![module("/lib/modules/6.14.0-37-generic/kernel/nvidia-550srv-open/nvidia.ko", "Canonical Ltd.")];
+    let stream = "[nvidia-driver]\nname=nvidia-driver\nstream=open-dkms\nstate=enabled\n";
+    for (release, edits, wanted) in [
+        (RHEL, all([vec![put(MODULE, stream)], saved]), format!("sudo dkms autoinstall -k {NEXT}")),
+        (UBUNTU, all([installed.clone(), first.clone()]), "sudo dkms autoinstall -k 6.14.0-39-generic".to_owned()),
+        // DKMS does not build this driver.
+        (UBUNTU, all([installed, built, first]), "gnulinux-6.14.0-37-generic-advanced".to_owned()),
+    ] {
+        let edits = all([driver("550.163.01", "12.4"), edits]);
+        let lines = lines(&Machine::new("p2pdma-two-steps", release, edits).plan("nvidia-driver-open"));
+        let place = |part: &str| lines.iter().position(|line| line.contains(part));
+        let reboot = lines.iter().position(|line| line == "sudo reboot");
+        assert!(reboot.is_some() && place(&wanted).map(|at| at + 1) == reboot, "{release}: {wanted}: {lines:?}");
+        if wanted.contains(NEXT) {
+            assert!(place(&format!("kernel-devel-{NEXT}")) < reboot, "{lines:?}");
+        }
+    }
+}

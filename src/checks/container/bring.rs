@@ -192,9 +192,11 @@ pub(crate) fn bring_keys(container: &Container, path: &str, is_named: bool) -> S
     format!("Start it with a file of the host that has the keys of P2PDMA: {options}.")
 }
 
-/// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`.
+/// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`, whose
+/// files are copied first: the volume hides those of the container, and its removal deletes them.
 pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> String {
-    let volume = format!("-v HOST_FOLDER:{}", quoted(point));
+    let name = point.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let volume = format!("-v {}", quoted(&format!("HOST_FOLDER/{name}:{point}")));
     let option = |lack: &Lack| match lack {
         Lack::Udev => Some("-v /run/udev:/run/udev:ro"),
         Lack::Gpu if container.runtime == "podman" => Some("--device nvidia.com/gpu=all"),
@@ -205,12 +207,23 @@ pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> S
     };
     let options: Option<Vec<&str>> = lacks.iter().map(option).collect();
     match options.filter(|_| matches!(container.runtime.as_str(), "docker" | "podman" | "container")) {
-        Some(options) if lacks.contains(&Lack::Volume) => format!(
-            "Keep the model on a volume with ext4 or xfs, not in the container's root file system: start the container again with `{}`.",
-            options.join(" ")
-        ),
+        Some(options) if lacks.contains(&Lack::Volume) => {
+            let copy = match container.runtime.as_str() {
+                "container" => String::new(),
+                program => format!(": `{program} cp {} HOST_FOLDER/`", quoted(&format!("CONTAINER:{point}"))),
+            };
+            format!(
+                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then start the container again with `{}`.",
+                options.join(" ")
+            )
+        }
         Some(options) => format!("Start the container again with {}.", options.join(" ")),
-        None => lacks.iter().map(|lack| bring(container, *lack)).collect::<Vec<_>>().join(" "),
+        None => {
+            let copy = "First copy the model out of the container, to ext4 or xfs on a local NVMe disk of the host.";
+            let first = lacks.contains(&Lack::Volume).then_some(copy);
+            let parts = first.into_iter().chain(lacks.iter().map(|lack| bring(container, *lack)));
+            parts.collect::<Vec<_>>().join(" ")
+        }
     }
 }
 
@@ -336,6 +349,26 @@ mod tests {
         ] {
             let variables = with(&[("environment.json", environment)], enroot_variables);
             assert_eq!(variables, wanted, "{environment}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_copied_before_a_volume_hides_it() {
+        const LACKS: [Lack; 2] = [Lack::Volume, Lack::Udev];
+        for (runtime, copy, volume) in [
+            (
+                "docker",
+                "docker cp CONTAINER:/root/models HOST_FOLDER/",
+                "`-v HOST_FOLDER/models:/root/models -v /run/udev:/run/udev:ro`",
+            ),
+            ("podman", "podman cp CONTAINER:/root/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/root/models "),
+            ("container", "First copy it to a folder of the host", "`-v HOST_FOLDER/models:/root/models "),
+            ("kubernetes", "First copy the model out of the container", "hostPath"),
+        ] {
+            let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
+            let text = bring_all(&container, &LACKS, "/root/models");
+            let places = (text.find(copy), text.find(volume));
+            assert!(places.0.is_some() && places.0 < places.1, "{runtime}: {text}");
         }
     }
 

@@ -6,6 +6,7 @@ use crate::checks::gpu::flavours::{choice, is_for_proprietary};
 use crate::checks::gpu::static_bar1::{static_bar1, unset_keys};
 use crate::checks::gpu::{libraries, providers};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
+use crate::checks::kernel::next_boot;
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
@@ -208,10 +209,17 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
             None => judged,
         }
     } else if refused.is_some() || other.is_some() {
-        Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
-            .found("NVML", refused.or(other).unwrap_or_default())
-            .missing(Cost::Reboot, EVERY)
-            .advice(Advice::run("sudo reboot").text(", so that module and libraries have one version."))
+        let judged = Judged::lack(ID, format!("the loaded module is {loaded}, and the libraries have another version"))
+            .found("NVML", refused.or(other).unwrap_or_default());
+        match unbuilt(ctx) {
+            Some(build) => judged
+                .missing(Cost::Install, EVERY)
+                .found("modinfo nvidia", "no such module")
+                .advice(Advice::from("Build the module of the new version: ").command(build).text(", then reboot.")),
+            None => judged
+                .missing(Cost::Reboot, EVERY)
+                .advice(Advice::run("sudo reboot").text(", so that module and libraries have one version.")),
+        }
     } else {
         match installed.filter(|version| *version != loaded) {
             Some(version) => Judged::warn(
@@ -226,6 +234,13 @@ fn mismatch(ctx: &Context<'_>) -> Option<Judged> {
         }
     };
     Some(judged.found("/sys/module/nvidia/version", loaded))
+}
+
+/// The command that builds the driver for the running kernel, if an update removed its module and left none.
+fn unbuilt(ctx: &Context<'_>) -> Option<String> {
+    let unready = machine::unready_kernel(ctx.root).filter(|one| one.lacks_driver && one.release == one.running)?;
+    let build = next_boot::build(ctx.root, &unready);
+    (!build.is_empty()).then(|| build.join(" && "))
 }
 
 /// How to install the kernel module of the version that the libraries have.

@@ -7,37 +7,10 @@ use crate::checks::kernel::{boot_kernel, build_log};
 use crate::core::CheckId;
 use crate::machine::{self, DkmsRow};
 
-/// Whether a kernel has a module of the driver, not counting Ubuntu's folders.
-pub(super) fn has_driver(ctx: &Context<'_>, kernel: &str) -> bool {
-    [
-        "extra",
-        "updates",
-        "updates/dkms",
-        "weak-updates",
-        "extra/nvidia",
-        "updates/nvidia",
-        "kernel/drivers/video",
-        "nvidia",
-    ]
-    .iter()
-    .any(|folder| {
-        let names = ctx.root.entries(format!("/lib/modules/{kernel}/{folder}")).unwrap_or_default();
-        names.iter().any(|name| name == "nvidia.ko" || name.starts_with("nvidia.ko."))
-    })
-}
-
 /// A kernel for which a package has installed the driver (RHEL and SUSE), if the running kernel has none.
 pub(super) fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<String> {
     let kernels = machine::installed_kernels(ctx.root);
-    kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| has_driver(ctx, kernel))
-}
-
-/// The folder in which Ubuntu keeps a driver that it built for a kernel.
-pub(super) fn ubuntu_folder(ctx: &Context<'_>, kernel: &str) -> Option<String> {
-    let names = ctx.root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();
-    let is_driver =
-        |name: &str| name.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    names.into_iter().find(|name| is_driver(name) && machine::is_plain_name(name))
+    kernels.into_iter().filter(|kernel| kernel != release).find(|kernel| machine::has_driver(ctx.root, kernel))
 }
 
 /// Another installed kernel that has the driver and is not a real-time kernel. The newest is the last one.
@@ -48,8 +21,8 @@ pub(super) fn with_driver(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) ->
     });
     let has = |kernel: &String| {
         rows.iter().any(|row| row.is_driver() && row.is_installed_for(kernel))
-            || has_driver(ctx, kernel)
-            || ubuntu_folder(ctx, kernel).is_some()
+            || machine::has_driver(ctx.root, kernel)
+            || machine::ubuntu_driver(ctx.root, kernel).is_some()
     };
     kernels
         .into_iter()
@@ -66,7 +39,8 @@ pub(super) fn boot_other(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> 
 /// A real-time kernel (PREEMPT_RT), for which the build of the driver stops (open-gpu-kernel-modules#1240).
 pub(super) fn on_real_time(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<Judged> {
     let (source, line) = boot_kernel::real_time(ctx.root, release)?;
-    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || has_driver(ctx, release) {
+    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || machine::has_driver(ctx.root, release)
+    {
         return None;
     }
     let advice = boot_other(ctx, release, rows).unwrap_or_else(|| {

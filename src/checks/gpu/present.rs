@@ -7,10 +7,10 @@ use crate::checks::context::Context;
 use crate::checks::cufile::cuda_errors::bring_libcuda;
 use crate::checks::cufile::variables::unset;
 use crate::checks::gpu::driver::is_mismatched;
-use crate::checks::gpu::other_kernel::{boot_other, has_driver, on_real_time, packaged_elsewhere, ubuntu_folder};
+use crate::checks::gpu::other_kernel::{boot_other, on_real_time, packaged_elsewhere};
 use crate::checks::gpu::{absent, driver_log, faults, flavours, reserved, weak_links};
 use crate::checks::judged::{Cost, EVERY, Judged};
-use crate::checks::kernel::{build_log, excluded, reboot_pending, signing};
+use crate::checks::kernel::{build_log, excluded, signing};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine::{self, CUDA_VISIBLE_DEVICES, Visible};
 
@@ -427,12 +427,13 @@ fn modules_are_gone(ctx: &Context<'_>, release: &str) -> Option<Judged> {
 
 /// The driver exists for the kernel of the next boot, so only the reboot is missing.
 fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> Option<Judged> {
-    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || has_driver(ctx, release) {
+    if rows.iter().any(|row| row.is_driver() && row.is_installed_for(release)) || machine::has_driver(ctx.root, release)
+    {
         return None;
     }
-    let next = reboot_pending::next_kernel_release(ctx).filter(|next| next != release)?;
+    let next = machine::next_kernel_release(ctx.root).filter(|next| next != release)?;
     let is_built = rows.iter().any(|row| row.is_driver() && row.is_installed_for(&next));
-    (is_built || has_driver(ctx, &next) || ubuntu_folder(ctx, &next).is_some()).then(|| {
+    (is_built || machine::has_driver(ctx.root, &next) || machine::ubuntu_driver(ctx.root, &next).is_some()).then(|| {
         Judged::lack(ID, format!("the NVIDIA driver is built for {next}, which runs after the next boot"))
             .found("/proc/sys/kernel/osrelease", release)
             .missing(Cost::Reboot, EVERY)
@@ -443,7 +444,7 @@ fn after_reboot(ctx: &Context<'_>, release: &str, rows: &[machine::DkmsRow]) -> 
 /// The package of Ubuntu with a built driver for the running kernel, if only another kernel has such a driver. Ubuntu
 /// keeps it in `/lib/modules/RELEASE/kernel/nvidia-580srv-open`.
 fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)> {
-    let of = |kernel: &str| ubuntu_folder(ctx, kernel);
+    let of = |kernel: &str| machine::ubuntu_driver(ctx.root, kernel);
     if machine::packages::id(ctx.root) != "ubuntu" || of(release).is_some() {
         return None;
     }

@@ -6,7 +6,7 @@ use crate::machine::{self, BootLoader, PINNED_BY_GRUB, Root};
 use crate::text::quoted;
 
 /// The commands that make an installed kernel the default of the boot loader. `None` if they are not known.
-fn default_command(root: &Root, release: &str) -> Option<String> {
+pub(crate) fn default_command(root: &Root, release: &str) -> Option<String> {
     if release.ends_with("-pve") {
         return Some(format!("sudo proxmox-boot-tool kernel pin {release}"));
     }

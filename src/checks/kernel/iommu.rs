@@ -152,7 +152,7 @@ pub(crate) fn iommu(ctx: &Context<'_>) -> Judged {
             };
             let fault = fault(ctx);
             let summary = if refused.is_none() && fault.is_none() {
-                "the IOMMU translates the GPU's addresses, which is a problem for nvidia-fs, not for P2PDMA"
+                "the IOMMU translates the GPU's addresses, which breaks or slows down reads by nvidia-fs"
             } else {
                 "the IOMMU translates the GPU's addresses"
             };

@@ -7,6 +7,7 @@ pub(crate) mod crash;
 pub(crate) mod excluded;
 pub(crate) mod iommu;
 pub(crate) mod iommu_fault;
+pub(crate) mod next_boot;
 pub(crate) mod p2pdma;
 pub(crate) mod platform;
 pub(crate) mod reboot_pending;

@@ -4,6 +4,7 @@ use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
 use crate::checks::image_host;
 use crate::checks::judged::Judged;
+use crate::checks::kernel::next_boot;
 use crate::core::{CheckId, FixId, units};
 use crate::machine::packages::{self, Family};
 use crate::machine::{self, BootLoader, GRUB, GrubArgument};
@@ -22,9 +23,6 @@ pub(crate) const KEYS: &str = "nvidia.NVreg_RegistryDwords=";
 const CMDLINE: &str = "/etc/kernel/cmdline";
 
 const KERNELSTUB: &str = "/etc/kernelstub/configuration";
-
-/// The file in which GRUB stores its default entry, on RHEL and its rebuilds.
-const ENVIRONMENT: &str = "/boot/grub2/grubenv";
 
 /// The effect of a line in modprobe.d.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -381,63 +379,25 @@ fn driver_option(ctx: &Context<'_>, line: &str) -> Effect {
     effect
 }
 
-/// The kernel of the next boot, if it is not the running one. On RHEL and its rebuilds it is the entry in grubenv,
-/// which only root can read. nvidia-fs is often missing for a kernel that an update installed.
+/// The kernel of the next boot, if it is not the running one or lacks a module. A module is often missing for a kernel that
+/// an update installed.
 fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
     let running = machine::kernel_release(ctx.root)?;
-    let (saved, next) = next_release(ctx)?;
-    let path = format!("/boot/loader/entries/{saved}.conf");
-    if next == running {
-        return None;
-    }
-    let lost = machine::nvidia_fs_loaded(ctx.root) == Some(true)
-        && ctx
-            .root
-            .read_text(format!("/lib/modules/{next}/modules.dep"))
-            .is_ok_and(|text| !text.contains("nvidia-fs.ko"));
-    let judged = if lost {
-        Judged::warn(ID, format!("nvidia-fs is not built for Linux {next}, the kernel of the next boot")).advice(
-            Advice::run(format!("sudo dkms autoinstall -k {next}"))
-                .text(" before the reboot, or keep this kernel: ")
-                .command(format!("sudo grubby --set-default /boot/vmlinuz-{running}")),
-        )
+    let judged = if let Some(unready) = machine::unready_kernel(ctx.root) {
+        let summary =
+            format!("{} is not built for Linux {}, the kernel of the next boot", unready.lacking(), unready.release);
+        let judged = Judged::warn(ID, summary).advice(next_boot::prepare(ctx.root, &unready));
+        if unready.release == running { return Some(judged.found("modinfo nvidia", "no such module")) } else { judged }
     } else {
+        let next = machine::next_kernel_release(ctx.root).filter(|next| *next != running)?;
         Judged::info(ID, format!("the next boot uses Linux {next}; {running} runs now"))
     };
-    Some(judged.found(ENVIRONMENT, format!("saved_entry={saved}")).found(path, format!("version {next}")))
-}
-
-/// The kernel of the next boot: that of the default entry, or the newest one if GRUB starts its first entry, as on Debian
-/// and its derivatives. `None` if it is not known.
-pub(crate) fn next_kernel_release(ctx: &Context<'_>) -> Option<String> {
-    if let Some((_, next)) = next_release(ctx) {
-        return Some(next);
-    }
-    let settings = machine::grub_files(ctx.root);
-    let mut values =
-        settings.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| line.strip_prefix("GRUB_DEFAULT="));
-    let is_first = values.next_back()?.trim().trim_matches('"') == "0";
-    let names = ctx.root.entries("/boot").unwrap_or_default();
-    let releases = names
-        .iter()
-        .filter_map(|name| name.strip_prefix("vmlinuz-"))
-        .filter(|name| !name.ends_with(".old") && machine::is_plain_name(name));
-    let numbers = |release: &&str| -> Vec<u64> {
-        release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-    };
-    releases.filter(|_| is_first).max_by_key(numbers).map(str::to_owned)
-}
-
-/// The default entry in grubenv, and its kernel.
-fn next_release(ctx: &Context<'_>) -> Option<(String, String)> {
-    let environment = ctx.root.read_text(ENVIRONMENT).ok()?;
-    let saved = environment.lines().find_map(|line| line.strip_prefix("saved_entry="))?.trim();
-    if saved.is_empty() || saved.contains('/') {
-        return None;
-    }
-    let entry = ctx.root.read_text(format!("/boot/loader/entries/{saved}.conf")).ok()?;
-    let next = entry.lines().find_map(|line| line.strip_prefix("version "))?.trim();
-    machine::is_plain_name(next).then(|| (saved.to_owned(), next.to_owned()))
+    Some(match machine::default_entry(ctx.root) {
+        Some((saved, next)) => judged
+            .found(machine::GRUB_ENVIRONMENT, format!("saved_entry={saved}"))
+            .found(format!("/boot/loader/entries/{saved}.conf"), format!("version {next}")),
+        None => judged.found(GRUB, "GRUB_DEFAULT=0: the newest kernel in /boot"),
+    })
 }
 
 /// A kernel argument in a file that is not in effect.

@@ -68,12 +68,21 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
                 None => Advice::from(format!("Install the headers of {release}, then run ")).command(build),
             })
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
-        Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
+        const AGAIN: &str = ". Building this version again has no effect.";
+        let replace = of_ubuntu(ctx, file, &version);
+        let judged = Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)
             .fact(FindingFact::ZstdModules)
-            .missing(Cost::Root, NVFS)
-            .fix(FixId::NvfsInstall)
-            .advice(built_by_ubuntu(ctx, &release))
+            .missing(Cost::Root, NVFS);
+        match replace {
+            // DKMS has no source of the driver, so it cannot build a later version either.
+            Some(command) => judged.by_hand().advice(
+                Advice::from("Replace it by the module that Ubuntu built for this driver: ")
+                    .command(command)
+                    .text(AGAIN),
+            ),
+            None => judged.fix(FixId::NvfsInstall).advice(Advice::from("Install nvidia-fs 2.29 or later").text(AGAIN)),
+        }
     } else if sources.len() > 1 && mixed {
         Judged::lack(ID, format!("nvidia-fs was built with an outdated driver source; {} are installed", sources.len()))
             .found("/usr/src", sources.join(" "))
@@ -101,14 +110,11 @@ fn with_source(ctx: &Context<'_>, sources: &[String], version: &str, release: &s
     }
 }
 
-/// A later nvidia-fs, or the built module of Ubuntu's kernels for NVIDIA.
-fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Advice {
-    let advice = Advice::from("Install nvidia-fs 2.29 or later");
-    if machine::packages::id(ctx.root) != "ubuntu" || !release.contains("-nvidia") {
-        return advice.text(". Building this version again has no effect.");
-    }
-    advice
-        .text(", or the module that Ubuntu built for this kernel: ")
-        .command(format!("sudo apt-get install linux-modules-nvidia-fs-{release}"))
-        .text(". Building this version again has no effect.")
+/// The command that replaces nvidia-fs by the module that Ubuntu built next to the loaded driver. `None` if DKMS built the
+/// driver: Ubuntu's module does not load next to it. modprobe prefers a module that DKMS left in `updates` (depmod.d(5)).
+fn of_ubuntu(ctx: &Context<'_>, driver: &str, version: &str) -> Option<String> {
+    let package = machine::nvidia_fs_of_ubuntu(ctx.root).filter(|_| driver.contains("/kernel/nvidia-"))?;
+    Some(format!(
+        "sudo apt-get update && sudo apt-get install {package} && sudo dkms remove nvidia-fs/{version} --all && sudo modprobe nvidia-fs"
+    ))
 }

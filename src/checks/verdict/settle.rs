@@ -6,6 +6,7 @@ use crate::checks::context::{Context, GpuSeen};
 use crate::checks::cufile::route_table;
 use crate::checks::filesystem::network;
 use crate::checks::judged::{Judged, Scope, Weight};
+use crate::checks::kernel::next_boot;
 use crate::checks::verdict::commands::{add_fixes, examined};
 use crate::checks::verdict::pairs::{Pair, closes_all, concerns, is_for_good, pairs};
 use crate::checks::verdict::sentences::{advice, proof};
@@ -225,6 +226,10 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
     } else {
         pair.goal.unwrap_or(if compat_for_good { Route::None } else { Route::Compat })
     };
+    let mut text = advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu);
+    if is_forbidden {
+        text.push_str(" Until then reads fail, because allow_compat_mode is false.");
+    }
     Verdict {
         path: ctx.subjects[pair.path].path.clone(),
         gpu: gpu.map(|gpu| gpu.id.clone()),
@@ -233,14 +238,7 @@ fn verdict(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, pairs: &[Pair]) ->
         proven: false,
         proof: proof(ctx, pair, &mine),
         basis: basis(ctx, pair, has_gpu),
-        advice: Sudo::of(ctx.root).adapt(if is_forbidden {
-            format!(
-                "{} Until then reads fail, because allow_compat_mode is false.",
-                advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
-            )
-        } else {
-            advice(ctx, (pair, pairs), &permanent, &other_steps, &mine, has_gpu)
-        }),
+        advice: Sudo::of(ctx.root).adapt(next_boot::prepared(ctx, pair.path, text)),
         caveat: gpu
             .filter(|_| possible == Route::P2pdma)
             .and_then(|gpu| unlisted(ctx, gpu))

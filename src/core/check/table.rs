@@ -360,9 +360,9 @@ checks! {
         look "grep PeerDirect /proc/driver/nvidia-fs/stats" todo "Build nvidia-fs again."
         causes ["nvidia-fs was installed before DOCA or MLNX_OFED."];
     RebootPending = "reboot-pending", Kernel, Machine, InEffect, NONE, [Initramfs]
-        examines "settings on disk that the running kernel does not have"
+        examines "settings that wait for a reboot, and the kernel of the next boot"
         why "A fix without its reboot or initramfs looks as if it did not work."
-        look "cat /proc/cmdline; cat /etc/modprobe.d/*nv*" todo "Reboot.";
+        look "cat /proc/cmdline; cat /etc/modprobe.d/*nv*; dkms status" todo "Reboot.";
     KaslrP2pdma = "kaslr-p2pdma", Kernel, Machine, NoStep, NONE, []
         examines "address randomisation with P2PDMA"
         why "NVIDIA lists failures of P2PDMA with KASLR."
