@@ -7,8 +7,8 @@ use super::parts::{Family, empty, initramfs, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    AKMODS_CERTIFICATE, Root, Signature, dkms_certificate, is_of_akmods, kernel_release, nvidia_fs_of_ubuntu, os_release,
-    secure_boot, signature, signs_as_ubuntu,
+    AKMODS_CERTIFICATE, Root, Signature, dkms_certificate, is_of_akmods, kernel_release, nvidia_fs_of_ubuntu,
+    os_release, secure_boot, signature, signs_as_ubuntu,
 };
 
 /// The instructions for each enrolment.
