@@ -2,7 +2,7 @@
 //! direct route.
 
 use crate::copies::look;
-use crate::machine::{COMMANDS, Edit, all, build, put, without};
+use crate::machine::{COMMANDS, Edit, build, put, without};
 use gds_top::core::{Change, CheckId, FixId, FixPlan, Route};
 use gds_top::fixes;
 use gds_top::fixes::guide::{self, State};
