@@ -53,7 +53,7 @@ const fn part(fix: FixId) -> Option<Part> {
     })
 }
 
-/// What is needed on a host instead of a package.
+/// The replacement of a package on a host.
 enum Way {
     /// This does it.
     Advice(Advice),

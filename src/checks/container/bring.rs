@@ -192,8 +192,8 @@ pub(crate) fn bring_keys(container: &Container, path: &str, is_named: bool) -> S
     format!("Start it with a file of the host that has the keys of P2PDMA: {options}.")
 }
 
-/// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`, whose
-/// files are copied first: the volume hides those of the container, and its removal deletes them.
+/// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`. The
+/// files there are copied first, because the volume hides those of the container, and its removal deletes them.
 pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> String {
     let name = point.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let volume = format!("-v {}", quoted(&format!("HOST_FOLDER/{name}:{point}")));
@@ -358,15 +358,15 @@ mod tests {
         for (runtime, copy, volume) in [
             (
                 "docker",
-                "docker cp CONTAINER:/root/models HOST_FOLDER/",
-                "`-v HOST_FOLDER/models:/root/models -v /run/udev:/run/udev:ro`",
+                "docker cp CONTAINER:/opt/models HOST_FOLDER/",
+                "`-v HOST_FOLDER/models:/opt/models -v /run/udev:/run/udev:ro`",
             ),
-            ("podman", "podman cp CONTAINER:/root/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/root/models "),
-            ("container", "First copy it to a folder of the host", "`-v HOST_FOLDER/models:/root/models "),
+            ("podman", "podman cp CONTAINER:/opt/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/opt/models "),
+            ("container", "First copy it to a folder of the host", "`-v HOST_FOLDER/models:/opt/models "),
             ("kubernetes", "First copy the model out of the container", "hostPath"),
         ] {
             let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
-            let text = bring_all(&container, &LACKS, "/root/models");
+            let text = bring_all(&container, &LACKS, "/opt/models");
             let places = (text.find(copy), text.find(volume));
             assert!(places.0.is_some() && places.0 < places.1, "{runtime}: {text}");
         }

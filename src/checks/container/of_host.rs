@@ -154,7 +154,7 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
                 (Some(operator), None) => judged.advice(operator),
                 (None, Some(advice)) => {
                     let host = on_host(container, &advice);
-                    // The host is often another distribution, whose packages and tools gds-top knows there.
+                    // The host is often another distribution, and gds-top finds its packages and tools there.
                     judged.advice(match fix.filter(|_| container.runtime != "kubernetes") {
                         Some(fix) => {
                             format!("{host} Or run `{}` on the host.", Command::Fix(fix).line(&Examined::default()))

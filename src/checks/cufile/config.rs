@@ -309,7 +309,7 @@ fn enable_in(ctx: &Context<'_>, second: &str, wants_second: bool) -> String {
 fn rejected_file_enables<'a>(ctx: &'a Context<'_>, keys: usize) -> Option<&'a ConfigFile> {
     let mut broken = ctx.config().files.iter().filter(|file| matches!(file.state, FileState::Broken(_)));
     broken.find(|file| {
-        // The repair also corrects `"true"`, so the keys are no second step.
+        // The repair also corrects `"true"`, so the keys do not need a second step.
         let text = repair(ctx.root, &ctx.root.read_text(&file.path).unwrap_or_default()).text;
         let values = text.split("\"use_pci_p2pdma\"").skip(1);
         let is_on =

@@ -52,7 +52,7 @@ const VARIABLES: &[Row] = &[
     ("CUFILE_SKIP_BUFFER_VALIDITY_CHECK", Takes::Any, 20, 0),
 ];
 
-/// Variables of guides that libcufile does not read, and what to use instead.
+/// Variables of guides that libcufile does not read, and their replacements.
 const WITHOUT_EFFECT: [(&str, &str); 1] = [("CUFILE_DEBUG", "CUFILE_LOGGING_LEVEL=DEBUG")];
 
 /// The names of all variables.

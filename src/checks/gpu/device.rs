@@ -232,7 +232,7 @@ fn old_module(ctx: &Context<'_>) -> Advice {
         .text(". Build it again after each update of the kernel, the NVIDIA driver or the NVMe driver.")
 }
 
-/// What to use instead of a GPU without P2PDMA.
+/// The replacement of a GPU without P2PDMA.
 const LISTED: &str = "For P2PDMA, use a GPU on NVIDIA's list, such as A100, L4, L40S or H100.";
 
 fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>) -> Option<Judged> {

@@ -1,5 +1,5 @@
-//! What must be done before a reboot, so that the kernel of the next boot has the NVIDIA driver and nvidia-fs. Each advice
-//! with a reboot begins with it.
+//! The preparation of a reboot: the kernel of the next boot needs the NVIDIA driver and nvidia-fs. Each advice with a
+//! reboot begins with it.
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
@@ -124,7 +124,7 @@ pub(crate) fn prepare_all(ctx: &Context<'_>, judged: &mut [Judged]) {
     }
 }
 
-/// What must be done before a reboot, so that the next boot has the driver. `None` if nothing is known to be missing.
+/// The preparation of a reboot, so that the next boot has the driver. `None` if nothing is known to be missing.
 #[must_use]
 pub fn before_reboot(root: &Root) -> Option<String> {
     Some(prepare(root, &machine::unready_kernel(root)?).plain())

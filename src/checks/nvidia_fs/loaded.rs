@@ -59,7 +59,7 @@ fn load_installed(ctx: &Context<'_>) -> Advice {
         .text(", or reboot.")
 }
 
-/// What a version of nvidia-fs means on this machine.
+/// The finding about a version of nvidia-fs.
 fn of_version(ctx: &Context<'_>, version: &str) -> Judged {
     const ID: CheckId = CheckId::NvfsVersion;
     let numbers = machine::version_numbers(version);
