@@ -11,7 +11,7 @@ const MOST_READ: u64 = 16 << 30;
 /// The maximum memory of the compared fields of all reports in bytes. Those of 100 000 nodes take about 1 GiB.
 const MOST_KEPT: u64 = 2 << 30;
 
-/// What was read and kept of all sources. Several threads share it.
+/// The bytes that were read and kept of all sources. Several threads share it.
 #[derive(Debug)]
 pub(super) struct Budget {
     reports: AtomicUsize,
