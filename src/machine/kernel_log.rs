@@ -230,7 +230,10 @@ fn is_of_nvidia_fs(line: &str) -> bool {
         "modprobe: ERROR: could not insert 'nvidia-fs': ",
         "modprobe: ERROR: could not insert 'nvidia_fs': ",
     ];
-    starts(line, &STARTS) && !is_of_program(line)
+    // A storage driver whose symbol nvidia-fs asked for.
+    let refused = line.strip_prefix("failing symbol_get of non-GPLONLY symbol ");
+    refused.is_some_and(|symbol| is_name(symbol) && symbol.contains("_register_nvfs_dma_ops"))
+        || starts(line, &STARTS) && !is_of_program(line)
 }
 
 /// Messages of kernel/module/signing.c and of kernel lockdown. Some kernels print the name of the module first.
@@ -360,6 +363,7 @@ mod tests {
         (Source::NvidiaFs, "nvidia-fs:nvfs_pin_gpu_pages:1383 Incompatible page table version 0x00020000"),
         (Source::NvidiaFs, "nvidia-fs: Error ret -22 invoking nvidia_p2p_get_pages"),
         (Source::NvidiaFs, "nvidia_fs: Unknown symbol nvidia_p2p_get_pages (err -2)"),
+        (Source::NvidiaFs, "failing symbol_get of non-GPLONLY symbol beegfs_v1_register_nvfs_dma_ops."),
         (Source::Signature, "Loading of unsigned module is rejected"),
         (Source::Signature, "nvidia_fs: loading of module with unavailable key is rejected"),
         (Source::Signature, "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7"),

@@ -270,6 +270,47 @@ fn nvme_rdma_without_hook(ctx: &Context<'_>, symbol: &str) -> Judged {
         .advice(format!("Install {driver}, then reboot."))
 }
 
+/// The finding for a client that is built for GDS but not registered. nvidia-fs looks for clients when the first program
+/// opens its device, and lists them while the device is open. Kernels from 6.6 on, and earlier ones with that change,
+/// give a module only symbols that are exported for the GPL (ThinkParQ/beegfs#123, NVIDIA/NV-Kernels#13).
+fn unregistered(
+    ctx: &Context<'_>,
+    (name, symbol): (&str, &str),
+    filesystem: &str,
+    is_list_readable: bool,
+) -> Option<Judged> {
+    const ID: CheckId = CheckId::NvfsRegistered;
+    const REFUSED: &str = "failing symbol_get of non-gplonly symbol";
+    let is_complete = is_list_readable && ctx.root.opens("/dev/nvidia-fs0").is_ok();
+    let log = machine::kernel_log(ctx.root).unwrap_or_default();
+    let refused = log.of(Source::NvidiaFs).rev().find(|message| message.has(&[REFUSED, symbol]));
+    let judged = if let Some(message) = refused {
+        let summary = format!("nvidia-fs cannot register the client of {filesystem}: the kernel refuses its symbol");
+        Judged::lack(ID, summary)
+            .found(machine::KERNEL_LOG, &message.line)
+            .missing(Cost::System, NVFS)
+            .by_hand()
+            .advice(match filesystem {
+                "beegfs" | "fhgfs" => "Update BeeGFS to 8.5 or later on the servers and here. Build its client with the same include paths, then reboot.".to_owned(),
+                "nfs" | "nfs4" => "Update the NFS client for GDS to its latest release, then reboot: mlnx-nfsrdma of DOCA, or the client of VAST.".to_owned(),
+                _ => format!("Update the client of {filesystem} to a release for this kernel, then reboot."),
+            })
+    } else if is_complete {
+        Judged::lack(ID, format!("the client of {filesystem} is built for GDS, but not registered with nvidia-fs"))
+            .missing(Cost::Root, NVFS)
+            .by_hand()
+            .advice("Stop the programs that `sudo fuser -v /dev/nvidia-fs*` lists, then start them again: nvidia-fs looks for clients only when the first one opens it. If that does not help, update nvidia-fs.")
+    } else {
+        return None;
+    };
+    let judged = judged.found("/proc/kallsyms", symbol).explaining();
+    Some(if is_complete {
+        judged.found(MODULES, format!("no line {name}, while /dev/nvidia-fs0 was held open"))
+    } else {
+        judged
+    })
+}
+
 /// Checks whether the storage drivers of the paths are registered with nvidia-fs. A client that is not built for it is
 /// found before nvidia-fs is loaded.
 pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
@@ -296,8 +337,10 @@ pub(crate) fn registered(ctx: &Context<'_>) -> Vec<Judged> {
         } else if remote.is_some() {
             match ctx.root.symbols() {
                 Ok(symbols) if symbols.contains(symbol) => {
-                    Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
-                        .found("/proc/kallsyms", symbol)
+                    unregistered(ctx, (name, symbol), filesystem, listed.is_ok()).unwrap_or_else(|| {
+                        Judged::pass(ID, format!("the client of {filesystem} is built for GDS"))
+                            .found("/proc/kallsyms", symbol)
+                    })
                 }
                 Ok(_) if subject.unmounted.is_some() => Judged::na(
                     ID,
