@@ -144,6 +144,9 @@ fn a_client_is_built_on_the_host_and_a_mount_keeps_its_options() {
     ] {
         assert!(beegfs.contains(word), "{beegfs}");
     }
+    let steps = ["&& sudo ./configure", "buildArgs", "Stop the programs", "beegfs-client rebuild && ", "restart"];
+    let places: Vec<Option<usize>> = steps.iter().map(|step| beegfs.find(step)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {beegfs}");
     let mount = advice("vast-tcp", "nfs-rdma");
     for word in ["vers=3", "nconnect=16", "proto=rdma,port=20049", "/etc/fstab"] {
         assert!(mount.contains(word), "{mount}");

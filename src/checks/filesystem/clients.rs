@@ -189,7 +189,8 @@ pub(crate) fn beegfs_over_tcp(ctx: &Context<'_>, facts: &PathFacts) -> Option<Ju
 const CLIENT: &str = "sudo systemctl restart beegfs-client";
 const TEST: &str = ". The connections of `cat /proc/fs/beegfs/*/storage_nodes` must then be RDMA.";
 
-fn stop_programs(facts: &PathFacts) -> String {
+/// The step before a client is replaced or its mount removed.
+pub(crate) fn stop_programs(facts: &PathFacts) -> String {
     match &facts.mount_point {
         Some(point) => format!("Stop the programs that use {}. ", point.display()),
         None => String::new(),

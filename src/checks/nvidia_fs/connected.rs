@@ -3,7 +3,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::checks::filesystem::network;
+use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::kernel::iommu;
 use crate::checks::pcie::topology;
@@ -144,7 +144,8 @@ fn driver_source(ctx: &Context<'_>) -> String {
 }
 
 /// How to get a client that is built for GDS. BeeGFS is built on the host, with the headers of OFED, nvidia-fs and the
-/// driver (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
+/// driver, and with the file config-host.h, which the configure of nvidia-fs writes
+/// (https://doc.beegfs.io/latest/advanced_topics/gds_support.html).
 fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Advice {
     match filesystem {
         "lustre" => network::lustre_client(facts),
@@ -153,20 +154,36 @@ fn client_for_gds(ctx: &Context<'_>, filesystem: &str, facts: &PathFacts) -> Adv
             const FILE: &str = "/etc/beegfs/beegfs-client-autobuild.conf";
             let config = ctx.root.read_text(FILE).unwrap_or_default();
             let args = config.lines().find(|line| line.trim_start().starts_with("buildArgs")).unwrap_or_default();
+            let source = format!("/usr/src/nvidia-fs-{module}");
             let paths = [
                 format!("OFED_INCLUDE_PATH={OFED_HEADERS}"),
-                format!("NVFS_INCLUDE_PATH=/usr/src/nvidia-fs-{module}"),
+                format!("NVFS_INCLUDE_PATH={source}"),
                 format!("NVIDIA_INCLUDE_PATH={}", driver_source(ctx)),
             ];
             let is_new = |path: &&String| path.split('=').next().is_some_and(|name| !args.contains(name));
             let paths: Vec<&str> = paths.iter().filter(is_new).map(String::as_str).collect();
-            Advice::from(format!(
-                "After OFED and nvidia-fs, add `{}` to buildArgs in {FILE}, then run ",
-                paths.join(" ")
-            ))
-            .command("sudo /etc/init.d/beegfs-client rebuild")
-            .text(" and ")
-            .command("sudo systemctl restart beegfs-client")
+            let has_ofed = network::has_ofed(ctx) || args.contains("OFED_INCLUDE_PATH");
+            let has_nvfs = machine::nvidia_fs_installed(ctx.root).is_some();
+            let mut advice = Advice::from(match (has_ofed, has_nvfs) {
+                (true, true) => "",
+                (false, true) => "Install DOCA or MLNX_OFED first. ",
+                (true, false) => "Install nvidia-fs first. ",
+                (false, false) => "Install DOCA or MLNX_OFED, and then nvidia-fs. ",
+            });
+            // DKMS runs configure only in its own copy of the source.
+            if !ctx.root.exists(format!("{source}/config-host.h")) {
+                advice = advice
+                    .text("Run ")
+                    .command(format!("cd {source} && sudo ./configure"))
+                    .text(", which writes config-host.h for the build. ");
+            }
+            if !paths.is_empty() {
+                advice = advice.text(format!("Add `{}` to buildArgs in {FILE}. ", paths.join(" ")));
+            }
+            advice
+                .text(clients::stop_programs(facts))
+                .text("Then run ")
+                .command("sudo /etc/init.d/beegfs-client rebuild && sudo systemctl restart beegfs-client")
         }
         "nfs" | "nfs4" if machine::mlnx_ofed(ctx.root).is_some() => {
             let client = machine::mlnx_ofed(ctx.root).map(|ofed| super::nvme_hook::from_ofed(&ofed, "mlnx-nfsrdma"));
