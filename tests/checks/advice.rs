@@ -271,6 +271,23 @@ fn a_missing_gpu_has_a_remedy_for_a_machine_one_for_a_virtual_machine_and_one_fo
 }
 
 #[test]
+fn a_container_without_nvml_gets_the_capability_that_adds_it() {
+    const ERROR: &str = "libnvidia-ml.so.1: cannot open shared object file: No such file or directory";
+    let advice = |value: &str| {
+        let edits = [
+            set("environment.json", "/container", json!("docker")),
+            set("environment.json", "/NVIDIA_DRIVER_CAPABILITIES", json!(value)),
+            put("nvml.json", json!({ "error": ERROR }).to_string()),
+        ];
+        let report = machine::check(build("lxc-healthy", &edits).path());
+        report.finding("gpu-present").unwrap().advice.clone().unwrap()
+    };
+    assert!(advice("compute").contains("-e NVIDIA_DRIVER_CAPABILITIES=compute,utility"), "{}", advice("compute"));
+    assert!(advice("compute,video").contains("=compute,video,utility"), "{}", advice("compute,video"));
+    assert!(!advice("compute,utility").contains("NVIDIA_DRIVER_CAPABILITIES"), "{}", advice("compute,utility"));
+}
+
+#[test]
 fn missing_devices_outside_a_container_are_made_by_the_module() {
     let bare = build("nvfs-healthy", &[without("files/dev/nvidia-fs0")]);
     let report = machine::check(bare.path());

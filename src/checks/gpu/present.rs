@@ -275,6 +275,15 @@ fn unanswered(ctx: &Context<'_>) -> Judged {
             .fix(FixId::ContainerDevices)
             .advice(bring_libcuda(ctx.root));
     }
+    if is_absent
+        && let Some(container) = &container
+        && let Some(value) = without_utility(ctx)
+    {
+        return Judged::warn(ID, format!("NVML is not in this container: {CAPABILITIES} is {value}"))
+            .found("environment", format!("{CAPABILITIES}={value}"))
+            .unknown(EVERY)
+            .advice(with_utility(container, &value));
+    }
     if is_absent {
         return judged
             .unknown(EVERY)
@@ -290,6 +299,28 @@ fn unanswered(ctx: &Context<'_>) -> Judged {
         Advice::run(search)
             .text(" and `gds-top explain` with its last lines. If it has none, power the machine off and on."),
     )
+}
+
+/// The variable with which the NVIDIA runtime selects the libraries of a container. NVML is in `utility`.
+const CAPABILITIES: &str = "NVIDIA_DRIVER_CAPABILITIES";
+
+/// The value of the variable if it leaves out NVML. Without a value, the runtime adds NVML.
+fn without_utility(ctx: &Context<'_>) -> Option<String> {
+    let value = ctx.root.variable(CAPABILITIES).filter(|value| !value.trim().is_empty())?;
+    (!value.split(',').any(|word| matches!(word.trim(), "utility" | "all"))).then_some(value)
+}
+
+/// How to add NVML to the libraries of a container.
+fn with_utility(container: &machine::Container, value: &str) -> Advice {
+    let kept: String = value.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ',').collect();
+    let variable = format!("{CAPABILITIES}={kept},utility");
+    match container.runtime.as_str() {
+        "kubernetes" => format!("Set {variable} in the environment of the pod's container, and create the pod again."),
+        "pyxis" => format!("Start the job with `{variable} srun`."),
+        "enroot" => format!("Start the container with `enroot start --env {variable}`."),
+        _ => format!("Create the container again with `-e {variable}`."),
+    }
+    .into()
 }
 
 /// Whether libcufile did not find libcuda.
