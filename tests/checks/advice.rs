@@ -288,6 +288,27 @@ fn a_container_without_nvml_gets_the_capability_that_adds_it() {
 }
 
 #[test]
+fn a_driver_that_suse_does_not_support_is_allowed_before_it_is_loaded() {
+    let advice = |support: &str| {
+        let driver = format!("filename: /lib/modules/nvidia.ko\nversion: 580.95.05\n{support}license: Dual MIT/GPL\n");
+        let edits = [
+            put("files/etc/os-release", "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.7\"\n"),
+            put("files/usr/lib/modprobe.d/10-unsupported-modules.conf", "allow_unsupported_modules 0\n"),
+            put("files/proc/modules", "nvme 60000 3 - Live 0x0\n"),
+            put("commands.json", json!([machine::said(&["modinfo", "nvidia"], &driver)]).to_string()),
+        ];
+        let report = machine::check(build("driver-key-rejected", &edits).path());
+        report.finding("gpu-present").unwrap().advice.clone().unwrap()
+    };
+    let refused = advice("");
+    assert!(
+        refused.contains("`allow_unsupported_modules 1`") && refused.contains("`sudo modprobe nvidia`"),
+        "{refused}"
+    );
+    assert!(!advice("supported: external\n").contains("allow_unsupported_modules"), "modprobe loads it");
+}
+
+#[test]
 fn missing_devices_outside_a_container_are_made_by_the_module() {
     let bare = build("nvfs-healthy", &[without("files/dev/nvidia-fs0")]);
     let report = machine::check(bare.path());

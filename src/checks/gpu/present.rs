@@ -512,6 +512,7 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
     let secure_boot = machine::secure_boot(ctx.root).filter(|state| state.is_on);
     let exclusion = machine::excluded(ctx.root, "nvidia");
     let closed = machine::modules_disabled(ctx.root);
+    let is_supported = field("supported:").is_some_and(|by| by != "no");
     let too_old =
         ctx.before_turing().max_by_key(|gpu| gpu.architecture).filter(|_| is_open && ctx.are_all_before_turing());
     let judged = if let Some(gpu) = too_old {
@@ -537,6 +538,11 @@ fn installed(ctx: &Context<'_>) -> Option<Judged> {
                 Advice::run("echo nvidia | sudo tee /etc/modules-load.d/nvidia.conf")
                     .text(", then reboot. kernel.modules_disabled=1 can only be left by a reboot, and systemd loads these modules before it is set."),
             )
+    } else if let Some(advice) = excluded::allow_unsupported(ctx, "nvidia").filter(|_| !is_supported) {
+        Judged::lack(ID, format!("driver {version} is installed, but SLES loads only modules that SUSE supports"))
+            .missing(Cost::Root, EVERY)
+            .found("modprobe.d", format!("{} 0", machine::modprobe::UNSUPPORTED))
+            .advice(advice)
     } else {
         Judged::lack(ID, format!("driver {version} is installed, but not loaded")).missing(Cost::Root, EVERY).advice(
             Advice::run("sudo modprobe nvidia")

@@ -102,14 +102,9 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
             "List the module in /etc/modules-load.d, then reboot. kernel.modules_disabled=1 can only be left by a reboot, and systemd loads these modules before it is set.",
         );
     }
-    let is_sles = machine::packages::id(ctx.root).starts_with("sles");
-    if is_sles && installed.is_some() && machine::modprobe::unsupported_modules(ctx.root) == Some(false) {
-        const FILE: &str = "/etc/modprobe.d/10-unsupported-modules.conf";
+    if let Some(advice) = excluded::allow_unsupported(ctx, "nvidia-fs").filter(|_| installed.is_some()) {
         judged.finding.summary = format!("{}: SLES loads only modules that SUSE supports", judged.finding.summary);
-        judged = judged.found("modprobe.d", format!("{} 0", machine::modprobe::UNSUPPORTED)).advice(
-            Advice::from(format!("Write `{} 1` into {FILE}, then run ", machine::modprobe::UNSUPPORTED))
-                .command("sudo modprobe nvidia-fs"),
-        );
+        judged = judged.found("modprobe.d", format!("{} 0", machine::modprobe::UNSUPPORTED)).advice(advice);
     }
     if let Some((version, kernel)) = source_without_build(ctx).filter(|_| installed.is_none()) {
         judged.finding.summary = format!("nvidia-fs {version} is installed, but DKMS does not know it");
