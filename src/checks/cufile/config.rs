@@ -217,10 +217,7 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
                         "Set CUFILE_ENV_PATH_JSON={file}{place}: this file exists. Then start the program again."
                     ))
                 }
-                None if !lacks_p2pdma.is_empty() => {
-                    Advice::from("Correct the path to the file with the keys of P2PDMA. If it no longer exists: ")
-                        .and(unset(ctx.root, "CUFILE_ENV_PATH_JSON"))
-                }
+                None if !lacks_p2pdma.is_empty() => without_keys(ctx),
                 None => unset(ctx.root, "CUFILE_ENV_PATH_JSON").text(" Or correct the path."),
             },
         ),
@@ -228,6 +225,14 @@ fn env_path(ctx: &Context<'_>) -> Option<Judged> {
             .found("environment", format!("CUFILE_ENV_PATH_JSON={}", file.path)),
     };
     Some(judged)
+}
+
+/// What to do without a file that may have had the keys of P2PDMA. Without the variable, only the system's file is read.
+fn without_keys(ctx: &Context<'_>) -> Advice {
+    Advice::from("Correct the path to the file with the keys of P2PDMA. If that file is lost, remove the variable. ")
+        .and(unset(ctx.root, "CUFILE_ENV_PATH_JSON"))
+        .text(format!(" Then enable P2PDMA in {SYSTEM_FILE}: "))
+        .command(FixId::CufileP2pdmaKeys)
 }
 
 /// A file in the same folder whose name differs from this one by two letters at most.

@@ -5,7 +5,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile_json::{SYSTEM_FILE, is_of_user, named_file};
 use crate::checks::image_host;
 use crate::checks::judged::{Judged, Scope};
-use crate::core::{FindingFact, FixId, Needs, Status};
+use crate::core::{CheckId, FindingFact, FixId, Needs, Status};
 use crate::machine::Root;
 use std::path::Path;
 
@@ -58,6 +58,8 @@ fn examined_by<'a>(ctx: &'a Context<'_>, judged: &Judged) -> Examined<'a> {
     };
     let examined = examined(ctx, path_of(judged));
     match examined.config {
+        // Its advice removes the variable before the command.
+        _ if judged.id == CheckId::CfgEnvPath => Examined { config: NamedConfig::None, ..examined },
         NamedConfig::OfUser if judged.finding.facts.iter().any(is_system) => {
             Examined { config: NamedConfig::OfSystem, ..examined }
         }
