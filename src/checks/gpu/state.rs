@@ -5,7 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::gpu::device::enlarge_bar1;
 use crate::checks::gpu::faults::{is_fault_of, is_of_a_program, recovery};
-use crate::checks::gpu::static_bar1;
+use crate::checks::gpu::{newer_driver, static_bar1};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid;
 use crate::checks::matrix::GpuClass;
@@ -348,9 +348,7 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile {text} needs CUDA {wanted}, but the driver supports only {served}"))
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)
-            .advice(format!(
-                "Install the libcufile of CUDA {major}, which this driver supports, or update the driver for CUDA {wanted}."
-            ))
+            .advice(newer_driver::for_cuda(ctx, wanted))
     } else {
         let but = if opened { ", but it opens" } else { "" };
         Judged::info(ID, format!("libcufile {text} needs CUDA {wanted}, and the driver supports {served}{but}"))
