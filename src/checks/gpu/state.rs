@@ -269,7 +269,7 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
 /// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
-    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma).filter(|rdma| !rdma || !classes::is_integrated(gpu)) {
+    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma).filter(|_| !classes::is_integrated(gpu)) {
         let judged = if rdma {
             Judged::pass(ID, "the GPU supports GPUDirect RDMA")
         } else {
@@ -280,7 +280,7 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
             } else if machine::confidential_guest(ctx.root).is_some() {
                 judged.cause(CheckId::VmConfidential)
             } else {
-                judged
+                judged.advice("Use a plain loader or cuFile's compat mode, because reads go through host memory.")
             }
         };
         return Some(judged.found("CUDA attribute 116", if rdma { "1" } else { "0" }));
@@ -294,12 +294,16 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
     if !classes::is_integrated(gpu) {
         return None;
     }
-    Some(
-        Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU without GPUDirect RDMA", gpu.name))
-            .never(&GpuClass::Integrated.row().closed())
-            .found(source, gpu.name.clone())
-            .advice("Reads go to host memory, which the GPU shares."),
-    )
+    let judged = Judged::lack(ID, format!("{} is an integrated GPU without GPUDirect RDMA", gpu.name))
+        .never(&GpuClass::Integrated.row().closed())
+        .found(source, gpu.name.clone())
+        .advice(
+            "Reads go to host memory, which the GPU shares: use a plain loader or cuFile's compat mode. The keys of P2PDMA have no effect on this GPU.",
+        );
+    Some(match asked.and_then(|a| a.gpu_direct_rdma) {
+        Some(false) => judged.found("CUDA attribute 116", "0"),
+        _ => judged,
+    })
 }
 
 fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
