@@ -13,16 +13,19 @@ const fn first_branch(cuda: u32) -> u32 {
     }
 }
 
-/// Advice for programs that use a newer CUDA release than the driver supports.
-pub(crate) fn for_cuda(ctx: &Context<'_>, cuda: u32) -> Advice {
+/// Advice if libcufile needs a newer CUDA release than the driver supports.
+pub(crate) fn for_cuda(ctx: &Context<'_>, supported: u32, cuda: u32) -> Advice {
     let branch = first_branch(cuda);
+    let advice = Advice::from(format!(
+        "Install the libcufile of CUDA {supported}, which this driver supports. If programs use CUDA {cuda}, "
+    ));
     if machine::container(ctx.root).is_some() {
-        return Advice::from(format!("If programs use CUDA {cuda}, the host needs driver {branch} or later."));
+        return advice.text(format!("the host needs driver {branch} or later."));
     }
-    let start = format!("If programs use CUDA {cuda}, install driver {branch} or later");
+    let advice = advice.text(format!("install driver {branch} or later"));
     match command(ctx.root, branch) {
-        Some(command) => Advice::from(format!("{start}: ")).command(command).text(", then reboot."),
-        None => Advice::from(format!("{start}, then reboot.")),
+        Some(command) => advice.text(": ").command(command).text(", then reboot."),
+        None => advice.text(", then reboot."),
     }
 }
 

@@ -352,7 +352,7 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile {text} needs CUDA {wanted}, but the driver supports only {served}"))
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)
-            .advice(newer_driver::for_cuda(ctx, wanted))
+            .advice(newer_driver::for_cuda(ctx, major, wanted))
     } else {
         let but = if opened { ", but it opens" } else { "" };
         Judged::info(ID, format!("libcufile {text} needs CUDA {wanted}, and the driver supports {served}{but}"))
