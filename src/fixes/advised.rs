@@ -3,8 +3,8 @@
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
-    Lack, Report, disk_for_model, enroot_variables, group_option, has_compute, has_selinux, is_confined, is_cut_off,
-    is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
+    Lack, Report, disk_for_model, disks_in_use, enroot_variables, group_option, has_compute, has_selinux, is_confined,
+    is_cut_off, is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
 };
 use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
@@ -58,6 +58,8 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let lost = loss_of_local_disks(root).map_or_else(String::new, |sentence| {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
+    let warning = disks_in_use(root).filter(|_| !is_copy_only && free.is_none());
+    let warning = warning.map_or_else(String::new, |sentence| format!(" {sentence}"));
     FixPlan {
         why: "The direct routes read from xfs, and from ext4 with the mount option data=ordered in /etc/fstab, on a partition of an NVMe disk. Reads of this \
               place pass through host memory."
@@ -73,6 +75,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
+            + &warning
             + if lacks_both {
                 " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
             } else {

@@ -36,15 +36,22 @@ pub(super) fn initramfs(root: &Root) -> FixPlan {
     // The package of the driver excludes nouveau; NVIDIA's installer may not.
     let has_nouveau = pci_gpus(root).into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
     let exclusion = (has_nouveau && excluded(root, "nouveau").is_none())
-        .then(|| line_in(root, "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"));
-    FixPlan {
+        .then(|| line_in(root, "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"))
+        .flatten();
+    let check = if has_nouveau { CheckId::GpuPresent } else { CheckId::RebootPending };
+    let plan = FixPlan {
         why: "Drivers in the initramfs use its copy of /etc/modprobe.d, so a change on the disk has no effect on them."
             .to_owned(),
-        changes: exclusion.flatten().into_iter().chain([run(rebuild(root, family(root)))]).collect(),
-        verify: "after the reboot: gds-top check: reboot-pending".to_owned(),
+        verify: format!("after the reboot: gds-top check: {check}"),
         undo: "undo the fix that changed the setting, then rebuild the initramfs".to_owned(),
         remaining: vec!["sudo reboot".to_owned()],
         ..empty(FixId::Initramfs, Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
+    };
+    let title = exclusion.as_ref().map(|_| "Exclude nouveau and rebuild the initramfs".to_owned());
+    FixPlan {
+        title: title.unwrap_or_else(|| plan.title.clone()),
+        changes: exclusion.into_iter().chain([run(rebuild(root, family(root)))]).collect(),
+        ..plan
     }
 }
 

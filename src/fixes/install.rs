@@ -8,9 +8,9 @@ use super::{distribution, driver, repository, secure_boot};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Status};
 use crate::machine::{
-    LibraryOwner, Root, container, cufile_wheel, dkms_rows, following_kernel, kernel_release, library_owner,
-    library_pip, library_update, modules_disabled, nvidia_fs_known, nvidia_fs_loaded, nvidia_fs_of_ubuntu,
-    precompiled_driver,
+    DebPackage, LibraryOwner, Root, container, cufile_wheel, deb_packages, dkms_rows, following_kernel, kernel_release,
+    library_owner, library_pip, library_update, modules_disabled, nvidia_fs_known, nvidia_fs_loaded,
+    nvidia_fs_of_ubuntu, precompiled_driver,
 };
 
 /// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
@@ -197,9 +197,12 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             of_package(cuda.why),
             of_package(wheel.map_or_else(String::new, |wheel| format!(" Without root: pip install {wheel}."))),
             if is_newer {
-                format!(
-                    " {chosen} needs a newer CUDA release than the driver supports. The driver need not be replaced."
-                )
+                let needed = if has_newer_toolkit(root, &chosen, cuda.major) {
+                    "Programs of that release need a newer driver."
+                } else {
+                    "The driver need not be replaced."
+                };
+                format!(" {chosen} needs a newer CUDA release than the driver supports. {needed}")
             } else {
                 String::new()
             },
@@ -218,6 +221,20 @@ pub(super) fn libcufile(root: &Root, report: &Report, family: Family) -> FixPlan
             .or_else(|| unneeded.then(|| format!("{chosen} is already installed, and the driver supports it"))),
         ..empty(FixId::LibcufileInstall, needs, FixRisk::Low, policy)
     }
+}
+
+/// Whether a CUDA toolkit is installed that is newer than CUDA `major`.
+fn has_newer_toolkit(root: &Root, library: &str, major: u32) -> bool {
+    let is_newer = |package: &DebPackage| {
+        let version = package.name.strip_prefix("cuda-toolkit-").and_then(|rest| rest.split_once('-'));
+        version.is_some_and(|(first, second)| {
+            first.parse::<u32>().is_ok_and(|first| first > major) && second.parse::<u32>().is_ok()
+        })
+    };
+    // The library of a toolkit is in targets/ or lib64/ of its folder.
+    let folder = library.split_once("/targets/").or_else(|| library.split_once("/lib64/"));
+    folder.is_some_and(|(folder, _)| root.exists(format!("{folder}/bin/nvcc")))
+        || deb_packages(root).iter().any(is_newer)
 }
 
 /// The change that runs a command with quoted words.

@@ -21,6 +21,11 @@ fn the_reads_that_a_translating_iommu_breaks_are_named() {
 }
 
 #[test]
+fn a_device_that_cannot_be_opened_is_named_with_its_module() {
+    assert_eq!(finding("nvfs-device-group", "nvfs-devnodes").summary, "the device of nvidia-fs cannot be opened");
+}
+
+#[test]
 fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
     for (fstab, wanted) in [
         ("UUID=1 / ext4 defaults 0 1\n", "its mount unit or script"),

@@ -549,3 +549,12 @@ fn a_driver_that_the_plan_replaces_is_not_in_a_step_that_is_done() {
     let is_listed = |step: &gds_top::core::GuideStep| step.checks.iter().any(|id| *id == "driver-flavour");
     assert!(!guided.steps.iter().any(is_listed), "{}", guide::text(&guided, usize::MAX));
 }
+
+#[test]
+fn the_plan_that_excludes_nouveau_names_it_and_is_verified_by_the_gpu() {
+    let plan = Machine::new("nouveau-not-excluded", UBUNTU_24, Vec::new()).plan("initramfs");
+    assert_eq!(plan.title, "Exclude nouveau and rebuild the initramfs");
+    assert!(plan.verify.ends_with("gpu-present"), "{}", plan.verify);
+    let plan = Machine::new("reboot-pending", UBUNTU_24, Vec::new()).plan("initramfs");
+    assert!(plan.title.starts_with("Rebuild the initramfs") && plan.verify.ends_with("reboot-pending"), "{plan:?}");
+}

@@ -5,6 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::Context;
 use crate::machine::{self, PathFacts, PlannedMount};
 use crate::text::{quoted, quoted_line};
+use std::path::Path;
 
 const DEVICES: &str = "/sys/class/infiniband";
 
@@ -86,14 +87,26 @@ pub(crate) fn mount_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     let Some(mut mount) = facts.mount_command(&[("proto", "rdma"), ("port", "20049")]) else {
         return Advice::from(FIRST).text("Then mount it with proto=rdma,port=20049.");
     };
+    let again = quoted_line(&mount);
     let point = mount.pop().unwrap_or_default();
     mount.push(TEST.to_owned());
     let test = format!("sudo mkdir -p {TEST} && {}", quoted_line(&mount));
     // The client of the kernel cannot be loaded next to the modules of DOCA, so its client comes first.
     let test = if has_ofed(ctx) { test } else { format!("sudo modprobe rpcrdma && {test}") };
+    // nvidia-fs lists the clients that registered.
+    let listed = ctx.root.read_text("/proc/driver/nvidia-fs/modules").unwrap_or_default();
+    let is_registered = listed.lines().any(|line| line.starts_with("rpcrdma:"));
+    let stop = if is_registered { "Stop" } else { "With a client that is built for GDS, stop" };
+    let place = quoted(&point);
+    let has_line = ctx.root.read_text(machine::FSTAB).is_ok()
+        && !machine::lacks_fstab_line(ctx.root, facts.mount_point.as_deref().unwrap_or(Path::new("/")));
+    let last = if has_line {
+        format!("Set proto=rdma,port=20049 in its line of /etc/fstab, then run `sudo mount {place}`.")
+    } else {
+        format!("Then run `{again}`, and set these options in /etc/fstab or in the unit that mounts it.")
+    };
     Advice::from(FIRST).text("Test it at another place: ").command(test).text(format!(
-        ". Only if `ls {TEST}` shows the files, go on. With a client that is built for GDS, stop the programs that use {} and unmount both. Then mount it there with proto=rdma,port=20049, in /etc/fstab too.",
-        quoted(&point)
+        ". Only if `ls {TEST}` shows the files, go on. {stop} the programs that use {place}, and run `sudo umount {TEST} {place}`. {last}"
     ))
 }
 

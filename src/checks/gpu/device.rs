@@ -208,14 +208,22 @@ fn only_lacks_old_module(ctx: &Context<'_>, name: &str, is_old: bool) -> Option<
 
 /// How to install the newest nvidia-fs that loads next to the proprietary modules. The package would replace it.
 fn old_module(ctx: &Context<'_>) -> Advice {
-    let remove = match machine::packages::family(ctx.root) {
-        machine::packages::Family::Debian => "sudo apt-get purge nvidia-fs-dkms",
-        machine::packages::Family::RedHat => {
-            "sudo dnf remove --setopt=clean_requirements_on_remove=False nvidia-fs-dkms"
+    let dnf = machine::packages::dnf(ctx.root);
+    let (remove, install) = match machine::packages::family(ctx.root) {
+        machine::packages::Family::Debian => {
+            ("sudo apt-get purge nvidia-fs-dkms".to_owned(), "sudo apt-get install".to_owned())
         }
-        machine::packages::Family::Suse => "sudo zypper remove nvidia-fs-dkms",
+        machine::packages::Family::RedHat => (
+            format!("sudo {dnf} remove --setopt=clean_requirements_on_remove=False nvidia-fs-dkms"),
+            format!("sudo {dnf} install"),
+        ),
+        machine::packages::Family::Suse => {
+            ("sudo zypper remove nvidia-fs-dkms".to_owned(), "sudo zypper install".to_owned())
+        }
     };
-    let build = "git clone --depth 1 --branch v2.17.4 https://github.com/NVIDIA/gds-nvidia-fs && sudo make -C gds-nvidia-fs/src && sudo make -C gds-nvidia-fs/src install";
+    let build = format!(
+        "{install} git make gcc && git clone --depth 1 --branch v2.17.4 https://github.com/NVIDIA/gds-nvidia-fs && sudo make -C gds-nvidia-fs/src && sudo make -C gds-nvidia-fs/src install"
+    );
     let is_installed =
         machine::nvidia_fs_installed(ctx.root).is_some() || !machine::nvidia_fs_builds(ctx.root).is_empty();
     let advice = if is_installed {

@@ -113,7 +113,8 @@ fn on_host(ctx: &Context<'_>, driver: &str, not_ready: bool) -> Option<Judged> {
                 .advice(format!("Install Fabric Manager {driver}, the version of the driver, and start it.")),
         );
     }
-    let found = version(ctx).or_else(|| logged_version(ctx)).or_else(|| packaged_branch(ctx, driver));
+    let packaged = || packaged_version(ctx).or_else(|| packaged_branch(ctx, driver));
+    let found = version(ctx).or_else(|| logged_version(ctx)).or_else(packaged);
     let next = machine::module_info(root, "nvidia").and_then(|module| module.version);
     if let Some((source, version)) = found.filter(|(_, version)| version != driver) {
         if next.as_ref() == Some(&version) {
@@ -276,6 +277,17 @@ fn logged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     // The program that the driver rejected reported it.
     let is_version = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     is_version.then(|| (machine::KERNEL_LOG, version.to_owned()))
+}
+
+/// The version of the package in dpkg: `580.82.07` for `580.82.07-1`.
+fn packaged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
+    let is_meant = |name: &str| {
+        let rest = name.strip_prefix("nvidia-fabricmanager");
+        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+    };
+    let package = machine::deb_packages(ctx.root).into_iter().find(|package| is_meant(&package.name))?;
+    let version = package.version.rsplit(':').next()?.split('-').next()?.to_owned();
+    (!version.is_empty()).then_some(("/var/lib/dpkg/status", version))
 }
 
 /// The branch in the name of the package, if it is not that of the driver: `nvidia-fabricmanager-570`.

@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::machine::{self, Container, ImageHost, Root};
+use crate::machine::{self, Container, DebPackage, ImageHost, Root};
 use std::path::Path;
 
 /// The part that brought a library into a container.
@@ -100,15 +100,7 @@ fn version(file: &str) -> Option<&str> {
 /// container is created; LXC and nspawn have a system with its own libraries.
 pub(crate) fn of_container(ctx: &Context<'_>, container: &Container, loaded: &str, found: Option<&Foreign>) -> Advice {
     let start = match container.runtime.as_str() {
-        "lxc" | "nspawn" => {
-            let machine = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
-            let run = format!("sudo sh NVIDIA-Linux-{machine}-{loaded}.run --no-kernel-modules");
-            return Advice::from(
-                "In the container, remove its NVIDIA packages and install the libraries of the host's driver: ",
-            )
-            .command(run)
-            .text(". Then restart the container.");
-        }
+        "lxc" | "nspawn" => return of_system(ctx, loaded, found),
         "kubernetes" => "Delete the pod, so that a new one",
         _ => "Create the container again, so that it",
     };
@@ -141,6 +133,31 @@ pub(crate) fn of_container(ctx: &Context<'_>, container: &Container, loaded: &st
     Advice::from(format!(
         "{start} gets the host's libraries; its image must contain none (packages libnvidia-compute). If nvidia-smi fails on the host too, reboot the host."
     ))
+}
+
+/// How a container with a system of its distribution gets the libraries of the host's driver. The libraries of CUDA stay.
+fn of_system(ctx: &Context<'_>, loaded: &str, found: Option<&Foreign>) -> Advice {
+    let arch = if ctx.is_aarch64() { "aarch64" } else { "x86_64" };
+    let file = format!("NVIDIA-Linux-{arch}-{loaded}.run");
+    let get = format!("wget https://us.download.nvidia.com/tesla/{loaded}/{file}");
+    let install = format!("sudo sh {file} --no-kernel-modules");
+    let is_of_driver = |package: &DebPackage| {
+        let version = package.version.split_once(':').map_or(package.version.as_str(), |(_, version)| version);
+        found.is_some_and(|found| version.split('-').next() == Some(found.version.as_str()))
+            && machine::is_plain_name(&package.name)
+    };
+    let names: Vec<String> =
+        machine::deb_packages(ctx.root).into_iter().filter(is_of_driver).map(|package| package.name).collect();
+    let advice = if names.is_empty() {
+        Advice::from(
+            "In the container, remove the packages of its driver and install the libraries of the host's driver: ",
+        )
+        .command(format!("{get} && {install}"))
+    } else {
+        Advice::from("In the container, replace the libraries by those of the host's driver: ")
+            .command(format!("{get} && sudo apt-get purge {} && {install}", names.join(" ")))
+    };
+    advice.text(". Then restart the container.")
 }
 
 /// The step if the host gives its containers libraries that do not belong to its kernel module.

@@ -9,6 +9,7 @@ mod faults;
 pub(crate) mod flavours;
 pub(crate) mod guest_driver;
 pub(crate) mod libraries;
+mod newer_driver;
 mod other_kernel;
 pub(crate) mod present;
 pub(crate) mod providers;

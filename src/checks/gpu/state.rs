@@ -5,7 +5,7 @@ use crate::checks::classes;
 use crate::checks::context::{Context, GpuSeen};
 use crate::checks::gpu::device::enlarge_bar1;
 use crate::checks::gpu::faults::{is_fault_of, is_of_a_program, recovery};
-use crate::checks::gpu::static_bar1;
+use crate::checks::gpu::{newer_driver, static_bar1};
 use crate::checks::judged::{Cost, EVERY, Judged, Scope};
 use crate::checks::logs::xid;
 use crate::checks::matrix::GpuClass;
@@ -269,7 +269,7 @@ fn stream_operations(ctx: &Context<'_>, asked: Option<&GpuAttributes>) -> Judged
 /// Spark, Jetson).
 fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, source: &str) -> Option<Judged> {
     const ID: CheckId = CheckId::GpuGdrAttr;
-    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma).filter(|rdma| !rdma || !classes::is_integrated(gpu)) {
+    if let Some(rdma) = asked.and_then(|a| a.gpu_direct_rdma).filter(|_| !classes::is_integrated(gpu)) {
         let judged = if rdma {
             Judged::pass(ID, "the GPU supports GPUDirect RDMA")
         } else {
@@ -280,7 +280,7 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
             } else if machine::confidential_guest(ctx.root).is_some() {
                 judged.cause(CheckId::VmConfidential)
             } else {
-                judged
+                judged.advice("Use a plain loader or cuFile's compat mode, because reads go through host memory.")
             }
         };
         return Some(judged.found("CUDA attribute 116", if rdma { "1" } else { "0" }));
@@ -294,12 +294,16 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
     if !classes::is_integrated(gpu) {
         return None;
     }
-    Some(
-        Judged::lack(CheckId::GpuGdrAttr, format!("{} is an integrated GPU without GPUDirect RDMA", gpu.name))
-            .never(&GpuClass::Integrated.row().closed())
-            .found(source, gpu.name.clone())
-            .advice("Reads go to host memory, which the GPU shares."),
-    )
+    let judged = Judged::lack(ID, format!("{} is an integrated GPU without GPUDirect RDMA", gpu.name))
+        .never(&GpuClass::Integrated.row().closed())
+        .found(source, gpu.name.clone())
+        .advice(
+            "Reads go to host memory, which the GPU shares: use a plain loader or cuFile's compat mode. The keys of P2PDMA have no effect on this GPU.",
+        );
+    Some(match asked.and_then(|a| a.gpu_direct_rdma) {
+        Some(false) => judged.found("CUDA attribute 116", "0"),
+        _ => judged,
+    })
 }
 
 fn coherent_mode(ctx: &Context<'_>) -> Option<Judged> {
@@ -348,9 +352,7 @@ fn cuda_versions(ctx: &Context<'_>) -> Option<Judged> {
         Judged::lack(ID, format!("libcufile {text} needs CUDA {wanted}, but the driver supports only {served}"))
             .missing(Cost::Install, EVERY)
             .fix(FixId::LibcufileInstall)
-            .advice(format!(
-                "Install the libcufile of CUDA {major}, which this driver supports, or update the driver for CUDA {wanted}."
-            ))
+            .advice(newer_driver::for_cuda(ctx, major, wanted))
     } else {
         let but = if opened { ", but it opens" } else { "" };
         Judged::info(ID, format!("libcufile {text} needs CUDA {wanted}, and the driver supports {served}{but}"))

@@ -223,7 +223,7 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
     let build = format!("sudo {dkms}");
     let install = |debian: &str, red_hat: &str, suse: &str| match packages::family(ctx.root) {
         _ if !packages::known_family(ctx.root) => None,
-        Family::Debian => Some(format!("sudo apt-get install {debian}")),
+        Family::Debian => Some(format!("sudo apt-get update && sudo apt-get install {debian}")),
         Family::RedHat => Some(format!("sudo {} install {red_hat}", packages::dnf(ctx.root))),
         Family::Suse => Some(format!("sudo zypper install {suse}")),
     };
@@ -272,6 +272,11 @@ fn explain(ctx: &Context<'_>, reason: Reason, text: &str, line: &str, release: &
                         format!("{} && {build}", as_default(ctx, &gcc))
                     };
                     let advice = match install {
+                        // The package gcc of Debian has the link /usr/bin/gcc, which the new alternative replaces.
+                        Some(install) if with.contains("--install /usr/bin/gcc") => Advice::from(
+                            "Set the default compiler again after each upgrade of the package gcc. Run ",
+                        )
+                        .command(format!("{install} && {with}")),
                         Some(install) => Advice::run(format!("{install} && {with}")),
                         None if has_compiler => default_compiler(ctx).text("Run ").command(with),
                         None => Advice::from(format!("Install {gcc}, then run ")).command(with),

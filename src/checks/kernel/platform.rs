@@ -92,7 +92,7 @@ fn blocklist(ctx: &Context<'_>) -> Option<Judged> {
                         "{}sudo dnf upgrade -y --refresh && sudo dnf install -y kernel-devel kernel-headers",
                         if id == "rhel" { "sudo subscription-manager release --unset; " } else { "" }
                     ))
-                    .text(". Before the reboot, `dkms status` must list the new kernel for each module."),
+                    .text(". Then `dkms status` must list the new kernel for each module. If it does not, run `sudo dkms autoinstall -k NEW_KERNEL`. Then run `sudo reboot`."),
             )
     })
 }

@@ -109,7 +109,7 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
             let inside = machine::container(ctx.root);
             let judged = match &why {
                 Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices do not exist"),
-                _ => Judged::lack(ID, "its device cannot be opened"),
+                _ => Judged::lack(ID, "the device of nvidia-fs cannot be opened"),
             };
             let judged = judged.unread(NODE, &why).missing(Cost::Root, NVFS);
             let denial = matches!(why, Unread::Denied(_)).then(|| surroundings::selinux_denial(ctx)).flatten();
@@ -127,7 +127,10 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
                 // A device cgroup denies with EPERM; the mode of the device denies with EACCES.
                 (None, Unread::Denied(Denial::NotPermitted)) => {
                     let judged = Judged {
-                        finding: Finding { summary: "a device cgroup denies its device".to_owned(), ..judged.finding },
+                        finding: Finding {
+                            summary: "a device cgroup denies the device of nvidia-fs".to_owned(),
+                            ..judged.finding
+                        },
                         ..judged
                     };
                     judged.advice(match own_slice(ctx) {
@@ -170,7 +173,7 @@ fn by_udev(ctx: &Context<'_>, judged: Judged) -> Judged {
         line.split_once("GROUP=\"").and_then(|(_, rest)| rest.split('"').next()).filter(|group| *group != "root");
     let advice = match group {
         Some(group) => Advice::run(format!("sudo usermod -aG {group} \"$USER\""))
-            .text(format!(", then log in again: {file} gives them to this group.")),
+            .text(format!(", then log in again: {file} gives the devices to this group.")),
         None => Advice::from(format!("Set MODE=\"0666\" for nvidia-fs* in {file}, then run "))
             .command("sudo udevadm control --reload && sudo udevadm trigger"),
     };

@@ -42,7 +42,7 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
             Some(disk) => {
                 (Some(format!("{disk} is a local NVMe disk without partitions and mounts.")), Some(mount_of(&disk)))
             }
-            None => (in_use(ctx), None),
+            None => (disks_in_use(ctx.root), None),
         },
     };
     // The local disks of clouds are not kept.
@@ -196,10 +196,66 @@ pub(crate) fn disk_for_model(root: &Root) -> Option<(String, PathBuf)> {
     Some((disk, point))
 }
 
+/// The volume to which a file system type of udev belongs. Such a disk has data, also if no device above it is active.
+fn volume_of(filesystem: &str) -> Option<&'static str> {
+    match filesystem {
+        "LVM2_member" | "LVM1_member" => Some("LVM"),
+        "zfs_member" => Some("ZFS"),
+        "crypto_LUKS" => Some("LUKS"),
+        "ceph_bluestore" => Some("Ceph"),
+        "bcache" => Some("bcache"),
+        "drbd" => Some("DRBD"),
+        other if other.ends_with("_raid_member") => Some("RAID"),
+        other if other.ends_with("_member") => Some("a volume"),
+        _ => None,
+    }
+}
+
+/// The NVMe disks that are parts of volumes according to udev, each with the kind of volume. If a disk is none, its
+/// partitions can be.
+fn volume_members(root: &Root) -> Vec<(String, String)> {
+    let volume = |folder: &str| {
+        let number = root.read_text(format!("{folder}/dev")).ok()?;
+        let record = root.read_text(machine::udev_record_path(number.trim())).ok()?;
+        let filesystem = record.lines().find_map(|line| line.strip_prefix("E:ID_FS_TYPE="))?;
+        volume_of(filesystem.trim())
+    };
+    let of = |disk: String| {
+        let folder = format!("/sys/block/{disk}");
+        if let Some(kind) = volume(&folder) {
+            return vec![(disk, kind.to_owned())];
+        }
+        let parts = root.entries(&folder).unwrap_or_default().into_iter();
+        parts
+            .filter(|part| part.starts_with(&format!("{disk}p")))
+            .filter_map(|part| {
+                let kind = volume(&format!("{folder}/{part}"))?;
+                Some((part, kind.to_owned()))
+            })
+            .collect()
+    };
+    // A hidden path of a multipath device has a `c` in its name.
+    let is_disk = |name: &String| name.starts_with("nvme") && !name.contains('c');
+    root.entries("/sys/block").unwrap_or_default().into_iter().filter(is_disk).flat_map(of).collect()
+}
+
 /// A warning about NVMe disks that look free and are parts of other devices. An NVMe multipath device is a disk itself.
-fn in_use(ctx: &Context<'_>) -> Option<String> {
-    let members = machine::nvme_members(ctx.root).into_iter().filter(|(_, holder)| !holder.starts_with("nvme"));
-    let uses: Vec<String> = members.take(8).map(|(member, holder)| format!("{member} ({holder})")).collect();
+#[must_use]
+pub(crate) fn disks_in_use(root: &Root) -> Option<String> {
+    let mut uses: Vec<(String, Vec<String>)> = Vec::new();
+    for (member, holder) in machine::nvme_members(root).into_iter().filter(|(_, holder)| !holder.starts_with("nvme")) {
+        match uses.iter_mut().find(|(known, _)| *known == member) {
+            Some((_, holders)) => holders.push(holder),
+            None => uses.push((member, vec![holder])),
+        }
+    }
+    for (member, kind) in volume_members(root) {
+        if !uses.iter().any(|(known, _)| *known == member) {
+            uses.push((member, vec![kind]));
+        }
+    }
+    let uses: Vec<String> =
+        uses.into_iter().take(8).map(|(member, holders)| format!("{member} ({})", holders.join(", "))).collect();
     (!uses.is_empty()).then(|| format!("Do not format parts of other devices: {}.", uses.join(", ")))
 }
 

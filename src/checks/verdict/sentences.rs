@@ -227,5 +227,7 @@ fn step(ctx: &Context<'_>, j: &Judged, with_command: bool) -> String {
         return text;
     }
     // The plan of the fix also has the steps before and after the command of the advice.
-    format!("Run `{command}`. Alternative: {text}")
+    let is_same = j.id == CheckId::CudaDriverRuntime
+        || matches!(j.finding.fix, Some(FixId::Initramfs | FixId::NvidiaFabricmanager));
+    format!("Run `{command}`. {}: {text}", if is_same { "By hand" } else { "Alternative" })
 }
