@@ -44,8 +44,8 @@ mod tests;
 pub use keymap::Keymap;
 pub use off_screen::OffScreen;
 pub use screen_id::ScreenId;
-pub use terminal::{LEAVE, has_terminal};
 pub(crate) use screens::learn::figure::lesson_figure;
+pub use terminal::{LEAVE, has_terminal};
 
 use crate::config::{FRAMES_PER_SECOND, Markers, Palette, Taste};
 use crate::session::{Feed, State};

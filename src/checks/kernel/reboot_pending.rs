@@ -253,7 +253,8 @@ const fn place(loader: BootLoader) -> &'static str {
 
 /// The initramfs of the next boot, and its modification time.
 fn image(ctx: &Context<'_>) -> Option<(String, u64)> {
-    let release = machine::default_entry(ctx.root).map(|(_, next)| next).or_else(|| machine::kernel_release(ctx.root))?;
+    let release =
+        machine::default_entry(ctx.root).map(|(_, next)| next).or_else(|| machine::kernel_release(ctx.root))?;
     let path = machine::initramfs(ctx.root, &release)?;
     let made = ctx.root.modified_unix_s(&path)?;
     Some((path, made))
