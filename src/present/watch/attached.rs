@@ -42,8 +42,7 @@ pub(super) fn answer(process: &AttachedProcess) -> Answer {
 const FOREIGN_MOUNTS: &str = "not examined: another user has made the mounts of the process";
 
 /// The children of a process that are not examined, and what is missing then.
-const UNSEEN_CHILDREN: &str =
-    "children that begin and end between two readings: calls to another libcufile, and reads unless their parent waits";
+const UNSEEN_CHILDREN: &str = "children that end before the next reading: reads count only if the parent waits, calls only with the same libcufile";
 
 /// Labelled facts about a running process. `names_library` is whether its libcufile is one of them.
 pub(super) fn facts(process: &AttachedProcess, names_library: bool) -> Vec<(&'static str, String)> {
