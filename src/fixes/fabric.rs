@@ -7,8 +7,8 @@ use super::{distribution, repository};
 use crate::checks::Report;
 use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::machine::{
-    DebPackage, DriverOrigin, Root, deb_packages, driver_origin, fabric_manager_version, gpu_kinds, has_module,
-    is_umad_loaded, kernel_release, module_info, nvidia_driver, os_release, pci_nvidia,
+    DriverOrigin, Root, deb_packages, driver_origin, fabric_manager_package, fabric_manager_version, gpu_kinds,
+    has_module, is_umad_loaded, kernel_release, module_info, nvidia_driver, os_release, pci_nvidia,
 };
 
 /// The driver version that Fabric Manager must match.
@@ -97,15 +97,8 @@ fn install_exactly(root: &Root, family: Family, driver: &Driver) -> Change {
 /// Whether Fabric Manager is installed in the version of the driver.
 fn has_version_of(root: &Root, driver: &Driver) -> bool {
     let Driver::Version(version) = driver else { return false };
-    let is_of_package = |package: &DebPackage| {
-        let branch = package.name.strip_prefix("nvidia-fabricmanager");
-        branch.is_some_and(|branch| branch.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()))
-            && package.version.split('-').next() == Some(version.as_str())
-    };
-    match fabric_manager_version(root) {
-        Some(installed) => installed == *version,
-        None => deb_packages(root).iter().any(is_of_package),
-    }
+    let installed = fabric_manager_version(root).or_else(|| fabric_manager_package(root));
+    installed.is_some_and(|installed| installed == *version)
 }
 
 /// The packages that Fabric Manager needs on boards with NVLink 5, without those that are installed. Its start script

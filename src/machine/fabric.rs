@@ -1,5 +1,6 @@
 //! Whether this machine configures the NVSwitches of its GPUs.
 
+use super::deb::deb_packages;
 use super::pci::pci_nvidia;
 use super::root::Root;
 
@@ -37,6 +38,18 @@ pub fn fabric_manager_version(root: &Root) -> Option<String> {
     let output = root.command(&["nv-fabricmanager", "--version"])?;
     let text = format!("{}\n{}", output.stdout, output.stderr);
     let version = text.lines().find_map(|line| line.split_once("version is")?.1.split_once(':'))?.1.trim().to_owned();
+    (!version.is_empty()).then_some(version)
+}
+
+/// The version of Fabric Manager's package in dpkg: `580.82.07` for `580.82.07-1`.
+#[must_use]
+pub fn fabric_manager_package(root: &Root) -> Option<String> {
+    let is_meant = |name: &str| {
+        let rest = name.strip_prefix("nvidia-fabricmanager");
+        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+    };
+    let package = deb_packages(root).into_iter().find(|package| is_meant(&package.name))?;
+    let version = package.version.rsplit(':').next()?.split('-').next()?.to_owned();
     (!version.is_empty()).then_some(version)
 }
 

@@ -44,7 +44,7 @@ const OTHER_MEANING: &[(&str, &[&str])] = &[
     // A system whose configuration is read.
     ("nixl", &["src/core/serving.rs"]),
     // The name of a package.
-    ("nvidia-fabricmanager", &["src/fixes/fabric.rs"]),
+    ("nvidia-fabricmanager", &["src/fixes/fabric.rs", "src/machine/fabric.rs"]),
     // An item of limits.conf.
     ("memlock", &["src/fixes/limits.rs"]),
 ];

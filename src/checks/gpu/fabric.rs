@@ -279,15 +279,9 @@ fn logged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     is_version.then(|| (machine::KERNEL_LOG, version.to_owned()))
 }
 
-/// The version of the package in dpkg: `580.82.07` for `580.82.07-1`.
+/// The version of the package in dpkg.
 fn packaged_version(ctx: &Context<'_>) -> Option<(&'static str, String)> {
-    let is_meant = |name: &str| {
-        let rest = name.strip_prefix("nvidia-fabricmanager");
-        rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
-    };
-    let package = machine::deb_packages(ctx.root).into_iter().find(|package| is_meant(&package.name))?;
-    let version = package.version.rsplit(':').next()?.split('-').next()?.to_owned();
-    (!version.is_empty()).then_some(("/var/lib/dpkg/status", version))
+    Some(("/var/lib/dpkg/status", machine::fabric_manager_package(ctx.root)?))
 }
 
 /// The branch in the name of the package, if it is not that of the driver: `nvidia-fabricmanager-570`.
