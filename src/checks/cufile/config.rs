@@ -152,8 +152,10 @@ fn parse(ctx: &Context<'_>) -> Judged {
                 if file.from_environment && is_in_home(&file.path) {
                     return judged.missing(Cost::Setting, EVERY).by_hand().advice(outside_of_home(ctx, &file.path));
                 }
+                // Root can read the file, so the fix would find nothing as root.
                 return judged
                     .missing(Cost::Root, EVERY)
+                    .by_hand()
                     .advice(Advice::run(format!("sudo chmod a+r {}", quoted(&file.path))));
             }
             FileState::Good(values) => read.push((file.path.clone(), format!("{} keys", values.len()))),
