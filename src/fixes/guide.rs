@@ -425,7 +425,8 @@ fn leaves_open(finding: &Finding, route: Route) -> bool {
     route == Route::Compat && matches!(finding.status, Status::Warn | Status::Fail) && concerns
 }
 
-/// Whether the driver that a failed check installs changes what this finding reports. It is no sign that its step is done.
+/// Whether the driver that a failed check installs changes what this finding reports. Then it does not show that its step
+/// is done.
 fn is_done_by_other(report: &Report, finding: &Finding) -> bool {
     let is_same = |other: &Finding| other.status == Status::Fail && other.fix == finding.fix;
     finding.status == Status::Info

@@ -245,7 +245,7 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Reports) 
         }
         let discarded: u64 = groups.into_iter().map(|group| u64::from(!reports.send(group))).sum();
         recorder.lose_details(discarded);
-        // The calls before the question are read first: at the end of the process, there is no later question.
+        // The calls before the question are read first, because the last question comes at the end of the process.
         if wants_state {
             let (totals, open_calls) = (recorder.totals(), recorder.open_calls(now_ns()));
             let (processes, uncounted) = (recorder.processes(), recorder.uncounted());

@@ -16,7 +16,7 @@ pub(super) struct Needs {
     pub(super) has_latencies: bool,
     pub(super) threads: u16,
     pub(super) files: u16,
-    /// The text with the newest rates, which takes the place of the chart. 0 if there are no rates.
+    /// The text with the newest rates. It is shown if the chart has no space. 0 if there are no rates.
     pub(super) newest: u16,
 }
 
