@@ -188,6 +188,7 @@ fn a_module_that_does_not_build_or_load_is_a_warning_on_the_way_to_another_route
     let build = finding("nvfs-build-fails", "nvfs-dkms");
     let key = finding("nvfs-mok", "nvfs-secureboot");
     assert_eq!((build.status, key.status), (Status::Warn, Status::Warn));
+    assert!(build.advice.is_some_and(|advice| advice.contains("nvidia-fs 2.28.2 or later")));
     let old = finding("nvfs-old-for-driver", "nvfs-dkms");
     assert!(old.summary.contains("driver 580.95.05"), "{}", old.summary);
     assert_eq!(old.fix, Some(FixId::NvfsInstall));

@@ -9,6 +9,17 @@ use crate::machine;
 
 const NVFS: &[Route] = &[Route::Nvfs];
 
+/// The first nvidia-fs whose build reads the symbol versions of a driver in `.ko.zst` (gds-nvidia-fs, commit f1a0a63).
+const READS_ZST: [u32; 2] = [2, 29];
+
+/// The file of the driver's module, if it is compressed with zstd. An nvidia-fs before 2.29 can be built next to it, but
+/// the kernel does not load it (gds-nvidia-fs#72).
+pub(crate) fn zst_driver(ctx: &Context<'_>) -> Option<String> {
+    let output = ctx.root.command(&["modinfo", "nvidia"])?;
+    let file = output.stdout.lines().find_map(|line| line.strip_prefix("filename:"))?.trim();
+    file.ends_with(".ko.zst").then(|| file.to_owned())
+}
+
 /// The headers of the running kernel, and the source and symbol versions of the loaded driver.
 pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
     const ID: CheckId = CheckId::NvfsBuildInputs;
@@ -35,13 +46,10 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
         .iter()
         .any(|row| row.kernel.as_deref() == Some(release.as_str()) && row.state.starts_with("installed"));
     let installed = machine::nvidia_fs_installed(ctx.root);
-    let file = root
-        .command(&["modinfo", "nvidia"])
-        .and_then(|o| Some(o.stdout.lines().find_map(|l| l.strip_prefix("filename:"))?.trim().to_owned()));
     let version = installed
         .or_else(|| machine::nvidia_fs_builds(ctx.root).first().map(|row| row.version.clone()))
         .unwrap_or_default();
-    let zst = file.as_deref().filter(|f| f.ends_with(".ko.zst") && machine::version_numbers(&version) < vec![2, 29]);
+    let zst = zst_driver(ctx).filter(|_| machine::version_numbers(&version) < READS_ZST.to_vec());
     let sources: Vec<String> = root
         .entries("/usr/src")
         .unwrap_or_default()
@@ -69,7 +77,7 @@ pub(crate) fn build_inputs(ctx: &Context<'_>) -> Option<Judged> {
             })
     } else if let (Some(file), true) = (zst, refusal == Some(Refusal::NoVersions)) {
         const AGAIN: &str = ". Building this version again has no effect.";
-        let replace = of_ubuntu(ctx, file, &version);
+        let replace = of_ubuntu(ctx, &file, &version);
         let judged = Judged::lack(ID, format!("nvidia-fs {version} cannot read the symbol versions of a .ko.zst"))
             .found("modinfo nvidia", file)
             .fact(FindingFact::ZstdModules)

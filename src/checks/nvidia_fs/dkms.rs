@@ -4,7 +4,7 @@ use crate::checks::advice::Advice;
 use crate::checks::context::Context;
 use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::build_log;
-use crate::checks::nvidia_fs::build_inputs::build_inputs;
+use crate::checks::nvidia_fs::build_inputs::{build_inputs, zst_driver};
 use crate::core::{CheckId, FixId, Route};
 use crate::machine;
 
@@ -54,18 +54,25 @@ pub(crate) fn dkms(ctx: &Context<'_>) -> Option<Judged> {
                 .advice("Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), then build nvidia-fs. P2PDMA builds no module.")
         } else if let Some((oldest, kernel)) = needed {
             let oldest = oldest.map(|n| n.to_string()).join(".");
+            let zst = zst_driver(ctx);
+            let least = if zst.is_some() { "2.29" } else { oldest.as_str() };
             let judged = Judged::lack(ID, format!("nvidia-fs {version} does not build on Linux {kernel} and later"))
                 .missing(Cost::Install, NVFS);
             if machine::is_half_configured(ctx.root, PACKAGE) {
                 return judged.by_hand().found("dpkg", format!("{PACKAGE} is half-configured")).advice(
                     Advice::run(format!("sudo apt-get purge {PACKAGE}")).text(format!(
-                        ": every apt-get tries its build again, which fails. The route nvfs needs nvidia-fs {oldest} or later, from NVIDIA's repository."
+                        ": every apt-get tries its build again, which fails. The route nvfs needs nvidia-fs {least} or later, from NVIDIA's repository."
                     )),
                 );
             }
-            judged
-                .fix(FixId::NvfsInstall)
-                .advice(format!("Install nvidia-fs {oldest} or later, the first that builds on this kernel."))
+            let judged = judged.fix(FixId::NvfsInstall);
+            match zst {
+                Some(file) => judged.found("modinfo nvidia", file).advice(format!(
+                    "Install nvidia-fs {least} or later: {oldest} builds on this kernel, but does not load next to a driver in .ko.zst."
+                )),
+                None => judged
+                    .advice(format!("Install nvidia-fs {least} or later, the first that builds on this kernel.")),
+            }
         } else {
             Judged::lack(ID, summary).missing(Cost::Root, NVFS).explaining().advice(again(version))
         }

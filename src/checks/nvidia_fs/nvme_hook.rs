@@ -9,6 +9,7 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::p2pdma::has_p2pdma;
 use crate::checks::kernel::signing;
 use crate::checks::matrix::{self, Storage};
+use crate::checks::nvidia_fs::build_inputs::zst_driver;
 use crate::checks::nvidia_fs::dkms::rebuilt;
 use crate::checks::nvidia_fs::failed_build;
 use crate::checks::pcie::topology;
@@ -200,10 +201,11 @@ fn of_another_generation(ctx: &Context<'_>, judged: Judged) -> Judged {
             "Update DOCA to 3.4.1 (mlnx-nvme-dkms 26.04) or later, then reboot. Another nvidia-fs does not help with 26.01.",
         )
     } else {
+        let least = if zst_driver(ctx).is_some() { "2.29" } else { "2.28" };
         judged
             .missing(Cost::Root, NVFS)
             .fix(FixId::NvfsInstall)
-            .advice("Install nvidia-fs 2.28 or later. DKMS then builds it for this NVMe driver.")
+            .advice(format!("Install nvidia-fs {least} or later. DKMS then builds it for this NVMe driver."))
     }
 }
 
