@@ -6,6 +6,7 @@ use crate::checks::context::Context;
 use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, Judged, Scope};
 use crate::checks::kernel::iommu;
+use crate::checks::nvidia_fs::failed_build;
 use crate::checks::pcie::topology;
 use crate::core::{CheckId, FindingFact, FixId, NVFS_STATS, Route};
 use crate::machine::packages::{Family, family, known_family};
@@ -243,7 +244,7 @@ fn of_installed_client(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
 fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
     let release = machine::kernel_release(ctx.root)?;
     let modules = machine::ofed_module_to_build(ctx.root, "mlnx-nfsrdma", &release);
-    if let Some(judged) = super::failed_build::failed(ctx, CheckId::NvfsRegistered, &modules, "") {
+    if let Some(judged) = failed_build::failed(ctx, CheckId::NvfsRegistered, &modules, "") {
         return Some(judged);
     }
     let others: Vec<String> = machine::dkms_rows(ctx.root)
@@ -251,12 +252,6 @@ fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
         .filter(|row| row.name == "mlnx-nfsrdma")
         .map(|row| row.kernel.map_or_else(|| "no kernel".to_owned(), |kernel| format!("{kernel}: {}", row.state)))
         .collect();
-    let builds = modules.iter().map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"));
-    let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build"));
-    let headers = machine::packages::install_headers(ctx.root, &release, false).filter(|_| !has_headers);
-    // nvidia-fs is built against the symbols of these modules.
-    let nvidia_fs = machine::nvidia_fs_builds(ctx.root).into_iter().next();
-    let again = nvidia_fs.map(|row| machine::build_again(&row.name, &row.version, &release));
     (!modules.is_empty()).then(|| {
         Judged::lack(
             CheckId::NvfsRegistered,
@@ -266,10 +261,7 @@ fn nfs_to_build(ctx: &Context<'_>) -> Option<Judged> {
         .missing(Cost::Reboot, NVFS)
         .advice(
             Advice::from("Run ")
-                .command_and_initramfs(
-                    ctx.root,
-                    &headers.into_iter().chain(builds).chain(again).collect::<Vec<_>>().join(" && "),
-                )
+                .command_and_initramfs(ctx.root, &failed_build::builds(ctx, &modules, &release))
                 .text(", then reboot. The mount itself is right."),
         )
     })

@@ -1,4 +1,4 @@
-//! A storage driver of DOCA or MLNX_OFED whose build for the running kernel failed.
+//! Builds of storage drivers of DOCA or MLNX_OFED for the running kernel, and builds that failed.
 
 use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::context::Context;
@@ -6,6 +6,19 @@ use crate::checks::judged::{Cost, Judged};
 use crate::checks::kernel::build_log;
 use crate::core::{CheckId, Route};
 use crate::machine;
+
+/// The command that builds nvidia-fs again after a storage driver, with whose symbols it is built. `None` if DKMS has none.
+fn nvidia_fs(ctx: &Context<'_>, release: &str) -> Option<String> {
+    let row = machine::nvidia_fs_builds(ctx.root).into_iter().next()?;
+    Some(machine::build_again(&row.name, &row.version, release))
+}
+
+/// The command line that builds these modules for a kernel, and then nvidia-fs.
+pub(super) fn builds(ctx: &Context<'_>, modules: &[(String, String)], release: &str) -> String {
+    let headers = machine::packages::install_headers(ctx.root, release, false);
+    let of = |(name, version): &(String, String)| format!("sudo dkms install {name}/{version} -k {release}");
+    headers.into_iter().chain(modules.iter().map(of)).chain(nvidia_fs(ctx, release)).collect::<Vec<_>>().join(" && ")
+}
 
 /// The finding for the first of these modules whose build failed. Another build fails again, so it is not advised.
 /// `instead` names another route, and can be empty.
@@ -46,6 +59,7 @@ pub(super) fn failed(
     let rest: Vec<String> = modules[at + 1..]
         .iter()
         .map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"))
+        .chain(nvidia_fs(ctx, &release))
         .collect();
     let advice = if rest.is_empty() {
         failed.advice.text(format!(", {}, then reboot.", rebuild_initramfs(ctx.root)))

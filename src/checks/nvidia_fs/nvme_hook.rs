@@ -146,21 +146,12 @@ fn without_hook(ctx: &Context<'_>) -> Judged {
         if let Some(judged) = failed_build::failed(ctx, ID, &modules, instead) {
             return judged.found("dkms status", state).explaining();
         }
-        let commands: Vec<String> = modules
-            .into_iter()
-            .map(|(name, version)| format!("sudo dkms install {name}/{version} -k {release}"))
-            .collect();
-        let has_headers = ctx.root.exists(format!("/lib/modules/{release}/build"));
-        let install = machine::packages::install_headers(ctx.root, &release, false).filter(|_| !has_headers);
         Judged::lack(ID, format!("the NVMe driver for GDS is not built for the running kernel {release}"))
             .missing(Cost::Reboot, NVFS)
             .fix(FixId::NvmePatch)
             .advice(
                 Advice::from("Run ")
-                    .command_and_initramfs(
-                        ctx.root,
-                        &install.into_iter().chain(commands).collect::<Vec<_>>().join(" && "),
-                    )
+                    .command_and_initramfs(ctx.root, &failed_build::builds(ctx, &modules, &release))
                     .text(", then reboot."),
             )
     } else if let Some(line) = rejected {
