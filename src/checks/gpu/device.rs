@@ -325,7 +325,7 @@ fn of_nvml(ctx: &Context<'_>, gpu: &GpuSeen, is_open: bool) -> Vec<Judged> {
                 Some(
                     Judged::lack(CheckId::GpuMigVgpu, "a vGPU of Ampere or older does not support GDS")
                         .never(&GpuClass::OldVgpu.row().closed())
-                        .advice("Pass the complete GPU through to the virtual machine, or use a vGPU of Ada or later."),
+                        .advice("Pass the complete GPU through to the virtual machine, or use a vGPU of Ada or later with the open guest driver (nvfs only). Otherwise stay with compat mode."),
                 )
             } else {
                 Some(if is_open {

@@ -277,6 +277,8 @@ fn direct_rdma(ctx: &Context<'_>, gpu: &GpuSeen, asked: Option<&GpuAttributes>, 
                 .never(&GpuClass::Integrated.row().closed());
             if gpu.name.contains("GeForce") {
                 judged.cause(CheckId::GpuClass)
+            } else if classes::of_gpu(gpu) == Some(GpuClass::OldVgpu) {
+                judged.cause(CheckId::GpuMigVgpu)
             } else if machine::confidential_guest(ctx.root).is_some() {
                 judged.cause(CheckId::VmConfidential)
             } else {
