@@ -1,7 +1,7 @@
 //! Machines rebuilt from reports: the steps, their order and the commands of the advice.
 
 use crate::fixtures::check;
-use crate::machine;
+use crate::machine::{self, build, put};
 use gds_top::core::{CheckId, Finding, FixId, Route, Status};
 
 /// Machine, current route, best possible route, and the steps in order.
@@ -181,6 +181,24 @@ fn a_container_gets_one_command_and_a_pod_no_options_of_docker() {
     }
     let pod = advice("pod-overlay", "fs-type");
     assert!(!pod.contains("-v ") && pod.contains("hostPath"), "{pod}");
+}
+
+#[test]
+fn a_lustre_mount_gets_the_commands_that_move_it_to_efa() {
+    const SCRIPT: &str = "sudo umount /data && sudo lustre_rmmod && curl -O https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/configure-efa-fsx-lustre-client.zip && unzip -o configure-efa-fsx-lustre-client.zip && (cd configure-efa-fsx-lustre-client && sudo ./setup.sh --optimized-for-gds)";
+    let of_fstab = put("files/etc/fstab", "10.0.1.5@tcp:/abcdbev /data lustre noatime,flock,_netdev 0 0\n");
+    for (edits, mount) in [
+        (vec![], "sudo mount -t lustre -o rw,noatime,flock,lazystatfs,encrypt 10.0.1.5@tcp:/abcdbev /data"),
+        (vec![of_fstab], "sudo mount /data"),
+    ] {
+        let folder = build("fsx-lustre-tcp", &edits);
+        let advice = machine::check(folder.path()).finding("fs-type").unwrap().advice.clone().unwrap();
+        assert!(advice.contains(&format!("`{SCRIPT} && {mount}`")), "{advice}");
+        assert!(advice.contains("stop the programs that use /data"), "{advice}");
+    }
+    let other = build("fsx-lustre-tcp", &[put("files/sys/class/dmi/id/product_name", "p4d.24xlarge\n")]);
+    let verdict = machine::check(other.path()).verdicts.swap_remove(0);
+    assert_eq!((verdict.possible, verdict.blockers), (Route::Compat, vec![CheckId::FsType]));
 }
 
 #[test]

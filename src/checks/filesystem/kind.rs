@@ -1,6 +1,5 @@
 //! The file system of a path and its routes.
 
-use crate::checks::advice::Advice;
 use crate::checks::classes::is_lustre_over_tcp;
 use crate::checks::container::bring::{Lack, bring_all};
 use crate::checks::context::Context;
@@ -94,12 +93,17 @@ fn lustre_over_tcp(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
     let judged = Judged::lack(CheckId::FsType, "Lustre over TCP: a direct route needs RDMA (o2ib or EFA)")
         .found("/proc/self/mountinfo", facts.source.clone().unwrap_or_default())
         .never(&closed(Storage::Tcp));
-    // https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html
     if let Some((Maker::Amazon, ..)) = virtual_disk::cloud(ctx) {
-        return judged.missing(Cost::System, &[Route::Nvfs]).by_hand().advice(
-            Advice::run("aws fsx describe-file-systems --query 'FileSystems[].[FileSystemId,LustreConfiguration.EfaEnabled]'")
-                .text(". If EFA is enabled, unmount it, run setup.sh --optimized-for-gds of AWS's configure-efa-fsx-lustre-client, and mount it again. Otherwise create a file system with EFA, which cannot be added later."),
-        );
+        // AWS's page (network::efa) lists the instances for GDS: P5, P5e, P5en, P6-B200 and P6e-GB200.
+        const PRODUCT: &str = "/sys/class/dmi/id/product_name";
+        let product = ctx.root.read_text(PRODUCT).unwrap_or_default().trim().to_owned();
+        if !product.is_empty() && !product.starts_with("p5") && !product.starts_with("p6") {
+            return judged
+                .never(&[Route::Nvfs])
+                .found(PRODUCT, product)
+                .advice("Stay with compat mode: FSx for Lustre supports GDS on P5 and P6 instances only.");
+        }
+        return judged.missing(Cost::System, &[Route::Nvfs]).by_hand().advice(network::efa(ctx, facts));
     }
     // Azure Managed Lustre has a TCP network only, also for virtual machines with InfiniBand.
     let package = |package: &machine::DebPackage| package.name.starts_with("amlfs-lustre-client");

@@ -98,9 +98,7 @@ pub(crate) fn mount_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     let is_registered = listed.lines().any(|line| line.starts_with("rpcrdma:"));
     let stop = if is_registered { "Stop" } else { "With a client that is built for GDS, stop" };
     let place = quoted(&point);
-    let has_line = ctx.root.read_text(machine::FSTAB).is_ok()
-        && !machine::lacks_fstab_line(ctx.root, facts.mount_point.as_deref().unwrap_or(Path::new("/")));
-    let last = if has_line {
+    let last = if has_fstab_line(ctx, facts) {
         format!("Set proto=rdma,port=20049 in its line of /etc/fstab, then run `sudo mount {place}`.")
     } else {
         format!("Then run `{again}`, and set these options in /etc/fstab or in the unit that mounts it.")
@@ -108,6 +106,12 @@ pub(crate) fn mount_over_rdma(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     Advice::from(FIRST).text("Test it at another place: ").command(test).text(format!(
         ". Only if `ls {TEST}` shows the files, go on. {stop} the programs that use {place}, and run `sudo umount {TEST} {place}`. {last}"
     ))
+}
+
+/// Whether `/etc/fstab` has a line for the mount of a path.
+fn has_fstab_line(ctx: &Context<'_>, facts: &PathFacts) -> bool {
+    ctx.root.read_text(machine::FSTAB).is_ok()
+        && !machine::lacks_fstab_line(ctx.root, facts.mount_point.as_deref().unwrap_or(Path::new("/")))
 }
 
 /// The port of a planned mount by NFS over RDMA, if it is not that of NFS over RDMA (RFC 8267).
@@ -136,6 +140,22 @@ pub(crate) fn lustre_client(facts: &PathFacts) -> Advice {
     Advice::from("Install a Lustre client with GPUDirect Storage, built for this kernel and its OFED: 2.15 or later, or 2.12.3_ddn28 or later of DDN EXAScaler. Its servers must support it. Before, stop the programs that use the mount, and run ")
         .command(format!("sudo umount {} && sudo lustre_rmmod", quoted(&point)))
         .text(". Then mount it again.")
+}
+
+/// How to mount FSx for Lustre over EFA (https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html).
+/// The script sets options of modules, so these are unloaded before. The address of the mount stays: LNet finds EFA.
+pub(crate) fn efa(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
+    const CLIENT: &str = "configure-efa-fsx-lustre-client";
+    let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());
+    let place = quoted(&point);
+    let mount = facts.mount_command(&[]).filter(|_| !has_fstab_line(ctx, facts));
+    let mount = mount.map_or_else(|| format!("sudo mount {place}"), |argv| quoted_line(&argv));
+    Advice::run("aws fsx describe-file-systems --query 'FileSystems[].[FileSystemId,LustreConfiguration.EfaEnabled]'")
+        .text(format!(". If EFA is enabled, stop the programs that use {place}, then run "))
+        .command(format!(
+            "sudo umount {place} && sudo lustre_rmmod && curl -O https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples/{CLIENT}.zip && unzip -o {CLIENT}.zip && (cd {CLIENT} && sudo ./setup.sh --optimized-for-gds) && {mount}"
+        ))
+        .text(". Otherwise create a file system with EFA, which cannot be added later.")
 }
 
 /// How to reach a Lustre file system over InfiniBand or RoCE (Lustre Operations Manual, Configuring LNet). LNet gets the
