@@ -65,7 +65,8 @@ impl Transport {
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Transport) -> FixPlan {
     const WHY_NFS: &str = "The client of the distribution does not register with nvidia-fs. The drivers of all NVIDIA network cards are replaced.";
-    const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk. On Ubuntu the linux-nvidia kernels contain it.";
+    const WHY: &str = "The route nvfs needs this driver; P2PDMA does not, and needs fewer steps if kernel and GPU support it. The driver replaces that of all NVMe disks, possibly of the root disk.";
+    const UBUNTU: &str = " Ubuntu's linux-nvidia kernels contain this driver: 'sudo apt-get install linux-nvidia' and a boot into that kernel replace this plan.";
     let kernel = kernel_release(root).unwrap_or_default();
     let missing = ofed_module_to_build(root, transport.module(), &kernel);
     let is_outdated = transport == Transport::Nvme
@@ -143,6 +144,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
             "{}{} {order}{}{}{}",
             if transport == Transport::Nvme { WHY } else { WHY_NFS },
             match transport {
+                Transport::Nvme if id(root) == "ubuntu" && !is_before_doca(root) => UBUNTU,
                 Transport::Nvme => "",
                 Transport::NfsRdma => use_of_mount(report, mount.is_some()),
             },
@@ -309,7 +311,7 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
         );
     }
     if !has_nvidia_fs(root, report) {
-        return (Vec::new(), "Install it before nvidia-gds: nvidia-fs must be built after it.");
+        return (Vec::new(), "Install it before nvidia-fs, which must be built after it.");
     }
     const AGAIN: &str = "nvidia-fs is then built again for it.";
     match (dkms_version(root, "nvidia-fs"), kernel_release(root)) {

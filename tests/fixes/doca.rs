@@ -85,7 +85,7 @@ fn the_repository_the_headers_and_the_driver_of_the_release_are_installed() {
     );
     for plan in [ubuntu, rocky] {
         assert!(!plan.why.contains("not confirmed"), "{}", plan.why);
-        assert!(plan.why.contains("before nvidia-gds"), "{}", plan.why);
+        assert!(plan.why.contains("before nvidia-fs"), "{}", plan.why);
     }
     let arm = put("files/proc/sys/kernel/arch", "aarch64\n");
     assert!(lines(&plan(UBUNTU, "6.8.0-60-generic", vec![arm]))[1].contains("/ubuntu24.04/arm64-sbsa/"));

@@ -324,7 +324,7 @@ fn patched_driver(ctx: &Context<'_>) -> String {
     } else if machine::packages::is_ubuntu_before_doca(ctx.root) {
         "MLNX_OFED 5.8 LTS with --with-nvmf --enable-gds (NVIDIA lists DOCA for GDS from Ubuntu 22.04 on)"
     } else if is(&["ubuntu"]) {
-        "an Ubuntu linux-nvidia kernel, or DOCA with mlnx-nvme-dkms"
+        "DOCA with mlnx-nvme-dkms, or an Ubuntu linux-nvidia kernel"
     } else if is(&["debian"]) || named.iter().any(|words| words.contains("suse") || words.contains("sles")) {
         "DOCA with mlnx-nvme-dkms"
     } else if is_rhel_8(ctx) {
