@@ -13,11 +13,12 @@ use crate::machine::{
     nvidia_fs_of_ubuntu, precompiled_driver,
 };
 
-/// Installs nvidia-fs with the libcufile and tools of the CUDA release that the driver supports.
+/// Installs nvidia-fs. If no libcufile is installed that the driver supports, it is installed too, with its tools.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
+    let has_library = root.libcufile_if_known().is_some_and(|facts| facts.chosen.is_some() || !facts.found.is_empty());
+    let is_too_new = report.finding(CheckId::CudaDriverRuntime).is_some_and(|finding| finding.status == Status::Fail);
     // The meta package accepts older versions of nvidia-fs, so only the package of the module updates it.
-    let has_library = report.finding(CheckId::LibFound).is_some_and(|finding| finding.status == Status::Pass);
     let is_too_old = |f: &Finding| {
         f.fix == Some(FixId::NvfsInstall) && !matches!(f.id, CheckId::NvfsLoaded | CheckId::NvfsSecureboot)
     };
@@ -32,9 +33,10 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         Some(kernel) => format!("{module} linux-modules-nvidia-fs-{kernel}"),
         None => module,
     });
+    let is_module_only = !cuda.is_nvidia_fs_only && (is_update || (has_library && !is_too_new));
     let package = if let Some(module) = of_ubuntu {
         if has_library { module } else { format!("{module} libcufile-{}", cuda.suffix) }
-    } else if cuda.is_nvidia_fs_only || is_update {
+    } else if cuda.is_nvidia_fs_only || is_module_only {
         "nvidia-fs-dkms".to_owned()
     } else {
         format!("nvidia-gds-{}{}", cuda.suffix, if cuda.is_without_nvidia_fs { " nvidia-fs" } else { "" })
@@ -53,7 +55,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.extend(distribution::dkms_source(root));
     }
     changes.extend(precompiled);
-    if (is_update || is_of_ubuntu) && family == Family::Debian {
+    if family == Family::Debian {
         changes.push(run("sudo apt-get update"));
     }
     changes.push(run(&install(root, family, &package)));
@@ -90,8 +92,10 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
             "{}; the packages contain a later nvidia-fs, which needs the open kernel modules",
             finding.summary
         ))
-    } else if is_update && repository::configured(root, family) == Err(true) {
-        // The archive of the distribution has no later version than the installed one.
+    } else if (is_update || (is_module_only && !is_of_ubuntu && family == Family::Debian))
+        && repository::configured(root, family) == Err(true)
+    {
+        // The archives of Debian and Ubuntu have an old nvidia-fs-dkms.
         Some(format!(
             "no configured repository is NVIDIA's, which has the later version: run gds-top fix {} first",
             FixId::NvidiaRepository
@@ -106,8 +110,16 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     FixPlan {
         why: format!(
             "The route nvfs needs this kernel module.{}{library}{}{} Run {}{}{}{}",
-            cuda.why,
-            if cuda.is_without_nvidia_fs { " From CUDA 13.4 on nvidia-fs is a separate package." } else { "" },
+            if is_module_only {
+                " libcufile is already installed, so no package of the CUDA toolkit is needed."
+            } else {
+                cuda.why.as_str()
+            },
+            if package.contains("nvidia-gds") && cuda.is_without_nvidia_fs {
+                " From CUDA 13.4 on nvidia-fs is a separate package."
+            } else {
+                ""
+            },
             if needs == Needs::Root { stop_programs(root) } else { "" },
             match family {
                 Family::Debian => format!(

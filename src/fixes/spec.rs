@@ -171,7 +171,7 @@ pub const fn of(id: FixId) -> Spec {
         },
         FixId::NvfsInstall => Spec {
             title: "Install nvidia-fs",
-            changes: "installs nvidia-gds of the CUDA version that the driver supports, and loads nvidia-fs",
+            changes: "installs and loads nvidia-fs; without a libcufile for the driver, installs that too",
             undo: Undo::Stays(PACKAGES),
             needs: Needs::Reboot,
             check: CheckId::NvfsLoaded,

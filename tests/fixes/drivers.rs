@@ -69,6 +69,10 @@ fn at(plan: &FixPlan, part: &str) -> usize {
     lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("no {part}: {lines:?}"))
 }
 
+fn no_library() -> Edit {
+    put(LIB, r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#)
+}
+
 /// No driver is loaded or installed. The GPU on the bus has this device id.
 fn no_driver(device: &str) -> Vec<Edit> {
     vec![
@@ -76,7 +80,7 @@ fn no_driver(device: &str) -> Vec<Edit> {
         without("files/sys/module/nvidia"),
         put("files/proc/modules", "nvme 73728 2 - Live 0x0000000000000000\n"),
         put(NVML, r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
-        put(LIB, r#"{"error": "libcufile is not installed", "tried": [], "found": []}"#),
+        no_library(),
         put(format!("{GPU}/device"), format!("{device}\n")),
     ]
 }
@@ -93,9 +97,27 @@ fn proprietary(version: &str, cuda: &str) -> Vec<Edit> {
 #[test]
 fn from_cuda_13_4_on_nvidia_fs_is_a_separate_package() {
     for (cuda, wanted) in [("13.3", "nvidia-gds-13-3"), ("13.4", "nvidia-gds-13-4 nvidia-fs")] {
-        let machine = Machine::new("nvfs-healthy", UBUNTU, driver("615.20.01", cuda));
-        assert_eq!(lines(&machine.plan("nvfs-install"))[0], format!("sudo apt-get install -y {wanted}"));
+        let machine = Machine::new("nvfs-healthy", UBUNTU, all([driver("615.20.01", cuda), vec![no_library()]]));
+        let plan = machine.plan("nvfs-install");
+        assert!(has(&plan, &format!("sudo apt-get install -y {wanted}")), "{:?}", lines(&plan));
     }
+}
+
+#[test]
+fn next_to_a_libcufile_only_the_module_is_installed() {
+    for (release, wanted) in [
+        (UBUNTU, &["sudo apt-get update", "sudo apt-get install -y nvidia-fs-dkms", "sudo modprobe nvidia-fs"][..]),
+        (RHEL, &["sudo dnf install -y nvidia-fs-dkms"]),
+    ] {
+        let plan = Machine::new("p2pdma-two-steps", release, Vec::new()).plan("nvfs-install");
+        assert!(wanted.iter().all(|line| has(&plan, line)), "{release}: {:?}", lines(&plan));
+        assert!(plan.why.contains("libcufile is already installed"), "{}", plan.why);
+        assert!(!plan.why.contains("the packages are those") && plan.obstacle.is_none(), "{}", plan.why);
+    }
+    // The archives of Debian and Ubuntu have an old version.
+    let archive = put("files/etc/apt/sources.list.d/ubuntu.sources", "URIs: http://archive.ubuntu.com/ubuntu\n");
+    let plan = Machine::new("p2pdma-two-steps", UBUNTU, vec![archive]).plan("nvfs-install");
+    assert!(plan.obstacle.is_some_and(|why| why.contains("gds-top fix nvidia-repository")));
 }
 
 #[test]
@@ -115,7 +137,7 @@ fn a_driver_of_cuda_12_stays_and_gets_the_packages_of_its_cuda() {
         let plan = machine.plan("libcufile-install");
         assert_eq!((lines(&plan), plan.obstacle.clone()), (vec![library.to_owned()], None), "{release}");
         assert!(plan.remaining[0].contains("/usr/local/cuda-12.4/lib64"), "{:?}", plan.remaining);
-        assert_eq!(lines(&machine.plan("nvfs-install"))[0], gds);
+        assert!(has(&machine.plan("nvfs-install"), gds), "{release}");
         let obstacle = machine.plan("nvidia-driver-open").obstacle;
         assert!(obstacle.as_deref().is_some_and(|why| why.contains("is already installed")), "{release}: {obstacle:?}");
         let guided = guide::guide(&machine.root, &machine.report);
@@ -128,8 +150,8 @@ fn a_driver_of_cuda_12_stays_and_gets_the_packages_of_its_cuda() {
 #[test]
 fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
     let package = |release: &str, edits: Vec<Edit>| {
-        let plan = Machine::new("p2pdma-two-steps", release, edits).plan("nvfs-install");
-        (lines(&plan)[0].clone(), plan.obstacle)
+        let plan = Machine::new("p2pdma-two-steps", release, all([edits, vec![no_library()]])).plan("nvfs-install");
+        (lines(&plan)[1].clone(), plan.obstacle)
     };
     for (version, cuda, wanted) in [
         ("535.183.01", "12.2", "nvidia-gds-12-2"),
@@ -152,7 +174,7 @@ fn packages_are_those_of_the_newest_cuda_that_driver_and_repository_have() {
     // Its nvidia-fs works, and the library comes from elsewhere.
     let machine = Machine::new("p2pdma-two-steps", DEBIAN_13, driver("550.163.01", "12.4"));
     let plan = machine.plan("nvfs-install");
-    assert_eq!((lines(&plan)[0].as_str(), plan.obstacle.clone()), ("sudo apt-get install -y nvidia-fs-dkms", None));
+    assert_eq!((lines(&plan)[1].as_str(), plan.obstacle.clone()), ("sudo apt-get install -y nvidia-fs-dkms", None));
     assert!(plan.why.contains("error 35") && plan.why.contains("nvidia-cufile-cu12"), "{}", plan.why);
     assert!(machine.plan("libcufile-install").obstacle.is_some_and(|why| why.contains("error 35")));
 }
@@ -280,7 +302,7 @@ fn nvidia_fs_is_signed_too_unless_the_key_of_dkms_is_enrolled() {
     for release in FAMILIES {
         let plan = Machine::new("p2pdma-two-steps", release, signer("Canonical Ltd. Kernel Module Signing"))
             .plan("nvfs-install");
-        assert!(at(&plan, "mokutil --import") < at(&plan, "nvidia-gds-13-0"), "{release}: {:?}", lines(&plan));
+        assert!(at(&plan, "mokutil --import") < at(&plan, "nvidia-fs-dkms"), "{release}: {:?}", lines(&plan));
         // mokutil asks on the terminal, but gds-top does not hand the terminal over to it.
         assert_eq!((plan.needs, plan.policy), (Needs::Reboot, FixPolicy::Show), "{release}");
         let plan = Machine::new("p2pdma-two-steps", release, signer("DKMS module signing key")).plan("nvfs-install");

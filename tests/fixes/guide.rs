@@ -397,7 +397,7 @@ fn the_rejected_module_is_the_one_that_is_signed() {
     assert_eq!(finding.fix, Some(FixId::NvfsInstall), "{}", finding.summary);
     let plan = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
     let text = lines(&plan);
-    assert!(text.find("mokutil --import") < text.find("nvidia-gds") && plan.obstacle.is_none(), "{text}");
+    assert!(text.find("mokutil --import") < text.find("nvidia-fs-dkms") && plan.obstacle.is_none(), "{text}");
 }
 
 #[test]
@@ -442,10 +442,10 @@ fn an_unreadable_configuration_is_made_readable_as_its_check_advises() {
 #[test]
 fn undo_removes_no_package_that_the_fix_did_not_name() {
     for (release, wanted) in [
-        ("ID=debian\nVERSION_ID=12\n", "'sudo apt-get remove nvidia-gds-13-0'"),
-        ("ID=rocky\nVERSION_ID=9.6\n", "'sudo dnf remove --setopt=clean_requirements_on_remove=False nvidia-gds-13-0'"),
-        ("ID=azurelinux\nVERSION_ID=3.0\n", "'sudo tdnf remove --noautoremove nvidia-gds-13-0'"),
-        ("ID=sles\nVERSION_ID=15.6\n", "'sudo zypper remove nvidia-gds-13-0'"),
+        ("ID=debian\nVERSION_ID=12\n", "'sudo apt-get remove nvidia-fs-dkms'"),
+        ("ID=rocky\nVERSION_ID=9.6\n", "'sudo dnf remove --setopt=clean_requirements_on_remove=False nvidia-fs-dkms'"),
+        ("ID=azurelinux\nVERSION_ID=3.0\n", "'sudo tdnf remove --noautoremove nvidia-fs-dkms'"),
+        ("ID=sles\nVERSION_ID=15.6\n", "'sudo zypper remove nvidia-fs-dkms'"),
     ] {
         let plan = plan_of("p2pdma-two-steps", &[put(RELEASE, release)], "nvfs-install");
         assert!(plan.undo.contains(wanted) && plan.undo.contains("keeps its dependencies"), "{}", plan.undo);

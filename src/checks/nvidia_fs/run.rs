@@ -73,21 +73,19 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
         .advice(if installed.is_some() {
             "Load the module: `sudo modprobe nvidia-fs`.".to_owned()
         } else {
-            let (major, minor) = machine::cuda_packages(ctx.root);
             match machine::nvidia_fs_of_ubuntu(ctx.root) {
                 Some(package) => {
                     format!("Install the package {package}, which Ubuntu built for this kernel and driver.")
                 }
-                None => format!("Install the package nvidia-gds-{major}-{minor}."),
+                None => "Install the package nvidia-fs-dkms from NVIDIA's repository.".to_owned(),
             }
         });
     if let Some(version) = &installed {
         judged = judged.found("modinfo nvidia_fs", version.clone());
     } else if let Some(file) = machine::precompiled_driver(ctx.root) {
-        let (major, minor) = machine::cuda_packages(ctx.root);
-        judged = judged.found("modinfo nvidia", file).advice(format!(
-            "Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), because both cannot be combined. Then install nvidia-gds-{major}-{minor}."
-        ));
+        judged = judged.found("modinfo nvidia", file).advice(
+            "Switch the driver from its precompiled stream to DKMS (nvidia-driver:open-dkms), because both cannot be combined. Then install nvidia-fs-dkms.",
+        );
     }
     if let Some(line) = machine::excluded(ctx.root, "nvidia_fs").filter(|_| installed.is_some()) {
         judged.finding.summary = format!("{}, because {} blocks it", judged.finding.summary, line.file);

@@ -73,7 +73,7 @@ pub(crate) fn fabrics() -> Vec<Site> {
                     ),
                 ],
             ),
-            &[("nvfs-nvme-symbol", "mlnx-nvme-dkms", "P2PDMA"), ("nvfs-loaded", "nvidia-gds", "P2PDMA")],
+            &[("nvfs-nvme-symbol", "mlnx-nvme-dkms", "P2PDMA"), ("nvfs-loaded", "nvidia-fs-dkms", "P2PDMA")],
         ),
         site(
             bad(
