@@ -67,6 +67,16 @@ pub(crate) fn advice(
                 step(ctx, lost, false)
             );
         }
+        let is_excluded = |j: &&&Judged| {
+            j.id == CheckId::CfgEffective && j.finding.status == Status::Warn && matches!(j.scope, Scope::Path(_))
+        };
+        if let Some(entry) = mine.iter().find(is_excluded) {
+            return format!(
+                "No check blocks the route for certain, but {}. {}",
+                entry.finding.summary,
+                step(ctx, entry, false)
+            );
+        }
         let translates = |j: &&&Judged| {
             j.id == CheckId::IommuState
                 && (j.finding.fix == Some(FixId::IommuOff) || j.by_hand)
