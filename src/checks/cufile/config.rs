@@ -117,13 +117,9 @@ fn parse(ctx: &Context<'_>) -> Judged {
                         .unread(&file.path, why)
                         .missing(Cost::Root, EVERY);
                 // An editor cannot repair it.
-                return judged.by_hand().advice(if machine::container(ctx.root).is_some() {
-                    Advice::from(format!(
-                        "Container engines create a directory if `-v` names a missing file. Create {} on the host, or remove that `-v`, and restart the container.",
-                        file.path
-                    ))
-                } else {
-                    without_directory(ctx, &file.path)
+                return judged.by_hand().advice(match machine::container(ctx.root) {
+                    Some(container) => made_by_engine(&container, &file.path),
+                    None => without_directory(ctx, &file.path),
                 });
             }
             FileState::Unreadable(why) => {
@@ -160,6 +156,21 @@ fn outside_of_home(ctx: &Context<'_>, path: &str) -> Advice {
         .text(" If its keys are needed, run ")
         .command(format!("sudo install -m 644 {} /etc/cufile-keys.json", quoted(path)))
         .text(" and set the variable to that copy.")
+}
+
+/// How to replace a directory that the engine of a container made in the place of a missing file of the host. The same
+/// container does not start with a file in that place.
+fn made_by_engine(container: &machine::Container, path: &str) -> Advice {
+    match container.runtime.as_str() {
+        "kubernetes" => format!(
+            "A volume has made a directory of {path}. Mount the file with subPath of a ConfigMap, or by hostPath with type: File. Then create the pod again."
+        ),
+        _ => format!(
+            "Container engines create a directory if `-v` names a missing file. On the host, run `sudo rmdir {}`, with the path that `-v` names. Put the file there or remove that `-v`. Then create the container again, because this one no longer starts.",
+            quoted(path)
+        ),
+    }
+    .into()
 }
 
 /// How to remove a directory in the place of a configuration file. One with files is renamed.
@@ -371,6 +382,9 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let is_lost = |file: &ConfigFile| file.from_environment && matches!(file.state, FileState::Missing);
         if config.files.iter().any(is_lost) && machine::nvidia_fs_loaded(ctx.root) != Some(true) {
             Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgEnvPath) }
+        // The file of the host that belongs in the place of this directory can have the keys.
+        } else if machine::container(ctx.root).is_some() && config.files.iter().any(ConfigFile::is_directory) {
+            Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) }
         // A rejected file that sets the keys needs no second correction.
         } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             let mut judged = Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) };

@@ -39,6 +39,13 @@ pub(crate) struct ConfigFile {
     pub(crate) ignored: Vec<Ignored>,
 }
 
+impl ConfigFile {
+    /// Whether a directory is in its place.
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self.state, FileState::Unreadable(Unread::WrongKind))
+    }
+}
+
 /// The state of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum FileState {
