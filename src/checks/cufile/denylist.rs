@@ -5,7 +5,7 @@ use crate::checks::cufile::config_file::{RESTART, edit};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::CheckId;
 use crate::machine::{self, BlockKind, PathFacts, Root};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 const MOUNTS: &str = "denylist.mounts";
 const DEVICES: &str = "denylist.devices";
@@ -88,7 +88,24 @@ fn behind(root: &Root, word: &str) -> PathBuf {
         "" => "/",
         path => path,
     };
-    root.link(path).and_then(|_| root.resolve(path)).unwrap_or_else(|| PathBuf::from(path))
+    let Some(target) = root.link(path) else { return PathBuf::from(path) };
+    // A capture has the link, but not always its target.
+    root.resolve(path).unwrap_or_else(|| joined(Path::new(path), &target))
+}
+
+/// The target of the link `path`, without `..`.
+fn joined(path: &Path, target: &Path) -> PathBuf {
+    let mut out = path.parent().unwrap_or(path).to_path_buf();
+    for part in target.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 /// The finding if libcufile rejects its configuration and a directory of denylist.mounts is not known. A capture may
@@ -113,4 +130,20 @@ pub(super) fn rejected(ctx: &Context<'_>) -> Option<Judged> {
                     .text(RESTART),
             ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_of_a_link_is_found_from_its_folder() {
+        for (path, target, wanted) in [
+            ("/dev/disk/by-uuid/6a2a", "../../nvme1n1p1", "/dev/nvme1n1p1"),
+            ("/dev/mapper/vg-data", "../dm-0", "/dev/dm-0"),
+            ("/models", "/data/models", "/data/models"),
+        ] {
+            assert_eq!(joined(Path::new(path), Path::new(target)), Path::new(wanted));
+        }
+    }
 }
