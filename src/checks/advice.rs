@@ -1,6 +1,6 @@
 //! The advice of a finding: sentences, and the commands in them as data.
 
-use crate::core::{FixId, Needs};
+use crate::core::{Finding, FixId, Needs};
 use crate::machine::packages::{Family, family, initramfs_command};
 use crate::machine::{Root, container, nvme_has_single_paths};
 use crate::text::{quoted, without_sudo};
@@ -250,6 +250,22 @@ pub(crate) fn rebuild_initramfs(root: &Root) -> String {
 
 /// The condition for disabling NVMe multipath.
 pub(crate) const SINGLE_PATHS: &str = " `sudo nvme list-subsys` must show one path per subsystem.";
+
+/// Whether the fix of a finding only shows commands, as the one for disks that can have several paths.
+pub(crate) fn only_shows(finding: &Finding) -> bool {
+    let needs_decision = finding.advice.as_ref().is_some_and(|advice| advice.contains(SINGLE_PATHS));
+    finding.fix.is_some_and(|fix| fix.is_shown() || needs_decision)
+}
+
+/// The sentence with the command of a finding's fix. `None` without a command.
+pub(crate) fn how_to_fix(finding: &Finding) -> Option<String> {
+    let command = finding.command.as_ref()?;
+    Some(if only_shows(finding) {
+        format!("Run the commands that `{command}` shows.")
+    } else {
+        format!("Run `{command}`.")
+    })
+}
 
 /// [`SINGLE_PATHS`], unless each disk is known to have one path.
 pub(crate) fn for_single_paths(root: &Root) -> &'static str {

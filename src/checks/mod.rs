@@ -23,6 +23,7 @@ pub mod serving;
 mod storage;
 mod verdict;
 
+pub(crate) use advice::how_to_fix;
 pub(crate) use container::bring::{
     Lack, enroot_variables, group_option, has_compute, has_selinux, is_cut_off, is_denied, is_rootless,
 };

@@ -113,6 +113,25 @@ impl FixId {
         self.only_shows() || matches!(self, Self::Bar1Large)
     }
 
+    /// Whether its command only shows commands, which the user runs. `fix nvidia-gds` can run them with the other steps.
+    #[must_use]
+    pub const fn is_shown(self) -> bool {
+        self.is_by_hand()
+            || matches!(
+                self,
+                Self::NvidiaRepository
+                    | Self::NvidiaDriverOpen
+                    | Self::NvidiaDriverProprietary
+                    | Self::NvidiaFabricmanager
+                    | Self::SecureBootKey
+                    | Self::NvmePatch
+                    | Self::NfsRdmaClient
+                    | Self::IommuOff
+                    | Self::AcsRedirect
+                    | Self::KernelP2pdma
+            )
+    }
+
     /// Whether gds-top changes nothing for it and shows what the user can do, without special rights.
     #[must_use]
     pub const fn only_shows(self) -> bool {

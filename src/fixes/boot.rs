@@ -31,26 +31,36 @@ fn with_word(root: &Root, word: &str, plan: FixPlan) -> FixPlan {
     FixPlan { changes, undo_commands, undo: format!("remove {word} and reboot"), ..plan }
 }
 
-/// The plan that rebuilds the initramfs.
-pub(super) fn initramfs(root: &Root) -> FixPlan {
+/// The plan that rebuilds the initramfs, for the check `check`.
+pub(super) fn initramfs(root: &Root, check: CheckId) -> FixPlan {
     // The package of the driver excludes nouveau; NVIDIA's installer may not.
     let has_nouveau = pci_gpus(root).into_iter().flatten().any(|gpu| gpu.driver.as_deref() == Some("nouveau"));
     let exclusion = (has_nouveau && excluded(root, "nouveau").is_none())
         .then(|| line_in(root, "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau"))
         .flatten();
-    let check = if has_nouveau { CheckId::GpuPresent } else { CheckId::RebootPending };
-    let plan = FixPlan {
-        why: "Drivers in the initramfs use its copy of /etc/modprobe.d, so a change on the disk has no effect on them."
-            .to_owned(),
-        verify: format!("after the reboot: gds-top check: {check}"),
-        undo: "undo the fix that changed the setting, then rebuild the initramfs".to_owned(),
-        remaining: vec!["sudo reboot".to_owned()],
-        ..empty(FixId::Initramfs, Needs::Reboot, FixRisk::Low, FixPolicy::Ask)
+    let check = if has_nouveau { CheckId::GpuPresent } else { check };
+    let plan = empty(FixId::Initramfs, Needs::Reboot, FixRisk::Low, FixPolicy::Ask);
+    let (title, why, undo) = match check {
+        CheckId::NvfsNvmeSymbol => (
+            "Rebuild the initramfs, so that the installed NVMe driver is loaded at the next boot".to_owned(),
+            "The initramfs loads its copy of the NVMe driver before the root file system is mounted. Its copy is older than the installed driver.",
+            "remove the package of the NVMe driver, then rebuild the initramfs",
+        ),
+        _ => (
+            exclusion
+                .as_ref()
+                .map_or_else(|| plan.title.clone(), |_| "Exclude nouveau and rebuild the initramfs".to_owned()),
+            "Drivers in the initramfs use its copy of /etc/modprobe.d, so a change on the disk has no effect on them.",
+            "undo the fix that changed the setting, then rebuild the initramfs",
+        ),
     };
-    let title = exclusion.as_ref().map(|_| "Exclude nouveau and rebuild the initramfs".to_owned());
     FixPlan {
-        title: title.unwrap_or_else(|| plan.title.clone()),
+        title,
+        why: why.to_owned(),
         changes: exclusion.into_iter().chain([run(rebuild(root, family(root)))]).collect(),
+        verify: format!("after the reboot: gds-top check: {check}"),
+        undo: undo.to_owned(),
+        remaining: vec!["sudo reboot".to_owned()],
         ..plan
     }
 }

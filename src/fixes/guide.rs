@@ -8,7 +8,7 @@ use super::parts::family;
 use super::plans::{check_of, for_id, step_with};
 use super::preview::changes_text;
 use super::repository as source;
-use crate::checks::Report;
+use crate::checks::{Report, how_to_fix};
 use crate::core::check::{Step as Row, place_of};
 use crate::core::guide::REBUILT_LATER;
 use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Needs, Route, Status, Verdict};
@@ -467,8 +467,8 @@ fn settled(report: &Report, route: Route, row: Row, checks: &[CheckId]) -> Optio
         out.checks.push(*id);
         out.found.push(format!("{id}: {}", finding.summary));
         if finding.status == Status::Warn {
-            let fix = finding.command.as_ref().filter(|_| finding.fix.is_some() && leaves_open(finding, route));
-            out.advice.extend(fix.map(|command| format!("Run `{command}`.")));
+            let has_fix = finding.fix.is_some() && leaves_open(finding, route);
+            out.advice.extend(how_to_fix(finding).filter(|_| has_fix));
             out.advice.extend(finding.advice.clone());
         }
     }

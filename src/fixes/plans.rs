@@ -96,7 +96,7 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::Ext4Ordered => boot::ordered(root, report),
         FixId::NvmeMultipathOff => multipath::plan(root),
         FixId::P2pdmaRegistryKeys => registry::plan(root),
-        FixId::Initramfs => boot::initramfs(root),
+        FixId::Initramfs => boot::initramfs(root, check),
         FixId::CufileP2pdmaKeys => applied::p2pdma_keys_plan(root, report),
         FixId::CufileConfig => config::plan(root, report),
         FixId::CufileLog => advised::log(root, report),

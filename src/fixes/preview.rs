@@ -28,9 +28,11 @@ pub fn preview(plan: &FixPlan, width: usize) -> String {
     };
     let policy = match plan.policy {
         FixPolicy::Ask => "gds-top applies it after consent",
-        FixPolicy::Show => "gds-top only shows this fix; do it by hand",
-        FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => "gds-top never applies this fix; do it by hand",
-        FixPolicy::Never => "gds-top never applies this fix; do it by hand, with care",
+        FixPolicy::Show => "gds-top only shows this fix; run its commands yourself",
+        FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => {
+            "gds-top never applies this fix; run its commands yourself"
+        }
+        FixPolicy::Never => "gds-top never applies this fix; run its commands yourself, with care",
     };
     let mut row = |label: &str, text: &str| paragraph(&mut out, &format!("{label:<8}"), 8, text, width);
     row("Needs", needs);

@@ -96,8 +96,19 @@ fn the_next_step_is_the_fix_if_there_is_one() {
     let report = check("mlnx-nvme-other-kernel");
     let finding = report.finding("nvfs-nvme-symbol").unwrap();
     assert!(finding.advice.as_ref().unwrap().contains("dkms install"), "{finding:?}");
-    let first = format!("Run `{}`. Alternative: ", finding.command.as_ref().unwrap());
+    let first = format!("Run the commands that `{}` shows. In short: ", finding.command.as_ref().unwrap());
     assert!(report.verdicts[0].advice.starts_with(&first), "{}", report.verdicts[0].advice);
+}
+
+#[test]
+fn a_fix_is_run_only_if_it_does_more_than_to_show_commands() {
+    for (name, first) in [
+        ("broken-cufile-json", "Run `sudo gds-top fix cufile-config --path /data/models`. By hand: Correct "),
+        ("iommu-on", "Run the commands that `sudo gds-top fix iommu-off --path /data/models` shows. In short: "),
+    ] {
+        let advice = check(name).verdicts[0].advice.clone();
+        assert!(advice.starts_with(first), "{name}: {advice}");
+    }
 }
 
 #[test]

@@ -351,3 +351,13 @@ fn a_kernel_argument_is_set_before_a_reboot_that_is_needed_anyway() {
         .collect();
     assert_eq!(reboots, [FixId::NvmePatch], "{text}");
 }
+
+#[test]
+fn the_initramfs_with_an_older_nvme_driver_is_explained_and_verified_by_the_check_of_that_driver() {
+    let folder = build("doca-nvme-not-loaded", &[]);
+    let root = Root::folder(folder.path()).unwrap();
+    let report = checks::run(&root, &root.captured_paths(), None, &mut |_| {});
+    let plan = fixes::plan(&root, &report).into_iter().find(|plan| plan.id == FixId::Initramfs).unwrap();
+    assert!(plan.verify.ends_with("nvfs-nvme-symbol"), "{}", plan.verify);
+    assert!(plan.why.contains("NVMe driver") && !plan.why.contains("modprobe.d"), "{}", plan.why);
+}

@@ -106,10 +106,10 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Memlock => "Raise the limit on the host: the container has the limit of its user.",
         },
         "podman" if lack == Lack::Memlock => {
-            "Start the container with --ulimit memlock=-1 as root: without root, podman cannot exceed the limit of its user."
+            "Create the container again with --ulimit memlock=-1 as root: without root, podman cannot exceed the limit of its user."
         }
         "podman" if lack == Lack::Gpu => {
-            "Start the container with --device nvidia.com/gpu=all. Before, run `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` on the host."
+            "Create the container again with --device nvidia.com/gpu=all. Before, run `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` on the host."
         }
         "lxc" => match lack {
             Lack::Udev => {
@@ -136,15 +136,15 @@ pub(crate) fn bring(container: &Container, lack: Lack) -> &'static str {
             Lack::Memlock => "Start the container with --rlimit=MEMLOCK=infinity.",
         },
         _ => match lack {
-            Lack::Udev => "Start the container with -v /run/udev:/run/udev:ro.",
-            Lack::Gpu => "Start the container with --gpus all (nvidia-container-toolkit).",
+            Lack::Udev => "Create the container again with -v /run/udev:/run/udev:ro.",
+            Lack::Gpu => "Create the container again with --gpus all (nvidia-container-toolkit).",
             Lack::NvidiaFs => {
-                "Start the container with --device /dev/nvidia-fs0, and the same for each of these devices."
+                "Create the container again with --device /dev/nvidia-fs0, and the same for each of these devices."
             }
-            Lack::Rdma => "Start the container with --device /dev/infiniband and --cap-add IPC_LOCK.",
+            Lack::Rdma => "Create the container again with --device /dev/infiniband and --cap-add IPC_LOCK.",
             Lack::Volume => "Keep models on a volume: -v /data:/data.",
-            Lack::Ipc => "Start the container with --ipc=host to watch programs outside it.",
-            Lack::Memlock => "Start the container with --ulimit memlock=-1.",
+            Lack::Ipc => "Create the container again with --ipc=host to watch programs outside it.",
+            Lack::Memlock => "Create the container again with --ulimit memlock=-1.",
         },
     }
 }
@@ -170,8 +170,13 @@ pub(crate) fn bring_file(container: &Container, path: &str) -> String {
         "nspawn" => format!("--bind-ro={file}"),
         _ => format!("-v {file}:{file}:ro"),
     };
+    // Docker and Podman start a container again with its earlier options.
+    let verb = match container.runtime.as_str() {
+        "docker" | "podman" | "container" => "create the container again",
+        _ => "start the container",
+    };
     format!(
-        "The container lacks the file. If the host has it, start the container with `{start}`. Or copy it into a mounted folder and name that path."
+        "The container lacks the file. If the host has it, {verb} with `{start}`. Or copy it into a mounted folder and name that path."
     )
 }
 
@@ -213,11 +218,11 @@ pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> S
                 program => format!(": `{program} cp {} HOST_FOLDER/`", quoted(&format!("CONTAINER:{point}"))),
             };
             format!(
-                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then start the container again with `{}`.",
+                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then create the container again with `{}`.",
                 options.join(" ")
             )
         }
-        Some(options) => format!("Start the container again with {}.", options.join(" ")),
+        Some(options) => format!("Create the container again with {}.", options.join(" ")),
         None => {
             let copy = "First copy the model out of the container, to ext4 or xfs on a local NVMe disk of the host.";
             let first = lacks.contains(&Lack::Volume).then_some(copy);
@@ -309,7 +314,7 @@ pub(crate) fn permit(root: &Root, container: &Container) -> String {
             } else {
                 ""
             };
-            format!("Start the container with {option}{label}{who}.{group}")
+            format!("Create the container again with {option}{label}{who}.{group}")
         }
     }
 }
@@ -349,6 +354,21 @@ mod tests {
         ] {
             let variables = with(&[("environment.json", environment)], enroot_variables);
             assert_eq!(variables, wanted, "{environment}");
+        }
+    }
+
+    #[test]
+    fn options_of_docker_and_podman_need_a_new_container() {
+        for runtime in ["docker", "podman", "container"] {
+            let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
+            for lack in [Lack::Udev, Lack::Gpu, Lack::NvidiaFs, Lack::Rdma, Lack::Ipc, Lack::Memlock] {
+                let text = bring(&container, lack);
+                assert!(text.starts_with("Create the container again with "), "{runtime}: {text}");
+            }
+            assert!(
+                bring_file(&container, "/etc/a.json").contains("create the container again with `-v "),
+                "{runtime}"
+            );
         }
     }
 

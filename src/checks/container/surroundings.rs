@@ -119,7 +119,7 @@ fn confined(root: &Root, container: &machine::Container) -> Option<Judged> {
     {
         let start = match container.runtime.as_str() {
             "kubernetes" => "set securityContext.appArmorProfile.type of the container to Unconfined",
-            _ => "start the container with --security-opt apparmor=unconfined",
+            _ => "create the container again with --security-opt apparmor=unconfined",
         };
         return Some(
             Judged::lack(
@@ -135,7 +135,7 @@ fn confined(root: &Root, container: &machine::Container) -> Option<Judged> {
     is_enforcing.then(|| {
         let start = match container.runtime.as_str() {
             "kubernetes" => "Set seLinuxOptions.type of the pod to spc_t.",
-            _ => "Start the container with --security-opt label=disable.",
+            _ => "Create the container again with --security-opt label=disable.",
         };
         Judged::lack(CheckId::CtrDevices, format!("SELinux denies the GPU's devices to this container ({kind})"))
             .found(LABEL, label)
@@ -209,10 +209,10 @@ pub(crate) fn allow_in_selinux(ctx: &Context<'_>) -> Advice {
             Advice::from("Set seLinuxOptions.type of the pod to spc_t, or allow the access on the node: ")
                 .command(MODULE)
         }
-        Some(_) => {
-            Advice::from("Start the container with --security-opt label=disable, or allow the access on the host: ")
-                .command(MODULE)
-        }
+        Some(_) => Advice::from(
+            "Create the container again with --security-opt label=disable, or allow the access on the host: ",
+        )
+        .command(MODULE),
         None => Advice::from("Allow the access: ").command(MODULE),
     }
 }

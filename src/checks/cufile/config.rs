@@ -4,11 +4,12 @@ use crate::checks::advice::Advice;
 use crate::checks::classes;
 use crate::checks::container::bring::bring_file;
 use crate::checks::context::Context;
-use crate::checks::cufile::config_file::{ConfigFile, FileState, SYSTEM_FILE, edit};
+use crate::checks::cufile::config_file::{ConfigFile, FileState, RESTART, SYSTEM_FILE, edit};
+use crate::checks::cufile::denylist;
 use crate::checks::cufile::log::{log_folder_is_missing, missing_folder};
 use crate::checks::cufile::variables::unset;
 use crate::checks::cufile_json::{Ignored, distance, is_in_home, repair};
-use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
+use crate::checks::judged::{Cost, DIRECT, EVERY, Judged};
 use crate::checks::logs::signatures::explain_cufile;
 use crate::core::{CheckId, FindingFact, FixId, Route};
 use crate::machine::{self, BlockKind, LibcufileFacts, PathFacts, Unread};
@@ -50,33 +51,7 @@ fn effective(ctx: &Context<'_>) -> Vec<Judged> {
         let known = silent.iter().take(8);
         out.push(known.fold(judged, |judged, (origin, key)| judged.found(*origin, key.text.clone())));
     }
-    for (number, subject) in ctx.subjects.iter().enumerate() {
-        let Some(facts) = &subject.facts else { continue };
-        let disks = machine::disks(facts);
-        let source = facts.source.as_deref().unwrap_or("");
-        let mount = facts.mount_point.as_deref().map(|p| p.display().to_string()).unwrap_or_default();
-        let hits = [
-            ("denylist.filesystems", facts.filesystem.iter().map(String::as_str).collect::<Vec<_>>()),
-            ("denylist.devices", vec![source]),
-            ("denylist.mounts", vec![mount.as_str()]),
-            (
-                "denylist.drivers",
-                if disks.iter().any(|d| d.name.starts_with("nvme")) { vec!["nvme"] } else { Vec::new() },
-            ),
-        ];
-        for (key, mine) in hits {
-            let (denied, origin) = config.list(key);
-            if let Some(word) = denied.iter().find(|word| !word.is_empty() && mine.contains(word)) {
-                out.push(
-                    Judged::lack(ID, format!("{key} excludes this path: {word}"))
-                        .found(origin.clone(), format!("{key} contains {word}"))
-                        .missing(Cost::Setting, DIRECT)
-                        .advice(edit(ctx.root, &origin).text(format!(": remove {word} from {key}.")))
-                        .of(Scope::Path(number)),
-                );
-            }
-        }
-    }
+    out.extend(denylist::excluded(ctx));
     out
 }
 
@@ -98,7 +73,13 @@ pub(crate) fn refused_by_the_library(ctx: &Context<'_>, facts: &LibcufileFacts) 
     if ctx.config().is_fatal() || log_folder_is_missing(ctx) {
         return None;
     }
-    let cause = explain_cufile(&open.stderr).into_iter().find(|c| c.check == Some(CheckId::CfgParse))?;
+    let cause = explain_cufile(&open.stderr).into_iter().find(|c| c.check == Some(CheckId::CfgParse));
+    let is_of_log = cause.as_ref().is_some_and(|cause| cause.line.contains("log directory name"));
+    let is_of_entry = open.code != Some(5030) && !is_of_log;
+    if let Some(judged) = is_of_entry.then(|| denylist::rejected(ctx)).flatten() {
+        return Some(judged.found("stderr of the library", open.stderr.lines().next().unwrap_or_default().trim()));
+    }
+    let cause = cause?;
     let paths: Vec<&str> = ctx.config().files.iter().map(|file| file.path.as_str()).collect();
     // Not all releases name the directory.
     let set = cause.line.contains("log directory name").then(|| ctx.config().latest("logging.dir")).flatten();
@@ -124,7 +105,7 @@ fn parse(ctx: &Context<'_>) -> Judged {
             FileState::Broken(problems) => {
                 let mut judged = Judged::lack(ID, format!("libcufile rejects {}: every open fails", file.path))
                     .missing(if file.from_environment { Cost::Setting } else { Cost::Root }, EVERY)
-                    .advice(format!("Correct {}: {}.", file.path, problems.join("; ")));
+                    .advice(format!("Correct {}: {}.{RESTART}", file.path, problems.join("; ")));
                 for problem in problems {
                     judged = judged.found(&file.path, problem);
                 }
@@ -136,13 +117,9 @@ fn parse(ctx: &Context<'_>) -> Judged {
                         .unread(&file.path, why)
                         .missing(Cost::Root, EVERY);
                 // An editor cannot repair it.
-                return judged.by_hand().advice(if machine::container(ctx.root).is_some() {
-                    Advice::from(format!(
-                        "Container engines create a directory if `-v` names a missing file. Create {} on the host, or remove that `-v`, and restart the container.",
-                        file.path
-                    ))
-                } else {
-                    without_directory(ctx, &file.path)
+                return judged.by_hand().advice(match machine::container(ctx.root) {
+                    Some(container) => made_by_engine(&container, &file.path),
+                    None => without_directory(ctx, &file.path),
                 });
             }
             FileState::Unreadable(why) => {
@@ -179,6 +156,21 @@ fn outside_of_home(ctx: &Context<'_>, path: &str) -> Advice {
         .text(" If its keys are needed, run ")
         .command(format!("sudo install -m 644 {} /etc/cufile-keys.json", quoted(path)))
         .text(" and set the variable to that copy.")
+}
+
+/// How to replace a directory that the engine of a container made in the place of a missing file of the host. The same
+/// container does not start with a file in that place.
+fn made_by_engine(container: &machine::Container, path: &str) -> Advice {
+    match container.runtime.as_str() {
+        "kubernetes" => format!(
+            "A volume has made a directory of {path}. Mount the file with subPath of a ConfigMap, or by hostPath with type: File. Then create the pod again."
+        ),
+        _ => format!(
+            "Container engines create a directory if `-v` names a missing file. On the host, run `sudo rmdir {}`, with the path that `-v` names. Put the file there or remove that `-v`. Then create the container again, because this one no longer starts.",
+            quoted(path)
+        ),
+    }
+    .into()
 }
 
 /// How to remove a directory in the place of a configuration file. One with files is renamed.
@@ -265,7 +257,9 @@ fn compat(ctx: &Context<'_>) -> Judged {
             .missing(Cost::Setting, DIRECT)
             .advice(match force_from.variable() {
                 Some(variable) => unset(ctx.root, variable),
-                None => edit(ctx.root, &force_from.to_string()).text(": remove properties.force_compat_mode."),
+                None => {
+                    edit(ctx.root, &force_from.to_string()).text(": remove properties.force_compat_mode.").text(RESTART)
+                }
             })
     } else if !allow {
         Judged::lack(ID, "compat mode is not allowed: without a direct route, reads fail")
@@ -388,6 +382,9 @@ pub(crate) fn p2p_keys(ctx: &Context<'_>, facts: &LibcufileFacts, second: &'stat
         let is_lost = |file: &ConfigFile| file.from_environment && matches!(file.state, FileState::Missing);
         if config.files.iter().any(is_lost) && machine::nvidia_fs_loaded(ctx.root) != Some(true) {
             Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgEnvPath) }
+        // The file of the host that belongs in the place of this directory can have the keys.
+        } else if machine::container(ctx.root).is_some() && config.files.iter().any(ConfigFile::is_directory) {
+            Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) }
         // A rejected file that sets the keys needs no second correction.
         } else if let Some(file) = rejected_file_enables(ctx, if wants_second { 2 } else { 1 }) {
             let mut judged = Judged { advice: None, ..judged.fixes(None).cause(CheckId::CfgParse) };

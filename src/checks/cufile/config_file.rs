@@ -12,6 +12,9 @@ use std::fmt;
 /// The file that libcufile always reads.
 pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
 
+/// libcufile reads its files only when a program opens it.
+pub(crate) const RESTART: &str = " Then start the programs again.";
+
 /// How to edit a configuration file, up to the change. sudoedit refuses files in a folder that the user can write, and a
 /// container loses the change or cannot make it.
 pub(crate) fn edit(root: &Root, path: &str) -> Advice {
@@ -34,6 +37,13 @@ pub(crate) struct ConfigFile {
     pub(crate) state: FileState,
     /// Keys that libcufile ignores without a message.
     pub(crate) ignored: Vec<Ignored>,
+}
+
+impl ConfigFile {
+    /// Whether a directory is in its place.
+    pub(crate) fn is_directory(&self) -> bool {
+        matches!(self.state, FileState::Unreadable(Unread::WrongKind))
+    }
 }
 
 /// The state of a file.

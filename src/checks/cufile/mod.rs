@@ -4,6 +4,7 @@ pub(crate) mod config;
 pub(crate) mod config_file;
 pub mod cuda_causes;
 pub(crate) mod cuda_errors;
+pub(crate) mod denylist;
 pub(crate) mod dependencies;
 pub(crate) mod details;
 pub(crate) mod library;

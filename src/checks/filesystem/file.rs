@@ -128,7 +128,7 @@ fn readable(ctx: &Context<'_>) -> &'static str {
             "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again."
         }
         Some("docker" | "podman" | "container") => {
-            "Start the container with --user and the number of the files' owner, or change their mode on the host."
+            "Create the container again with --user and the number of the files' owner, or change their mode on the host."
         }
         _ => "Change its owner or mode, or run as the user that loads models.",
     }

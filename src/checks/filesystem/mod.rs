@@ -2,6 +2,7 @@
 
 pub(crate) mod clients;
 pub(crate) mod file;
+mod flags;
 pub(crate) mod gone;
 pub(crate) mod kind;
 pub(crate) mod layers;

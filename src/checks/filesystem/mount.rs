@@ -4,7 +4,8 @@ use crate::checks::advice::Advice;
 use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::{Context, Subject};
-use crate::checks::filesystem::file::{chattr, is_meant};
+use crate::checks::filesystem::file::is_meant;
+use crate::checks::filesystem::flags::inode_flags;
 use crate::checks::filesystem::gone::gone;
 use crate::checks::filesystem::kind::{OVERLAY_SINCE, file_system};
 use crate::checks::filesystem::layers::{device_mapper, md_raid};
@@ -74,7 +75,7 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let direct = direct_open(ctx, facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
     out.extend(alignment(facts));
-    out.extend(inode_flags(facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
+    out.extend(inode_flags(ctx, facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
     out.extend(md_raid(ctx, facts));
     out.extend(device_mapper(ctx, facts));
     out.extend(nfs(ctx, facts));
@@ -383,43 +384,6 @@ fn alignment(facts: &PathFacts) -> Option<Judged> {
         Judged::pass(CheckId::StatxDioalign, format!("direct reads are aligned to {offset} bytes"))
     };
     Some(judged.found("statx STATX_DIOALIGN", format!("memory {memory}, offset {offset}")))
-}
-
-fn inode_flags(facts: &PathFacts) -> Option<Judged> {
-    let flags = facts.inode_flags?;
-    let bad: Vec<&str> = [(0x4, "compressed"), (0x10, "immutable"), (0x20, "append-only"), (0x800, "encrypted")]
-        .into_iter()
-        .filter(|(bit, _)| flags & bit != 0)
-        .map(|(_, name)| name)
-        .collect();
-    let judged = if bad.is_empty() {
-        Judged::pass(CheckId::InodeFlags, "no flag that prevents a direct route")
-    } else {
-        Judged::lack(CheckId::InodeFlags, format!("the file is {}: such files have no direct route", bad.join(" and ")))
-            .missing(Cost::Root, DIRECT)
-            .advice(inode_advice(&bad, facts))
-    };
-    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
-}
-
-/// How to remove file flags that prevent a direct route.
-fn inode_advice(bad: &[&str], facts: &PathFacts) -> Advice {
-    let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
-    let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
-    let copy = match stored.as_slice() {
-        [] => None,
-        [one] => Some(format!("Copy the file to a folder whose files are not {one}.")),
-        _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".to_owned()),
-    };
-    let is_locked = bad.len() > stored.len();
-    let options = [("append-only", "-a"), ("immutable", "-i")].into_iter().filter(|(flag, _)| bad.contains(flag));
-    let options: Vec<&str> = options.map(|(_, option)| option).collect();
-    let unlock = || Advice::run(chattr(facts, &options.join(" ")));
-    match copy {
-        Some(copy) if is_locked => unlock().text(format!(". {copy}")),
-        Some(copy) => copy.into(),
-        None => unlock().text(". A read-only mount protects the files and has a direct route."),
-    }
 }
 
 fn nfs(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {

@@ -8,8 +8,8 @@ use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
 use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
 use crate::core::{CheckId, FixId};
-use crate::machine::{self, Architecture, Message, Source};
-use crate::text::{capitalised, contains_in_order};
+use crate::machine::{self, Architecture, DriverOrigin, Message, Root, Source};
+use crate::text::{capitalised, contains_in_order, quoted};
 
 const ID: CheckId = CheckId::GpuPresent;
 
@@ -185,6 +185,20 @@ fn with_interrupts(ctx: &Context<'_>) -> Advice {
     .text(" In a virtual machine, check how the host passes the GPU through.")
 }
 
+/// The package of Debian or Ubuntu with the firmware of this driver, for apt-get. Debian's package and that of NVIDIA's
+/// repository have one name for all versions. Ubuntu's packages have the version in their names.
+fn deb_firmware(root: &Root, version: &str) -> Option<String> {
+    if version.is_empty() {
+        return None;
+    }
+    if machine::packages::id(root) == "debian" {
+        return Some(format!("firmware-nvidia-gsp={version}*"));
+    }
+    let Some(DriverOrigin::Ubuntu(driver)) = machine::driver_origin(root) else { return None };
+    let branch = version.split('.').next()?;
+    Some(format!("nvidia-firmware-{branch}{}-{version}", if driver.is_server { "-server" } else { "" }))
+}
+
 /// How to get the firmware of the driver. An installed package whose files were lost is installed again.
 fn firmware(ctx: &Context<'_>, version: &str) -> Advice {
     let folder = format!("/lib/firmware/nvidia/{}", version.trim());
@@ -199,11 +213,14 @@ fn firmware(ctx: &Context<'_>, version: &str) -> Advice {
                 ))
                 .command(format!("sudo apt-get update && sudo apt-get install --reinstall {}", package.name))
                 .text(", then reboot."),
-                None if machine::packages::id(ctx.root) == "debian" => {
-                    Advice::run("sudo apt-get update && sudo apt-get install firmware-nvidia-gsp")
-                        .text(format!(" in the version of driver{version}, then reboot."))
-                }
-                None => format!("Install the firmware package of driver{version}, then reboot.").into(),
+                None => match deb_firmware(ctx.root, version.trim()) {
+                    Some(package) => Advice::run(format!(
+                        "sudo apt-get update && sudo apt-get install {}",
+                        quoted(&package)
+                    ))
+                    .text(", then reboot."),
+                    None => format!("Install the firmware package of driver{version}, then reboot. `apt-cache search --names-only nvidia-firmware` lists such packages.").into(),
+                },
             }
         }
         Some(family) if !version.is_empty() => {

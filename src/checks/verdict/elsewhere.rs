@@ -22,11 +22,15 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
     let is_better = |other: &&Pair| {
         other.gpu == pair.gpu && other.path != pair.path && (other.route.is_direct() || other.goal.is_some())
     };
-    if let Some(other) = pairs.iter().filter(is_better).max_by_key(|other| other.route.is_direct()) {
+    let is_root = |other: &Pair| ctx.subjects[other.path].path == Path::new("/");
+    let better = pairs.iter().filter(is_better).max_by_key(|other| (other.route.is_direct(), !is_root(other)));
+    if let Some(other) = better {
         let path = ctx.subjects[other.path].path.display();
+        // A model is not kept among the folders of the system.
+        let place = if is_root(other) { "in a folder on it, such as /srv/models" } else { "there" };
         return Some(match (other.route, other.goal) {
-            (route, _) if route.is_direct() => format!("{path} has a direct route ({route}): keep the model there."),
-            (_, Some(goal)) => format!("{path} can have a direct route ({goal}): keep the model there."),
+            (route, _) if route.is_direct() => format!("{path} has a direct route ({route}): keep the model {place}."),
+            (_, Some(goal)) => format!("{path} can have a direct route ({goal}): keep the model {place}."),
             (_, None) => return None,
         });
     }

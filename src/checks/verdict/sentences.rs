@@ -1,6 +1,6 @@
 //! The sentences for the proof and the advice of a verdict.
 
-use crate::checks::advice::{Command, LAST, SINGLE_PATHS};
+use crate::checks::advice::{Command, LAST, SINGLE_PATHS, how_to_fix, only_shows};
 use crate::checks::container::bring::Lack;
 use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
@@ -65,6 +65,16 @@ pub(crate) fn advice(
                 "Nothing blocks the route of this GPU, but {}. {}",
                 lost.finding.summary,
                 step(ctx, lost, false)
+            );
+        }
+        let is_excluded = |j: &&&Judged| {
+            j.id == CheckId::CfgEffective && j.finding.status == Status::Warn && matches!(j.scope, Scope::Path(_))
+        };
+        if let Some(entry) = mine.iter().find(is_excluded) {
+            return format!(
+                "No check blocks the route for certain, but {}. {}",
+                entry.finding.summary,
+                step(ctx, entry, false)
             );
         }
         let translates = |j: &&&Judged| {
@@ -215,19 +225,23 @@ fn numbered(steps: &[String]) -> String {
     lines.chain(one_reboot.then(|| "Then run `sudo reboot` once.".to_owned())).collect::<Vec<_>>().join("\n")
 }
 
-/// The fix of a finding with its advice as the alternative, or only the advice if the verdict has a command for all steps.
+/// The fix of a finding with its advice, or only the advice if the verdict has a command for all steps.
 fn step(ctx: &Context<'_>, j: &Judged, with_command: bool) -> String {
     // A problem alone is not a step.
     let text = j.finding.advice.clone().unwrap_or_else(|| format!("{}.", j.finding.summary));
-    let Some(command) = &j.finding.command else { return text };
-    let Some(advice) = &j.advice else { return format!("{text} Run `{command}`.") };
+    let Some(command) = how_to_fix(&j.finding) else { return text };
+    let Some(advice) = &j.advice else { return format!("{text} {command}") };
     // Advice can begin with the fix itself. In a container it is for the person who starts it.
     let names_fix = matches!(advice.first_command(), Some(Command::Fix(_)));
-    if j.finding.fix.is_none() || !with_command || names_fix || machine::container(ctx.root).is_some() {
+    let Some(fix) = j.finding.fix.filter(|_| with_command && !names_fix && machine::container(ctx.root).is_none())
+    else {
         return text;
-    }
-    // The plan of the fix also has the steps before and after the command of the advice.
-    let is_same = j.id == CheckId::CudaDriverRuntime
-        || matches!(j.finding.fix, Some(FixId::Initramfs | FixId::NvidiaFabricmanager));
-    format!("Run `{command}`. {}: {text}", if is_same { "By hand" } else { "Alternative" })
+    };
+    let label = match fix {
+        // The start of a container is another way than the fix on its host.
+        FixId::UdevRecord => "Alternative",
+        _ if only_shows(&j.finding) => "In short",
+        _ => "By hand",
+    };
+    format!("{command} {label}: {text}")
 }

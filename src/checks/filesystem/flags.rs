@@ -1,0 +1,103 @@
+//! File flags that prevent a direct route: compression, encryption and protection against changes.
+
+use crate::checks::advice::Advice;
+use crate::checks::context::Context;
+use crate::checks::filesystem::file::chattr;
+use crate::checks::judged::{Cost, DIRECT, Judged};
+use crate::checks::verdict::elsewhere;
+use crate::core::CheckId;
+use crate::machine::{self, PathFacts};
+use crate::text::quoted;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+pub(super) fn inode_flags(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
+    let flags = facts.inode_flags?;
+    let bad: Vec<&str> = [(0x4, "compressed"), (0x10, "immutable"), (0x20, "append-only"), (0x800, "encrypted")]
+        .into_iter()
+        .filter(|(bit, _)| flags & bit != 0)
+        .map(|(_, name)| name)
+        .collect();
+    let judged = if bad.is_empty() {
+        Judged::pass(CheckId::InodeFlags, "no flag that prevents a direct route")
+    } else {
+        Judged::lack(CheckId::InodeFlags, format!("the file is {}: such files have no direct route", bad.join(" and ")))
+            .missing(Cost::Root, DIRECT)
+            .advice(inode_advice(ctx, &bad, facts))
+    };
+    Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
+}
+
+/// How to remove file flags that prevent a direct route.
+fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
+    let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
+    let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
+    let copy: Option<Advice> = match stored.as_slice() {
+        [] => None,
+        ["encrypted"] => Some(unencrypted_copy(ctx, facts)),
+        [one] => Some(format!("Copy the file to a folder whose files are not {one}.").into()),
+        _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".into()),
+    };
+    let is_locked = bad.len() > stored.len();
+    let options = [("append-only", "-a"), ("immutable", "-i")].into_iter().filter(|(flag, _)| bad.contains(flag));
+    let options: Vec<&str> = options.map(|(_, option)| option).collect();
+    let unlock = || Advice::run(chattr(facts, &options.join(" ")));
+    match copy {
+        Some(copy) if is_locked => unlock().text(". ").and(copy),
+        Some(copy) => copy,
+        None => unlock().text(". A read-only mount protects the files and has a direct route."),
+    }
+}
+
+/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder of
+/// the same file system has none.
+fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
+    const READABLE: &str = "The copy is readable without the key.";
+    let Some(target) = target(ctx, facts) else {
+        return format!(
+            "Copy the model to an unencrypted folder on an ext4 or XFS file system of a local NVMe disk. {READABLE}"
+        )
+        .into();
+    };
+    let source = facts.path.to_string_lossy();
+    let source =
+        if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
+    let folder = quoted(&target.to_string_lossy()).into_owned();
+    let lost = elsewhere::loss_of_local_disks(ctx.root).map_or_else(String::new, |sentence| {
+        format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
+    });
+    // A snapshot of the Hugging Face cache consists of links to files in another folder.
+    Advice::from(format!(
+        "Copy the model to {}, an unencrypted folder on ext4 or XFS of a local NVMe disk: ",
+        target.display()
+    ))
+    .command(format!("sudo install -d -o \"$USER\" {folder} && cp -rL {source} {folder}/"))
+    .text(format!(". {READABLE} Load the model from there.{lost}"))
+}
+
+/// Whether the path is a file, and not a directory with models.
+fn is_file(facts: &PathFacts) -> bool {
+    let real = facts.real_path.as_deref().unwrap_or(&facts.path);
+    facts.tried_file.as_deref().is_none_or(|file| file == real || file == facts.path)
+}
+
+/// A folder for the copy: on another mount of a local NVMe disk, or else on the present file system. `None` in a
+/// container, which has only the folders of its start.
+fn target(ctx: &Context<'_>, facts: &PathFacts) -> Option<PathBuf> {
+    if machine::container(ctx.root).is_some() {
+        return None;
+    }
+    let mine = facts.mount_point.as_deref()?;
+    let folder = if is_file(facts) { facts.path.parent()? } else { facts.path.as_path() };
+    let name = folder.file_name().map_or_else(|| OsString::from("models"), OsStr::to_os_string);
+    if let Some(other) = elsewhere::place_for_model(ctx.root, Some(mine)) {
+        return Some(other.join(name));
+    }
+    let is_nvme = matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs"))
+        && machine::disks(facts).iter().any(|disk| disk.name.starts_with("nvme"));
+    let base = if mine == Path::new("/") { Path::new("/srv") } else { mine };
+    let copy = base.join(&name);
+    // The folder itself, or one above it, is the encrypted one.
+    let is_inside = facts.path.starts_with(&copy);
+    is_nvme.then(|| if is_inside { base.join("models-unencrypted") } else { copy })
+}
