@@ -6,11 +6,12 @@
 
 #[path = "program/mod.rs"]
 mod program;
+#[path = "program/spread.rs"]
+mod spread;
 
 use program::{PROGRAM, VARIABLES};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A limit, the option of the shell's `ulimit`, and its values in the unit of that option.
 struct Limit {
@@ -19,7 +20,7 @@ struct Limit {
     values: [u64; 10],
 }
 
-const LIMITS: [Limit; 10] = [
+static LIMITS: [Limit; 10] = [
     // In KiB. The debug build alone maps 60 MiB.
     Limit {
         name: "AS",
@@ -244,22 +245,6 @@ impl Case<'_> {
     }
 }
 
-/// Runs the cases on several threads.
-fn run_all(cases: &[Case<'_>], threads: usize, run: &(dyn Fn(&Case<'_>) -> Ends + Sync)) -> Vec<Ends> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut ends = Vec::new();
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            ends.push(run(case));
-        }
-        ends
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
-    })
-}
-
 #[test]
 fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
     let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
@@ -276,9 +261,8 @@ fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
     // Processes of other cases would count for NPROC.
     let (alone, together): (Vec<_>, Vec<_>) = cases.partition(|case| case.limit.name == "NPROC");
     let run = |case: &Case<'_>| case.run(model.path(), tokens);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut all = run_all(&together, threads, &run);
-    all.extend(run_all(&alone, 1, &run));
+    let mut all = spread::spread(&together, run);
+    all.extend(alone.iter().map(run));
     for limit in &LIMITS {
         let of_limit: Vec<&Ends> = all.iter().filter(|ends| ends.limit == limit.name).collect();
         if of_limit.is_empty() {
