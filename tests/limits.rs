@@ -1,11 +1,13 @@
 //! Tests every resource limit at ten values with the main commands. Each command must end with a documented status
 //! and a sentence, and never with a panic, an abort or a signal. `GDS_TOP_THOROUGH=1` tests all values, otherwise
-//! three of each limit are tested.
+//! some of each limit are tested.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 #[path = "program/mod.rs"]
 mod program;
+#[path = "program/spread.rs"]
+mod spread;
 
 use program::{PROGRAM, VARIABLES};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ struct Limit {
     values: [u64; 10],
 }
 
-const LIMITS: [Limit; 10] = [
+static LIMITS: [Limit; 10] = [
     // In KiB. The debug build alone maps 60 MiB.
     Limit {
         name: "AS",
@@ -48,13 +50,28 @@ const LIMITS: [Limit; 10] = [
 /// Stands for a control group instead of an option of `ulimit`.
 const PIDS: char = '-';
 
+impl Limit {
+    /// The values to test. By default these are some: a core file, locked memory and CPU time affect few commands.
+    fn tested(&self, thorough: bool) -> Vec<u64> {
+        let some: &[usize] = match self.name {
+            _ if thorough => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+            "CORE" => &[4],
+            "NPROC" if rustix::process::geteuid().is_root() => &[4],
+            "CPU" => &[1, 4],
+            "MEMLOCK" => &[1, 8],
+            _ => &[1, 4, 8],
+        };
+        some.iter().map(|at| self.values[*at]).collect()
+    }
+}
+
 /// A control group with a limit of processes. It is removed when its value is dropped.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None` if this user cannot create control groups.
-    fn new() -> Option<Self> {
-        let name = format!("gds-top-limits-{}", std::process::id());
+    /// The group of a value. `None` if this user cannot create control groups.
+    fn new(value: u64) -> Option<Self> {
+        let name = format!("gds-top-limits-{}-{value}", std::process::id());
         let groups = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"].map(|above| Self(Path::new(above).join(&name)));
         groups.into_iter().find(|group| std::fs::create_dir(&group.0).is_ok() && group.0.join("pids.max").exists())
     }
@@ -70,8 +87,8 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The commands, which run in a folder with a model.
-fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
+/// The commands, which run in a folder with a model. `tokens` is the length of the KV cache.
+fn commands(folder: &Path, model: &Path, tokens: &str) -> Vec<(&'static str, Vec<String>)> {
     let at = |name: &str| folder.join(name).display().to_string();
     let model = model.display().to_string();
     let machine = repository("tests/machines/h200-vm-no-udev").display().to_string();
@@ -117,7 +134,7 @@ fn commands(folder: &Path, model: &Path) -> Vec<(&'static str, Vec<String>)> {
         ),
         (
             "bench-kv",
-            of(&["bench-kv", "ucm", &at(""), "--target", "host", "--tokens", "300", "--repeat", "1", "--yes"]),
+            of(&["bench-kv", "ucm", &at(""), "--target", "host", "--tokens", tokens, "--repeat", "1", "--yes"]),
         ),
         ("learn --export", of(&["learn", "--export", &at("l.html")])),
         ("fix --list", of(&["fix", "--list"])),
@@ -167,70 +184,99 @@ fn left_in(folders: &[&Path]) -> Vec<PathBuf> {
     entries.filter(|entry| is_temporary(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect()
 }
 
+/// A value of a limit with which all commands run.
+struct Case<'a> {
+    limit: &'a Limit,
+    value: u64,
+}
+
+/// The ends of the commands of a case.
+#[derive(Default)]
+struct Ends {
+    limit: &'static str,
+    /// The value is too small to start the program.
+    is_small: bool,
+    fine: usize,
+    /// They ended with a sentence and a status other than 0.
+    refused: usize,
+    problems: Vec<String>,
+}
+
+const NONE: Limit = Limit { name: "none", option: 'n', values: [1024; 10] };
+
+impl Case<'_> {
+    fn run(&self, model: &Path, tokens: &str) -> Ends {
+        let Self { limit, value } = *self;
+        let mut ends = Ends { limit: limit.name, ..Ends::default() };
+        let group = if limit.option == PIDS { Group::new(value) } else { None };
+        let probe = limited(limit, value, &["--version".to_owned()], model, group.as_ref());
+        let said = String::from_utf8_lossy(&probe.stderr);
+        if !probe.status.success() && (said.is_empty() || said.contains("shared librar") || said.contains("sh:")) {
+            // The kernel, the loader or the shell cannot start the program.
+            ends.is_small = true;
+            return ends;
+        }
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let temporary = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for (name, words) in commands(folder.path(), model, tokens) {
+            let output = limited(limit, value, &words, temporary.path(), group.as_ref());
+            let left = left_in(&[temporary.path(), folder.path()]);
+            // The kernel kills a process at a hard limit of CPU time.
+            if !left.is_empty() && output.status.code().is_some() {
+                ends.problems.push(format!("{} {value}, {name}: {left:?} is left", limit.name));
+                left.iter().for_each(|path| drop(std::fs::remove_dir_all(path)));
+            }
+            match wrong(&output) {
+                Some(what) => ends.problems.push(format!("{} {value}, {name}: {what}", limit.name)),
+                None if output.status.success() => ends.fine += 1,
+                None => ends.refused += 1,
+            }
+        }
+        // The scratch folders of ended processes are removed by the next command that makes one.
+        let next = limited(&NONE, 1024, &["watch", "--", "true"].map(str::to_owned), temporary.path(), None);
+        if let Some(what) = wrong(&next) {
+            ends.problems.push(format!("{} {value}, the command after it: {what}", limit.name));
+        }
+        let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+        if !left.is_empty() {
+            ends.problems.push(format!("{} {value}: {left:?} is left", limit.name));
+        }
+        ends
+    }
+}
+
 #[test]
 fn a_limit_ends_no_command_without_a_sentence_and_a_status() {
     let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
+    let tokens = if thorough { "300" } else { "128" };
     let model = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let words: Vec<String> =
         ["make-model", "odd-sizes", &model.path().display().to_string(), "--yes", "--scale", "0.1"]
             .map(str::to_owned)
             .into();
-    let none = Limit { name: "none", option: 'n', values: [1024; 10] };
-    let group = Group::new();
-    let limited = |limit: &Limit, value: u64, words: &[String], temporary: &Path| {
-        limited(limit, value, words, temporary, group.as_ref())
-    };
-    assert!(limited(&none, 1024, &words, model.path()).status.success());
-    let (mut problems, mut all, mut refused) = (Vec::new(), 0, 0);
+    assert!(limited(&NONE, 1024, &words, model.path(), None).status.success());
+    let has_groups = Group::new(0).is_some();
+    let limits = LIMITS.iter().filter(|limit| limit.option != PIDS || has_groups);
+    let cases = limits.flat_map(|limit| limit.tested(thorough).into_iter().map(move |value| Case { limit, value }));
+    // Processes of other cases would count for NPROC.
+    let (alone, together): (Vec<_>, Vec<_>) = cases.partition(|case| case.limit.name == "NPROC");
+    let run = |case: &Case<'_>| case.run(model.path(), tokens);
+    let mut all = spread::spread(&together, run);
+    all.extend(alone.iter().map(run));
     for limit in &LIMITS {
-        if limit.option == PIDS && group.is_none() {
+        let of_limit: Vec<&Ends> = all.iter().filter(|ends| ends.limit == limit.name).collect();
+        if of_limit.is_empty() {
             println!("{:<8} skipped: this user cannot create control groups", limit.name);
             continue;
         }
-        let (mut small, mut fine) = (0, 0);
-        for (at, value) in limit.values.iter().enumerate() {
-            if !thorough && ![1, 4, 8].contains(&at) {
-                continue;
-            }
-            let probe = limited(limit, *value, &["--version".to_owned()], model.path());
-            let said = String::from_utf8_lossy(&probe.stderr);
-            if !probe.status.success() && (said.is_empty() || said.contains("shared librar") || said.contains("sh:")) {
-                // The kernel, the loader or the shell cannot start the program.
-                small += 1;
-                continue;
-            }
-            let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-            let temporary = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-            for (name, words) in commands(folder.path(), model.path()) {
-                let output = limited(limit, *value, &words, temporary.path());
-                all += 1;
-                let left = left_in(&[temporary.path(), folder.path()]);
-                // The kernel kills a process at a hard limit of CPU time.
-                if !left.is_empty() && output.status.code().is_some() {
-                    problems.push(format!("{} {value}, {name}: {left:?} is left", limit.name));
-                    left.iter().for_each(|path| drop(std::fs::remove_dir_all(path)));
-                }
-                match wrong(&output) {
-                    Some(what) => problems.push(format!("{} {value}, {name}: {what}", limit.name)),
-                    None if output.status.success() => fine += 1,
-                    None => refused += 1,
-                }
-            }
-            // The scratch folders of ended processes are removed by the next command that makes one.
-            let next = limited(&none, 1024, &["watch", "--", "true"].map(str::to_owned), temporary.path());
-            assert!(wrong(&next).is_none(), "{next:?}");
-            let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().map(|e| e.file_name()).collect();
-            if !left.is_empty() {
-                problems.push(format!("{} {value}: {left:?} is left", limit.name));
-            }
-        }
+        let fine: usize = of_limit.iter().map(|ends| ends.fine).sum();
+        let small = of_limit.iter().filter(|ends| ends.is_small).count();
         assert!(fine > 0, "no command ended well with {}, so the values test too little", limit.name);
         println!("{:<8} {fine:>4} ended well, {small} values were too small to start", limit.name);
     }
-    println!(
-        "{all} runs, {refused} ended with a sentence and a status other than 0, {} broke a promise",
-        problems.len()
-    );
+    let refused: usize = all.iter().map(|ends| ends.refused).sum();
+    let problems: Vec<&str> = all.iter().flat_map(|ends| &ends.problems).map(String::as_str).collect();
+    println!("{refused} ended with a sentence and a status other than 0, {} broke a promise", problems.len());
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "program/spread.rs"]
+mod spread;
+
 use gds_top::core::CacheState;
 use gds_top::headless;
 use gds_top::present::table::{COLUMNS, Column, columns};
@@ -16,11 +19,11 @@ use std::sync::LazyLock;
 
 /// Each recording with its state and all output formats.
 static ALL: LazyLock<Vec<(String, State, Forms)>> = LazyLock::new(|| {
-    let one = |path: PathBuf| {
-        let state = state(&path);
-        (path.display().to_string(), Forms::of(&path, &state), state)
-    };
-    recordings().into_iter().map(one).map(|(name, forms, state)| (name, state, forms)).collect()
+    spread::spread(&recordings(), |path| {
+        let state = state(path);
+        let forms = Forms::of(path, &state);
+        (path.display().to_string(), state, forms)
+    })
 });
 
 fn state(path: &Path) -> State {

@@ -48,7 +48,7 @@ const TABLE: [(u8, &str, &[&str]); 5] = [
     (INTERRUPTED, "interrupted", &[]),
 ];
 
-/// The table in the form of the help text. The documents contain the same rows (`tests/readme.rs`).
+/// The table in the form of the help text. The documents contain the same rows (`tests/readme`).
 fn help() -> String {
     let row = |(status, meaning, cases): &(u8, &str, &[&str])| {
         let cases = if cases.is_empty() { String::new() } else { format!(": {}", cases.join(", ")) };

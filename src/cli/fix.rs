@@ -3,12 +3,16 @@
 use super::args::OutputArgs;
 use super::fix_work::{Mode, Order, Work, ask, ended, open};
 use super::guided;
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_coloured, print_json};
+use super::outcome::{
+    BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_coloured, print_json,
+};
+use super::race::on_signals;
 use super::terminal::{columns, headless_options};
 use super::view::examined;
 use crate::checks::{self, Report};
 use crate::core::nearest::nearest;
 use crate::core::{CheckId, FixId, FixPlan, FixProgress, FixStage, Needs, OpenPlan, Status};
+use crate::device::endings;
 use crate::fixes::{self, Ended, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
 use std::path::{Path, PathBuf};
@@ -19,6 +23,33 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
         Ok(both) => both,
         Err(sentence) => return fail(BAD_CALL, &sentence),
     };
+    end_on_signals(&place);
+    let status = run_on(order, output, place.clone(), view);
+    if fixes::is_stopped() { interrupted(&place) } else { status }
+}
+
+/// At INT, TERM, HUP or QUIT, a fix that works ends after its running step, and its journal keeps it. Otherwise, and at a
+/// second signal, the process ends.
+fn end_on_signals(place: &Place) {
+    let place = place.clone();
+    on_signals(move || {
+        if fixes::stop() {
+            note("interrupted; the fix ends after its running step; a second signal ends gds-top immediately");
+            return true;
+        }
+        endings::sweep_and_exit(interrupted(&place))
+    });
+}
+
+/// The end after a signal: the applied fixes, and how to go on with one that is half done.
+fn interrupted(place: &Place) -> u8 {
+    note(&format!("interrupted; '{}' shows the applied fixes", place.again("--list", None)));
+    fixes::interrupted(place).iter().for_each(|sentence| note(sentence));
+    INTERRUPTED
+}
+
+/// Resumes what was interrupted, then lists, applies or undoes fixes.
+fn run_on(order: &Order<'_>, output: &OutputArgs, place: Place, view: Root) -> u8 {
     if order.mode == Mode::Undo
         && let Some(sentence) = order.ids.iter().find_map(|id| cannot_undo(id))
     {
@@ -33,6 +64,9 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
             Ok(ids) => taken_back = ids,
             Err(error) => return fail(BAD_CALL, &error.to_string()),
         }
+    }
+    if fixes::is_stopped() {
+        return INTERRUPTED;
     }
     let mut named: Vec<PathBuf> = order.path.map(Path::to_path_buf).into_iter().collect();
     if named.is_empty() && order.names_guide() {
@@ -117,6 +151,9 @@ impl Work<'_> {
         // one.
         let mut kept: Vec<&PathBuf> = Vec::new();
         for id in newest_first(&ids, &applied[..own]) {
+            if fixes::is_stopped() {
+                break;
+            }
             let entry = applied[..own].iter().find(|entry| entry.id == id);
             let files: Vec<&PathBuf> = entry.iter().flat_map(|entry| &entry.files).map(|file| &file.path).collect();
             if let Some(path) = files.iter().find(|path| kept.contains(path)) {
@@ -179,6 +216,9 @@ impl Work<'_> {
         }
         let mut status = FINE;
         for plan in &chosen {
+            if fixes::is_stopped() {
+                break;
+            }
             match self.one(plan) {
                 Ok(end) => status = status.max(ended(end)),
                 Err(stop) => return stop,

@@ -2,7 +2,7 @@
 //! when the route is proven or a reboot is needed.
 
 use super::fix_work::{Mode, Work, ask, ask_word, ended, open};
-use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, fail, note, print, print_json};
+use super::outcome::{BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_json};
 use super::terminal::columns;
 use crate::checks::{self, Report};
 use crate::core::{FixId, FixPlan, FixProgress, FixStage, Guide, OpenPlan, Status, StepState};
@@ -93,6 +93,10 @@ impl Run<'_> {
 
     fn steps(&mut self, mut now: Now) -> u8 {
         loop {
+            if fixes::is_stopped() {
+                note(&format!("the set-up stops here; run {} again", again(self.work)));
+                return INTERRUPTED;
+            }
             let waiting = guided::waiting(&self.work.place);
             let plan = match guided::next(&now.guide, &waiting, &self.tried) {
                 Next::Apply(plan) => plan,
@@ -165,7 +169,8 @@ impl Run<'_> {
         if worked {
             return Ok(());
         }
-        note(&format!("the set-up stops here; fix the cause, then run {} again", again(work)));
+        let cause = if fixes::is_stopped() { "" } else { "fix the cause, then " };
+        note(&format!("the set-up stops here; {cause}run {} again", again(work)));
         Err(ended(applied))
     }
 

@@ -92,7 +92,7 @@ fn apply_locked(
         journal.write(&Entry { stage: Stage::Applied, ..entry.clone() })
     });
     match done {
-        // After a power failure nothing is undone here. The next fix recovers.
+        // After a signal or a power failure nothing is undone here. The next fix recovers.
         Ok(()) | Err(FixError::Stopped { .. }) => done,
         Err(error) => Err(take_back(error, &entry, place, journal, run)),
     }

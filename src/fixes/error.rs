@@ -156,8 +156,8 @@ pub enum FixError {
         /// The directory of the journal.
         journal: PathBuf,
     },
-    /// The hook of a test stopped the work at a step, as after a power failure.
-    #[error("stopped before step {step}")]
+    /// A signal, or the hook of a test, stopped the work at a step. Nothing is undone, as after a power failure.
+    #[error("interrupted before its next step")]
     Stopped {
         /// The step.
         step: String,

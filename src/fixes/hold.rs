@@ -1,7 +1,9 @@
-//! Pauses before a step, so that a test can kill the program at this point. Release builds do not contain it.
+//! The hook before each step of the program. It stops the work after a signal. In debug builds it also pauses before a
+//! step, so that a test can kill the program at this point.
 
 use super::place::Place;
 use super::step::Step;
+use super::stop;
 #[cfg(debug_assertions)]
 use std::{
     io::Write as _,
@@ -14,7 +16,7 @@ const VARIABLE: &str = "GDS_TOP_FIX_HOLD_AT";
 /// If a file with this name is in the journal's directory, the program continues.
 #[cfg(debug_assertions)]
 const GO: &str = "go";
-/// The maximum duration of the pause. Then the program continues.
+/// The maximum duration of the pause. Then, or after a signal, the program continues.
 #[cfg(debug_assertions)]
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,16 +33,16 @@ pub(super) fn hook(place: &Place) -> impl FnMut(Step) -> bool + use<> {
             // The test waits for this line.
             let _ = writeln!(std::io::stderr(), "holding before step {at}: {step:?}");
             let until = Instant::now() + PATIENCE;
-            while Instant::now() < until && !go.exists() {
+            while Instant::now() < until && !go.exists() && !stop::is_stopped() {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
-        true
+        stop::permits(step)
     }
 }
 
-/// A hook that never pauses.
+/// The hook before each step.
 #[cfg(not(debug_assertions))]
 pub(super) fn hook(_: &Place) -> impl FnMut(Step) -> bool + use<> {
-    |_| true
+    stop::permits
 }

@@ -2,6 +2,7 @@
 
 use super::error::FixError;
 use super::journal::{Journal, LOCK};
+use super::stop::set_working;
 use super::store::distrust;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
@@ -15,11 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Lock(OwnedFd);
 
+impl Lock {
+    fn new(file: OwnedFd) -> Self {
+        set_working(true);
+        Self(file)
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // The lock is released explicitly, because a child process that another thread starts has a copy of the
         // descriptor until it executes its program.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        set_working(false);
     }
 }
 
@@ -37,12 +46,12 @@ pub(super) fn lock(journal: &Journal) -> Result<Lock, FixError> {
         }
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             // Another process may have removed this file together with the empty journal before it released the lock.
-            Ok(()) if is_still_there(folder, &fd) => return Ok(Lock(fd)),
+            Ok(()) if is_still_there(folder, &fd) => return Ok(Lock::new(fd)),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             Err(Errno::WOULDBLOCK) => return Err(FixError::Busy { journal: journal.path().to_owned() }),
             // The file system does not support locks.
-            Err(_) => return Ok(Lock(fd)),
+            Err(_) => return Ok(Lock::new(fd)),
         }
     }
 }

@@ -64,6 +64,7 @@ pub fn undo_with(id: FixId, place: &Place, hook: Hook<'_>, run: Runner<'_>) -> R
         back.left.iter().map(|path| format!("{} was changed during the undo and was not restored", path.display())),
     );
     for argv in entry.undo_commands.iter().filter(|_| place.is_live()) {
+        step(hook, Step::Command)?;
         if let Err(what) = run(argv) {
             let line = quoted_line(argv);
             undone.failed.push(format!("{line} failed: {what}; run it by hand, or run {again} again"));

@@ -1,8 +1,8 @@
 //! Tests that the advice can be followed: each step once, in the order of work, with the required rights, and only
 //! routes that are possible on the machine.
 
-use crate::fixtures::check;
-use crate::machine::{self, build, command, cuda_fails, fixtures, kernel_log, link, path, put, set, stack, without};
+use crate::fixtures::{all, check};
+use crate::machine::{self, build, command, cuda_fails, kernel_log, link, path, put, set, stack, without};
 use gds_top::checks::matrix::{GpuClass, Storage, is_closed};
 use gds_top::core::{CheckId, FixId, Route, Status};
 use gds_top::fixes;
@@ -32,8 +32,8 @@ fn network_cards_are_examined_for_file_systems_over_rdma() {
 
 #[test]
 fn each_step_is_advised_once_in_the_order_of_work() {
-    for name in fixtures() {
-        for verdict in check(&name).verdicts {
+    for (name, report) in all() {
+        for verdict in &report.verdicts {
             let mut steps = verdict.steps.clone();
             let place = |id| verdict.steps.iter().position(|step| *step == id);
             // nvidia-fs is built against the NVMe driver.
@@ -348,8 +348,8 @@ fn commands_name_the_examined_path() {
 
 #[test]
 fn advice_does_not_repeat_command_of_its_fix() {
-    for name in fixtures() {
-        for finding in check(&name).findings {
+    for (name, report) in all() {
+        for finding in &report.findings {
             if let (Some(advice), Some(fix)) = (&finding.advice, finding.fix) {
                 assert!(!advice.contains(&format!("gds-top fix {fix}")), "{name}: {}: {advice}", finding.id);
             }

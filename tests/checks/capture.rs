@@ -188,9 +188,7 @@ fn that_secure_boot_is_off_without_efi_is_known_of_the_capture_too() {
 fn the_redacted_capture_of_every_fixture_machine_answers_as_the_machine_does() {
     let names = fixtures();
     assert!(names.len() >= 59, "{} machines", names.len());
-    for name in names {
-        assert_same_answer(&name, &fixture(&name));
-    }
+    crate::spread::spread(&names, |name| assert_same_answer(name, &fixture(name)));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Each check of the table has a function and reports something on a machine, and its texts are short.
 
 use crate::expected::expected;
-use crate::machine::{build, check, fixtures};
+use crate::fixtures::all;
+use crate::machine::{build, check};
 use gds_top::core::{CheckId, Status};
 use std::collections::BTreeSet;
 
@@ -21,9 +22,7 @@ const ELSEWHERE: [CheckId; 9] = [
 #[test]
 fn every_check_of_the_table_reports_something_on_a_machine() {
     let mut found: BTreeSet<CheckId> = BTreeSet::new();
-    for name in fixtures() {
-        found.extend(crate::fixtures::check(&name).findings.into_iter().map(|finding| finding.id));
-    }
+    found.extend(all().iter().flat_map(|(_, report)| &report.findings).map(|finding| finding.id));
     for machine in expected() {
         let report = check(build(machine.base, &machine.edits).path());
         found.extend(report.findings.into_iter().map(|finding| finding.id));
@@ -46,13 +45,13 @@ fn words(text: &str) -> usize {
 fn summaries_have_at_most_fifteen_words_and_sentences_of_advice_twenty_five() {
     let mut long = BTreeSet::new();
     let mut seen = 0;
-    for name in fixtures() {
-        for finding in crate::fixtures::check(&name).findings {
+    for (_, report) in all() {
+        for finding in &report.findings {
             seen += 1;
             if words(&finding.summary) > 15 {
                 long.insert(format!("{} words: {}: {}", words(&finding.summary), finding.id, finding.summary));
             }
-            let advice = finding.advice.unwrap_or_default();
+            let advice = finding.advice.as_deref().unwrap_or_default();
             for sentence in advice.split_inclusive(". ").filter(|sentence| words(sentence) > 25) {
                 long.insert(format!("{} words: {}: {sentence}", words(sentence), finding.id));
             }
@@ -65,8 +64,8 @@ fn summaries_have_at_most_fifteen_words_and_sentences_of_advice_twenty_five() {
 #[test]
 fn every_problem_of_a_machine_has_a_way_on() {
     let mut without = BTreeSet::new();
-    for name in fixtures() {
-        for finding in crate::fixtures::check(&name).findings {
+    for (name, report) in all() {
+        for finding in &report.findings {
             let has_way = finding.fix.is_some()
                 || finding.command.is_some()
                 || finding.advice.is_some()

@@ -1,10 +1,12 @@
 //! Complete machines in folders: the correct cause first, the correct verdict, and no alarm on a healthy machine.
 
 use crate::captured;
-use crate::machine::fixture;
+use crate::machine::{fixture, fixtures};
+use crate::spread::spread;
 use gds_top::checks::{self, Report};
 use gds_top::core::{CheckId, Finding, FixId, Route, Status};
 use gds_top::machine::Root;
+use std::sync::LazyLock;
 
 pub(crate) fn root(name: &str) -> Root {
     Root::folder(&fixture(name)).unwrap()
@@ -19,6 +21,13 @@ pub(crate) fn check(name: &str) -> Report {
         assert_eq!(last, Some(finding), "{name}: the last emitted {} differs from the report", finding.id);
     }
     report
+}
+
+/// The names and reports of all fixtures.
+pub(crate) fn all() -> &'static [(String, Report)] {
+    static ALL: LazyLock<Vec<(String, Report)>> =
+        LazyLock::new(|| spread(&fixtures(), |name| (name.clone(), check(name))));
+    &ALL
 }
 
 /// Machine, current route, best possible route, causes in order, and all failed checks.

@@ -26,4 +26,6 @@ mod program;
 mod remedies;
 mod secrets;
 mod sentences;
+#[path = "../program/spread.rs"]
+mod spread;
 mod symbols;

@@ -2,11 +2,15 @@
 //! names of the real ones.
 
 use crate::machine::{build, copy, put, without};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const KERNEL: &str = "6.14.0-37-generic";
+const GUIDED: [&str; 5] = ["gds-top", "fix", "nvidia-gds", "--path", "/data/models"];
 
 /// A Debian in a folder, with the files of a machine without a driver. `None` if this machine cannot provide one; the
 /// reason is printed to standard error.
@@ -49,18 +53,49 @@ impl Debian {
         self.folder.path().join("root")
     }
 
-    fn run(&self, words: &[&str]) -> Output {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = crate::program::started_by("chroot");
         command
             .arg(self.root())
             .args(words)
             .env("PATH", "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .env("HOME", "/root");
-        command.stdin(std::process::Stdio::null()).output().unwrap()
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Sends TERM to a guided set-up while its download runs, which ends later. Returns the lines of the set-up.
+    fn interrupted(&self) -> (Option<i32>, String) {
+        let download = self.root().join("usr/local/bin/wget");
+        let real = self.root().join("usr/local/bin/wget-of-the-test");
+        fs::rename(&download, &real).unwrap();
+        let wait =
+            "n=0; touch /var/fake/begun; until [ -e /var/fake/go ] || [ $n -gt 600 ]; do n=$((n+1)); sleep 0.1; done";
+        let script = format!("#!/bin/sh\n{wait}\n/usr/local/bin/wget-of-the-test \"$@\" && touch /var/fake/ended\n");
+        fs::write(&download, script).unwrap();
+        fs::set_permissions(&download, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = self.command(&[&GUIDED[..], &["--yes"]].concat());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        while !self.root().join("var/fake/begun").exists() && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let mut text = String::new();
+        for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
+            if line.contains("interrupted; the fix ends after its running step") {
+                fs::write(self.root().join("var/fake/go"), "").unwrap();
+            }
+            text.push_str(&format!("{line}\n"));
+        }
+        (child.wait().unwrap().code(), text)
     }
 
     fn guided(&self, more: &[&str]) -> (Option<i32>, String) {
-        let done = self.run(&[&["gds-top", "fix", "nvidia-gds", "--path", "/data/models"], more].concat());
+        let done = self.run(&[&GUIDED[..], more].concat());
         let text = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         (done.status.code(), text)
     }
@@ -102,8 +137,15 @@ fn packages_are_installed_by_apt_in_order_with_one_reboot_and_the_set_up_continu
     let (status, asked) = debian.guided(&[]);
     assert_eq!((status, debian.installed()), (Some(2), Vec::new()), "{asked}");
 
+    // A signal lets the running command end, and no other begins. The next set-up continues.
+    let (status, text) = debian.interrupted();
+    assert_eq!((status, debian.installed()), (Some(130), Vec::new()), "{text}");
+    assert!(debian.root().join("var/fake/ended").exists(), "the download was killed: {text}");
+    assert!(text.contains("nvidia-repository: it was interrupted; "), "{text}");
+
     let (status, first) = debian.guided(&["--yes"]);
     assert_eq!(status, Some(0), "{first}");
+    assert!(first.contains("nvidia-repository: it was interrupted and is now rolled back"), "{first}");
     let installed = debian.installed();
     let at = |name: &str| installed.iter().position(|package| package.starts_with(name));
     let headers = format!("linux-headers-{KERNEL}");

@@ -6,7 +6,7 @@ use crate::throwaway::{RESUME, Throwaway, UBUNTU, err, out};
 use gds_top::core::Needs;
 use gds_top::fixes::Place;
 use gds_top::machine::Root;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -62,7 +62,7 @@ fn commands_are_shown_and_never_run_on_a_throw_away_root() {
 }
 
 /// Kills a run at every step and starts the program again. The fix must then be completed or rolled back.
-fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u32 {
+fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str) -> u32 {
     let finished = {
         let root = make();
         assert!(root.fix(&[id, "--yes"]).status.success());
@@ -72,7 +72,7 @@ fn kill_everywhere(make: impl Fn() -> Throwaway, id: &str, signal: Signal) -> u3
     for step in 1.. {
         let root = make();
         let before = root.image();
-        if !root.killed_at(step, &[id, "--yes"], signal) {
+        if !root.killed_at(step, &[id, "--yes"]) {
             break;
         }
         steps = step;
@@ -99,15 +99,67 @@ fn with_a_file_of_its_own() -> Throwaway {
     root
 }
 
+/// A signal at a step: the program ends with status 130 before the next one, and names a fix that is half done.
 #[test]
-fn applying_that_is_ended_by_term_at_any_step_is_finished_or_rolled_back() {
-    assert!(kill_everywhere(with_a_file_of_its_own, "nvfs-load", Signal::TERM) >= 8);
+fn a_signal_at_any_step_ends_a_fix_with_status_130_and_the_next_start_resumes_it() {
+    const ID: &str = "nvfs-load";
+    let signals = [Signal::TERM, Signal::INT, Signal::HUP];
+    let finished = {
+        let root = with_a_file_of_its_own();
+        assert!(root.fix(&[ID, "--yes"]).status.success());
+        root.outside_the_journal()
+    };
+    // The number of fixes that were not begun, half done and completed.
+    let mut ends = [0, 0, 0];
+    for (step, signal) in (1..).zip(signals.into_iter().cycle()) {
+        let root = with_a_file_of_its_own();
+        let before = root.image();
+        let Some((mut child, mut said)) = root.held_at(step, &[ID, "--yes"]) else { break };
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal:?}, step {step}: {text}");
+        assert!(text.contains("interrupted; the fix ends after its running step"), "step {step}: {text}");
+        let is_half = text.contains(&format!("{ID}: it was interrupted; "));
+        assert_eq!(err(&root.fix(&["--list"])).contains("it was interrupted"), is_half, "step {step}: {text}");
+        if is_half {
+            let next = root.resume();
+            assert!(err(&next).contains("rolled back"), "step {step}: {}", err(&next));
+            ends[1] += 1;
+        } else if root.image() == before {
+            ends[0] += 1;
+        } else {
+            assert_eq!(root.outside_the_journal(), finished, "step {step}: {text}");
+            assert!(root.fix(&["--undo", ID]).status.success());
+            ends[2] += 1;
+        }
+        assert_eq!(root.image(), before, "step {step}: {text}");
+    }
+    assert!(ends[0] == 1 && ends[1] >= 3 && ends[2] >= 3, "{ends:?}");
+}
+
+#[test]
+fn a_signal_ends_an_undo_with_status_130_and_starts_no_further_one() {
+    let root = with_a_file_of_its_own();
+    for id in ["nvfs-load", "p2pdma-registry-keys"] {
+        assert!(root.fix(&[id, "--yes"]).status.success());
+    }
+    // At step 2, the newest fix restores its file.
+    let (mut child, mut said) = root.held_at(2, &["--undo"]).unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut text = String::new();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    assert!(!root.files().join(REGISTRY).exists(), "{text}");
+    let listed = out(&root.fix(&["--list", "nvfs-load", "--json"]));
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed["applied"], serde_json::json!(["nvfs-load"]), "{text}");
 }
 
 #[test]
 fn applying_that_is_killed_at_any_step_is_finished_or_rolled_back() {
-    assert!(kill_everywhere(with_a_file_of_its_own, "nvfs-load", Signal::KILL) >= 8);
-    assert!(kill_everywhere(|| Throwaway::captured("h200-vm-no-udev"), "udev-record", Signal::KILL) >= 5);
+    assert!(kill_everywhere(with_a_file_of_its_own, "nvfs-load") >= 8);
+    assert!(kill_everywhere(|| Throwaway::captured("h200-vm-no-udev"), "udev-record") >= 5);
 }
 
 #[test]
@@ -118,7 +170,7 @@ fn undoing_that_is_killed_at_any_step_is_finished() {
         let before = root.image();
         assert!(root.fix(&["nvfs-load", "--yes"]).status.success());
         let applied = root.image();
-        if !root.killed_at(step, &["nvfs-load", "--undo"], if step % 2 == 0 { Signal::KILL } else { Signal::TERM }) {
+        if !root.killed_at(step, &["nvfs-load", "--undo"]) {
             break;
         }
         steps = step;
@@ -141,16 +193,16 @@ fn a_recovery_that_is_killed_at_any_step_is_completed_by_the_next_start() {
         for recover in 1.. {
             let root = with_a_file_of_its_own();
             let before = root.outside_the_journal();
-            if !root.killed_at(apply, &["nvfs-load", "--yes"], Signal::KILL) {
+            if !root.killed_at(apply, &["nvfs-load", "--yes"]) {
                 assert!(recoveries >= 8, "{recoveries} recoveries were killed");
                 return;
             }
-            if !root.killed_at(recover, RESUME, if recover % 2 == 0 { Signal::TERM } else { Signal::KILL }) {
+            if !root.killed_at(recover, RESUME) {
                 break;
             }
             recoveries += 1;
             // The program is killed again at the same step, then runs to the end.
-            root.killed_at(recover, RESUME, Signal::KILL);
+            root.killed_at(recover, RESUME);
             let next = root.resume();
             let after = root.outside_the_journal();
             assert!(after == before || after == finished, "apply {apply}, recovery {recover}: {}", err(&next));

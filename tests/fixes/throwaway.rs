@@ -5,7 +5,6 @@ use crate::copies::{Image, image};
 use crate::machine::{copy, fixture};
 use crate::program::gds_top;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -105,9 +104,9 @@ impl Throwaway {
     }
 
     /// Runs to the step and kills the program there. False if it ended before.
-    pub(crate) fn killed_at(&self, step: u32, words: &[&str], signal: Signal) -> bool {
+    pub(crate) fn killed_at(&self, step: u32, words: &[&str]) -> bool {
         let Some((mut child, _said)) = self.held_at(step, words) else { return false };
-        kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+        child.kill().unwrap();
         assert!(!child.wait().unwrap().success());
         true
     }

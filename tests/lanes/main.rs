@@ -25,4 +25,6 @@ mod real;
 mod several;
 mod signals;
 mod sound;
+#[path = "../program/spread.rs"]
+mod spread;
 mod threads;

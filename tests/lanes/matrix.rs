@@ -105,41 +105,55 @@ fn judged(outcome: &Outcome, call: &str, code: &str) -> Result<&'static str, Str
     }
 }
 
+/// A load with one fault.
+struct Cell<'a> {
+    engine: &'a Engine,
+    variable: &'a str,
+    value: String,
+    call: &'a str,
+    code: &'a str,
+}
+
 #[test]
 fn every_fault_is_repeated_or_reported_and_no_wrong_byte_is_verified() {
     let Some(built) = standins::build() else { return };
     let folder = folder();
     let model: ModelInfo = models::odd(folder.path());
     let thorough = std::env::var_os("GDS_TOP_THOROUGH").is_some();
-    let mut table: BTreeMap<String, BTreeMap<&'static str, u32>> = BTreeMap::new();
-    let (mut cells, mut broken) = (0, Vec::new());
-    let mut cell = |engine: &Engine, variable: &str, value: &str, call: &str, code: &str| {
-        let set: &[(&str, u64)] = if engine.opens_cufile() { &[("block_bytes", 65_536), ("threads", 2)] } else { &[] };
-        let outcome = load(&built, &with_settings(gpu_order(engine.clone(), &model), set), &[(variable, value)]);
-        cells += 1;
-        match judged(&outcome, call, code) {
-            Ok(word) => *table.entry(engine.to_string()).or_default().entry(word).or_default() += 1,
-            Err(what) => broken.push(format!("{engine} {variable}={value}: {what}")),
-        }
-    };
-    for engine in &ENGINES {
+    let engines = ENGINES;
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    for engine in &engines {
         let calls = CUFILE.iter().filter(|_| engine.opens_cufile()).map(|fault| ("STANDIN_CUFILE_FAIL", fault));
         for (variable, (call, codes)) in calls.chain(CUDA.iter().map(|fault| ("STANDIN_CUDA_FAIL", fault))) {
             for code in codes.iter().chain(thorough.then_some(&"abort")).take(if thorough { 9 } else { 1 }) {
                 // The first call, a later call, and every call.
                 for nth in if thorough { &[":1", ":3", ""][..] } else { &[":2"][..] } {
-                    cell(engine, variable, &format!("{call}:{code}{nth}"), call, code);
+                    cells.push(Cell { engine, variable, value: format!("{call}:{code}{nth}"), call, code });
                 }
             }
         }
         for (variable, value) in LIES {
-            cell(engine, variable, value, variable, variable);
+            cells.push(Cell { engine, variable, value: value.to_owned(), call: variable, code: variable });
+        }
+    }
+    let results = crate::spread::spread(&cells, |cell| {
+        let is_cufile = cell.engine.opens_cufile();
+        let set: &[(&str, u64)] = if is_cufile { &[("block_bytes", 65_536), ("threads", 2)] } else { &[] };
+        let order = with_settings(gpu_order(cell.engine.clone(), &model), set);
+        judged(&load(&built, &order, &[(cell.variable, cell.value.as_str())]), cell.call, cell.code)
+    });
+    let mut table: BTreeMap<String, BTreeMap<&'static str, u32>> = BTreeMap::new();
+    let mut broken = Vec::new();
+    for (Cell { engine, variable, value, .. }, end) in cells.iter().zip(results) {
+        match end {
+            Ok(word) => *table.entry(engine.to_string()).or_default().entry(word).or_default() += 1,
+            Err(what) => broken.push(format!("{engine} {variable}={value}: {what}")),
         }
     }
     for (engine, ends) in &table {
         let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
         println!("{engine:<15} {}", ends.join(", "));
     }
-    println!("loads: {cells} cells, {} promises kept", cells - broken.len());
+    println!("loads: {} cells, {} promises kept", cells.len(), cells.len() - broken.len());
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }

@@ -153,8 +153,8 @@ fn run(folder: &Path, words: &[&str], file: &str, text: &str) -> bool {
 
 #[test]
 fn no_field_of_any_format_commands_a_terminal() {
-    for target in crate::targets::TARGETS {
-        let Some(Reads { file, commands }) = reads(target.name) else { continue };
+    crate::spread::spread(crate::targets::TARGETS, |target| {
+        let Some(Reads { file, commands }) = reads(target.name) else { return };
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("settings.toml"), "theme = \"theme.toml\"\n").unwrap();
@@ -189,7 +189,7 @@ fn no_field_of_any_format_commands_a_terminal() {
         // The text of a KV store is compared with known words and never shown.
         let is_shown = arrived > 0 || target.name == "kv-store";
         assert!(tried >= 5 && is_shown, "{}: the string arrived in {arrived} of {tried} outputs", target.name);
-    }
+    });
 }
 
 /// All planted copies of a report are one fleet, so each output has all of them.
@@ -204,11 +204,11 @@ fn no_field_of_a_node_commands_a_terminal_or_is_a_formula() {
     for (number, text) in all.iter().filter(is_report).enumerate() {
         fs::write(folder.path().join(format!("{number}.json")), text).unwrap();
     }
-    for format in ["text", "html", "json", "csv"] {
+    crate::spread::spread(&["text", "html", "json", "csv"], |&format| {
         let out = crate::program::gds_top().args(["fleet", "--format", format]).arg(folder.path()).output().unwrap();
         let text = String::from_utf8(out.stdout).unwrap();
         let arrived = if format == "csv" { csv(format, &text) } else { plain(format, &text) };
         assert!(arrived, "{format}: {}", String::from_utf8_lossy(&out.stderr));
         plain(format, &String::from_utf8(out.stderr).unwrap());
-    }
+    });
 }

@@ -12,6 +12,8 @@ mod program;
 mod recordings;
 #[path = "../fuzz/seeds.rs"]
 mod seeds;
+#[path = "../program/spread.rs"]
+mod spread;
 #[path = "../fuzz/targets.rs"]
 #[allow(dead_code, reason = "the mutations use the rest")]
 mod targets;

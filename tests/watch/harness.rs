@@ -5,14 +5,56 @@ use crate::standins::{self, Standins};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A folder with the program, a file to read, and the stand-ins.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) built: Standins,
+}
+
+/// The file with the program.
+const SOURCE: &str = "program.c";
+/// The forms of the program: its name, whether it is linked with libcufile, and options. Without a PLT and with
+/// immediate binding, calls use other slots of the program.
+const FORMS: [(&str, bool, &[&str]); 4] =
+    [("linked", true, &[]), ("loaded", false, &[]), ("noplt", true, &["-fno-plt"]), ("now", true, &["-Wl,-z,now"])];
+
+/// The folder with the forms of the program. They are compiled once, because this takes longer than most tests.
+fn programs(built: &Standins) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (include_str!("program.c"), FORMS, &built.folder).hash(&mut hasher);
+        let above = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = above.join(format!("watch-programs-{:016x}", hasher.finish()));
+        if !folder.is_dir() {
+            let scratch = tempfile::Builder::new().prefix("watch-building-").tempdir_in(above).unwrap();
+            std::fs::write(scratch.path().join(SOURCE), include_str!("program.c")).unwrap();
+            for (name, linked, options) in FORMS {
+                compile(scratch.path(), built, name, linked, options);
+            }
+            // This fails if another process was first. Its folder is then used.
+            let _ = std::fs::rename(scratch.path(), &folder);
+            assert!(folder.is_dir(), "{} could not be made", folder.display());
+        }
+        folder
+    };
+    FOLDER.get_or_init(make).clone()
+}
+
+fn compile(folder: &Path, built: &Standins, name: &str, linked: bool, options: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-Wall"]).args(options).arg("-o").args([folder.join(name), folder.join(SOURCE)]);
+    if linked {
+        cc.arg("-DLINKED").arg("-L").arg(&built.folder).arg("-lcufile");
+    }
+    let out = cc.args(["-lpthread", "-ldl"]).output().unwrap();
+    assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
 }
 
 /// The output of `watch`.
@@ -30,32 +72,20 @@ impl Place {
         }
         let built = standins::build()?;
         let folder = tempfile::Builder::new().prefix("watch-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let source = folder.path().join("program.c");
-        std::fs::write(&source, include_str!("program.c")).unwrap();
-        // Without a PLT and with immediate binding, calls use other slots of the program.
-        let forms: [(&str, bool, &[&str]); 4] = [
-            ("linked", true, &[]),
-            ("loaded", false, &[]),
-            ("noplt", true, &["-fno-plt"]),
-            ("now", true, &["-Wl,-z,now"]),
-        ];
-        let place = Self { folder, built };
-        for (name, linked, options) in forms {
-            place.compile(name, linked, options);
+        let programs = programs(&built);
+        for name in FORMS.map(|(name, ..)| name).into_iter().chain([SOURCE]) {
+            // A copy could still be open for writing in a process that another test starts, and could not be executed.
+            std::fs::hard_link(programs.join(name), folder.path().join(name)).unwrap();
         }
+        let place = Self { folder, built };
         std::fs::write(place.data(), vec![7; 1 << 20]).unwrap();
         Some(place)
     }
 
-    /// Compiles the program under a name.
+    /// Compiles the program under a name. Other tests use the files of [`FORMS`], so a test that changes its program
+    /// compiles it.
     pub(crate) fn compile(&self, name: &str, linked: bool, options: &[&str]) {
-        let mut cc = Command::new("cc");
-        cc.args(["-O1", "-Wall"]).args(options).arg("-o").args([self.file(name), self.file("program.c")]);
-        if linked {
-            cc.arg("-DLINKED").arg("-L").arg(&self.built.folder).arg("-lcufile");
-        }
-        let out = cc.args(["-lpthread", "-ldl"]).output().unwrap();
-        assert!(out.status.success(), "cc: {}", String::from_utf8_lossy(&out.stderr));
+        compile(self.folder.path(), &self.built, name, linked, options);
     }
 
     pub(crate) fn data(&self) -> PathBuf {

@@ -545,14 +545,15 @@ fn a_program_with_elevated_rights_is_reported_as_not_recorded() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let Some(place) = Place::new() else { return };
     const NOBODY: u32 = 65_534;
-    let program = place.file("linked");
+    place.compile("elevated", true, &[]);
+    let program = place.file("elevated");
     if std::os::unix::fs::chown(&program, Some(NOBODY), None).is_err() {
         standins::skipped("only root can give a file to another user");
         return;
     }
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
     assert_eq!(std::fs::metadata(&program).unwrap().uid(), NOBODY);
-    let seen = place.seen("linked", &[], &[]);
+    let seen = place.seen("elevated", &[], &[]);
     assert_eq!(
         (&seen.report["program"]["programs"], &seen.report["program"]["not_loaded"]),
         (&0.into(), &"elevated-rights".into())
@@ -561,6 +562,6 @@ fn a_program_with_elevated_rights_is_reported_as_not_recorded() {
     // Its own rights are not elevated.
     std::os::unix::fs::chown(&program, Some(0), None).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
-    let seen = place.seen("linked", &[], &["read", "2"]);
+    let seen = place.seen("elevated", &[], &["read", "2"]);
     assert_eq!((seen.count("cuFileRead"), &seen.report["program"]["not_loaded"]), (2, &serde_json::Value::Null));
 }

@@ -65,7 +65,8 @@ fn a_program_of_root_that_changes_its_user_runs_and_is_named_as_not_recorded() {
 fn a_short_child_with_elevated_rights_is_named_as_not_recorded() {
     use std::os::unix::fs::PermissionsExt;
     let Some(place) = Place::new() else { return };
-    let program = place.file("linked");
+    place.compile("elevated", true, &[]);
+    let program = place.file("elevated");
     if std::os::unix::fs::chown(&program, Some(65_534), None).is_err() {
         standins::skipped("only root can give a file to another user");
         return;
@@ -100,7 +101,7 @@ int main(int count, char **words)
     let path = program.display().to_string();
     for (start, name) in [
         (path.clone(), path.as_str()),
-        (format!("PATH={}:$PATH env linked", place.folder.path().display()), "linked"),
+        (format!("PATH={}:$PATH env elevated", place.folder.path().display()), "elevated"),
         (by("fexecve"), &path),
         (by("execveat"), &path),
         (by("empty"), &path),
