@@ -28,8 +28,9 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
     apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
 }
 
-/// Applies a plan to which the user consented: the commands before its first file, its files, then its other commands. `hook` is called before each step. If it
-/// returns false, the work stops at this step, as after a power failure. Below `--root`, no command is run.
+/// Applies a plan to which the user consented: the commands before its first file, its files, then its other commands.
+/// `hook` is called before each step. If it returns false, the work stops at this step, as after a power failure. Below
+/// `--root`, no command is run.
 ///
 /// # Errors
 /// If the plan can only be shown, needs root, finds a changed file or a symbolic link, cannot be written, or if a

@@ -468,8 +468,6 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     }
 }
 
-/// The open steps with the offered fixes, the number of completed steps, and the route.
-
 #[test]
 fn what_is_written_already_is_not_written_again() {
     let line = [put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
