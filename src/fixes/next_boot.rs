@@ -25,7 +25,7 @@ pub(super) fn ready_steps(root: &Root, steps: &mut [GuideStep]) {
     for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {
         let mut out = ready(root, plan.clone());
         out.changes.retain(|change| plan.changes.contains(change) || !known.contains(change));
-        // A plan that installs modules builds what is new.
+        // A plan that installs modules builds its new modules for the next kernel, so its commands are kept.
         let is_new = |change: &&Change| !plan.changes.contains(change) && !installs_modules(plan.id);
         known.extend(out.changes.iter().filter(is_new).cloned());
         *plan = out;
