@@ -208,6 +208,7 @@ fn a_container_of_roots_podman_is_started_by_root() {
             Change::WriteFile { .. } => false,
         };
         assert!(plan.changes.iter().any(runs) && plan.needs == needs, "{line}: {plan:?}");
+        assert_eq!(plan.why.contains("run podman as root"), line.is_empty(), "{}", plan.why);
     }
 }
 
@@ -217,6 +218,7 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
         ("docker-overlay", None, "sudo docker cp CONTAINER:", Needs::Root),
         ("podman-two-parts", Some("rootless=0\n"), "sudo podman cp CONTAINER:", Needs::Root),
         ("podman-two-parts", Some("rootless=1\n"), "podman cp CONTAINER:", Needs::User),
+        ("podman-two-parts", None, "podman cp CONTAINER:", Needs::User),
     ] {
         let folder =
             build(name, &file.map(|text| put("files/run/.containerenv", text)).into_iter().collect::<Vec<_>>());
@@ -226,6 +228,8 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
         let text = preview(&plan, usize::MAX);
         assert!(text.contains(&format!("$ {copy}")) && !text.contains("mkfs"), "{name} {file:?}: {text}");
         assert!(!text.contains("with care"), "{text}");
+        let is_unknown = name == "podman-two-parts" && file.is_none();
+        assert_eq!(plan.why.contains("run podman as root"), is_unknown, "{}", plan.why);
     }
 }
 
