@@ -47,9 +47,6 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
         format!("start the container again with {} run -v {volume} …", runtime_command(root, program))
     });
-    let is_of_user =
-        runtime.is_some() && program.is_none_or(|program| !runtime_command(root, program).starts_with("sudo "));
-    let needs = if is_of_user { Needs::User } else { Needs::Root };
     // A copy from a container makes no file system.
     let is_copy_only = is_pod || known.is_some() || program.is_some();
     let risk = if is_copy_only { FixRisk::Low } else { FixRisk::High };
@@ -94,7 +91,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         } else {
             "read the model from its earlier folder; the copy can be removed".to_owned()
         },
-        ..empty(FixId::MoveModel, needs, risk, FixPolicy::Never)
+        ..empty(FixId::MoveModel, Needs::User, risk, FixPolicy::Never)
     }
 }
 
@@ -513,9 +510,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     } else {
         "The container lacks parts of its host."
     };
-    let is_of_root = found.as_deref().is_some_and(|name| runtime_command(root, name).starts_with("sudo "));
-    let needs = if is_of_root { Needs::Root } else { Needs::User };
-    let plan = empty(FixId::ContainerDevices, needs, FixRisk::Low, FixPolicy::Show);
+    let plan = empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show);
     let verify =
         if resolved.is_empty() { "udev-database, ctr-devices and lim-memlock".to_owned() } else { names(&resolved) };
     let plan = FixPlan { verify: format!("gds-top check in the container: {verify}"), ..plan };

@@ -336,11 +336,11 @@ pub const fn of(id: FixId) -> Spec {
             title: "Start the container with the devices and files that cuFile needs",
             changes: "shows the options for Docker, Podman, containerd, Enroot, Apptainer and Kubernetes",
             undo: Undo::NotNeeded,
-            needs: Needs::User,
+            needs: Needs::Root,
             check: CheckId::CtrDevices,
             is_of_host: false,
             systems: Systems::All,
-            note: "",
+            note: "Kubernetes, Enroot, Apptainer and a Podman without root need no special rights.",
             edits: &[],
         },
         FixId::MdUdev => Spec {
@@ -435,11 +435,11 @@ pub const fn of(id: FixId) -> Spec {
             title: "Move the model to a local NVMe disk with ext4 or xfs",
             changes: "shows how to find a disk and copy the model",
             undo: Undo::NotNeeded,
-            needs: Needs::User,
+            needs: Needs::Root,
             check: CheckId::FsType,
             is_of_host: false,
             systems: Systems::All,
-            note: "",
+            note: "A copy in a pod or from a Podman without root needs no special rights.",
             edits: &[],
         },
     }
@@ -456,9 +456,8 @@ mod tests {
     }
 
     #[test]
-    fn fixes_that_only_show_are_those_without_special_rights() {
+    fn fixes_by_hand_need_no_undo() {
         for id in FixId::ALL {
-            assert_eq!(id.only_shows(), of(*id).needs == Needs::User, "{id}");
             assert_eq!(id.is_by_hand(), of(*id).undo == Undo::NotNeeded, "{id}");
         }
     }
