@@ -69,6 +69,10 @@ impl Spec {
     #[must_use]
     pub fn undo_text(&self) -> String {
         match self.undo {
+            // A limit needs no modules, and it is in effect after a new login.
+            Undo::All if self.needs == Needs::Reboot && self.systems == Systems::Families => {
+                "Restores the settings. Packages and modules for the kernel of the next boot stay.".to_owned()
+            }
             Undo::All => "Restores everything that gds-top changed.".to_owned(),
             Undo::Stays(what) if self.edits.is_empty() => format!("Not restored: {what}."),
             Undo::Stays(what) => format!("Restores the files. Not restored: {what}."),
@@ -108,6 +112,19 @@ const DRIVER: &[&str] = &[
     "/etc/modprobe.d/10-unsupported-modules.conf",
 ];
 const PACKAGES: &str = "installed packages, their dependencies and modules that DKMS built";
+
+/// Whether a fix itself installs kernel modules. The text about its undo names them.
+pub(super) const fn installs_modules(id: FixId) -> bool {
+    matches!(
+        id,
+        FixId::NvidiaDriverOpen
+            | FixId::NvidiaDriverProprietary
+            | FixId::NvfsInstall
+            | FixId::NvfsDkms
+            | FixId::NvmePatch
+            | FixId::NfsRdmaClient
+    )
+}
 
 /// The specification of a fix.
 #[must_use]
@@ -216,7 +233,7 @@ pub const fn of(id: FixId) -> Spec {
         FixId::NvmePatch => Spec {
             title: "Install an NVMe driver that is built for GDS",
             changes: "adds DOCA's repository (not with MLNX_OFED), replaces the NVMe driver, rebuilds nvidia-fs and the initramfs",
-            undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
+            undo: Undo::Stays("the repository, its keys, installed packages, built modules and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsNvmeSymbol,
             is_of_host: true,
@@ -231,7 +248,7 @@ pub const fn of(id: FixId) -> Spec {
         FixId::NfsRdmaClient => Spec {
             title: "Install an NFS client that is built for GDS",
             changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs; keeps proto=rdma of a mount over RDMA in /etc/fstab",
-            undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
+            undo: Undo::Stays("the repository, its keys, installed packages, built modules and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsRegistered,
             is_of_host: true,

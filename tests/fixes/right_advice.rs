@@ -193,6 +193,27 @@ fn the_plan_for_the_nearest_gpu_names_it() {
 }
 
 #[test]
+fn the_undo_of_a_setting_names_modules_that_the_fix_builds_for_the_next_kernel() {
+    for (name, builds) in [("next-kernel-without-driver", true), ("p2pdma-two-steps", false)] {
+        let (root, report) = look(&crate::machine::fixture(name));
+        let alone = plan_by_id(&root, &report, FixId::P2pdmaRegistryKeys).unwrap();
+        let guide = guide::guide(&root, &report);
+        let guided = guide.steps.iter().flat_map(|step| &step.plans).find(|plan| plan.id == alone.id).unwrap();
+        for plan in [&alone, guided] {
+            let is_build =
+                |change: &Change| matches!(change, Change::Run { argv } if argv.iter().any(|word| word == "dkms"));
+            assert_eq!(plan.changes.iter().any(is_build), builds, "{name}: {:?}", plan.changes);
+            assert_eq!(
+                plan.undo.contains("Not restored: installed packages and built modules"),
+                builds,
+                "{}",
+                plan.undo
+            );
+        }
+    }
+}
+
+#[test]
 fn a_container_of_roots_podman_is_started_by_root() {
     for (line, wanted, needs) in [
         ("rootless=0", "sudo podman run ", Needs::Root),
