@@ -507,6 +507,7 @@ fn the_next_step_of_a_node_precedes_its_permanent_blocker() {
 #[test]
 fn slurm_drains_a_node_with_its_next_step_first() {
     if std::process::Command::new("python3").arg("-V").output().is_err() {
+        eprintln!("skipped: there is no python3");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -25,7 +25,8 @@ mod verdict;
 
 pub(crate) use advice::how_to_fix;
 pub(crate) use container::bring::{
-    Lack, enroot_variables, group_option, has_compute, has_selinux, is_cut_off, is_denied, is_rootless,
+    Lack, enroot_variables, group_option, has_compute, has_selinux, is_cut_off, is_denied, is_rootless, other_command,
+    runtime_command,
 };
 pub(crate) use container::lxc;
 pub(crate) use container::surroundings::is_confined;

@@ -2,7 +2,7 @@
 
 use super::args::RaceArgs;
 use super::terminal::columns;
-use crate::analysis::Swept;
+use crate::analysis::{Swept, Untimed};
 use crate::present::sweep;
 use crate::report;
 use crate::report::section::{Block, Section};
@@ -40,10 +40,12 @@ pub(super) fn to_json(swept: &Swept, model: &str, race: &RaceArgs) -> serde_json
         .map(|t| json!({"settings": t.settings, "wall_ns": t.wall_ns.as_ref().ok(), "error": t.wall_ns.as_ref().err().map(sweep::untimed)}))
         .collect();
     let reasons: Vec<String> = swept.reasons.iter().map(sweep::reason).collect();
+    // Runs that read from the page cache have no valid time, but their bytes were verified.
+    let is_verified = !matches!(swept.failed_proof, Some(Untimed::Failed(_)));
     json!({
         "engine": swept.engine, "cache": swept.cache, "tried": tried, "default": swept.default, "best": swept.best,
         "reasons": reasons, "best_wall_ns": swept.proof.map(|p| p.best_ns), "default_wall_ns": swept.proof.map(|p| p.default_ns),
-        "verified": swept.failed_proof.is_none(), "error": swept.failed_proof.as_ref().map(sweep::untimed), "command": command(swept, model, race),
+        "verified": is_verified, "error": swept.failed_proof.as_ref().map(sweep::untimed), "command": command(swept, model, race),
     })
 }
 
@@ -52,9 +54,8 @@ mod tests {
     use super::*;
     use crate::core::{CacheState, Engine, EngineSettings, Setting};
 
-    #[test]
-    fn the_command_has_the_changed_settings_and_a_quoted_path() {
-        let swept = Swept {
+    fn swept(failed_proof: Option<Untimed>) -> Swept {
+        Swept {
             engine: Engine::Pread,
             cache: CacheState::Hot,
             tried: Vec::new(),
@@ -62,12 +63,26 @@ mod tests {
             best: EngineSettings::from_iter([(Setting::Threads, 16), (Setting::Slots, 2)]),
             reasons: Vec::new(),
             proof: None,
-            failed_proof: None,
-        };
-        let race = RaceArgs::default();
+            failed_proof,
+        }
+    }
+
+    #[test]
+    fn the_command_has_the_changed_settings_and_a_quoted_path() {
         assert_eq!(
-            command(&swept, "/m/it's", &race),
+            command(&swept(None), "/m/it's", &RaceArgs::default()),
             "gds-top bench \"/m/it's\" --engine pread --cache hot --set pread.threads=16"
         );
+    }
+
+    #[test]
+    fn bytes_of_runs_from_the_page_cache_are_verified_and_those_of_failed_runs_are_not() {
+        for (failed_proof, is_verified) in
+            [(None, true), (Some(Untimed::NotCold(0.9)), true), (Some(Untimed::Failed("no".to_owned())), false)]
+        {
+            let has_error = failed_proof.is_some();
+            let json = to_json(&swept(failed_proof), "/m", &RaceArgs::default());
+            assert_eq!((&json["verified"], json["error"].is_string()), (&json!(is_verified), has_error), "{json}");
+        }
     }
 }

@@ -132,7 +132,7 @@ impl FixId {
             )
     }
 
-    /// Whether gds-top changes nothing for it and shows what the user can do, without special rights.
+    /// Whether gds-top only shows commands, which needs no special rights. The commands can need root.
     #[must_use]
     pub const fn only_shows(self) -> bool {
         matches!(self, Self::ContainerDevices | Self::GpuNearDisk | Self::MoveModel)

@@ -421,6 +421,7 @@ mod tests {
         let forked = Hit::Forked { process: 5, parent: 4, at_ns: 9000 };
         assert_eq!(decode(&record(7, &[5 | 4 << 32, 5 | 6 << 32, 9000]), &ids), Some(forked));
     }
+
     #[test]
     fn hits_are_counted_and_not_decoded_when_the_time_is_over() {
         let ids = Ids::from([(77, (3, false))]);

@@ -4,7 +4,8 @@ use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
     Lack, Report, disk_for_model, disks_in_use, enroot_variables, group_option, has_compute, has_selinux, is_confined,
-    is_cut_off, is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, place_for_model,
+    is_cut_off, is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, other_command, place_for_model,
+    runtime_command,
 };
 use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
@@ -27,15 +28,11 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let free = disk_for_model(root).filter(|_| known.is_none());
     let point = known.as_ref().or(free.as_ref().map(|(_, point)| point));
     let place = point.map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
-    // The folder of a mount belongs to root. A Podman without root does not show its containers to root.
-    let is_of_user = program == Some("podman") && is_rootless(root) == Some(true);
     let copy = match program {
-        Some(program) => (!is_of_user)
-            .then_some("sudo")
-            .into_iter()
-            .chain([program, "cp", &format!("CONTAINER:{}", model(report)), "/NVME_MOUNT_POINT/"])
-            .map(str::to_owned)
-            .collect(),
+        Some(program) => {
+            let copy = ["cp", &format!("CONTAINER:{}", model(report)), "/NVME_MOUNT_POINT/"].map(str::to_owned);
+            words(&runtime_command(root, program)).into_iter().chain(copy).collect()
+        }
         // A snapshot of the Hugging Face cache consists of links to files in another folder.
         None => {
             let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
@@ -50,8 +47,6 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
         format!("start the container again with {} run -v {volume} …", runtime_command(root, program))
     });
-    let is_of_user = is_of_user || (program.is_none() && runtime.is_some());
-    let needs = if is_of_user { Needs::User } else { Needs::Root };
     // A copy from a container makes no file system.
     let is_copy_only = is_pod || known.is_some() || program.is_some();
     let risk = if is_copy_only { FixRisk::Low } else { FixRisk::High };
@@ -75,6 +70,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
+            + program.map_or("", |program| other_command(root, program))
             + &warning
             + if lacks_both {
                 " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
@@ -95,7 +91,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         } else {
             "read the model from its earlier folder; the copy can be removed".to_owned()
         },
-        ..empty(FixId::MoveModel, needs, risk, FixPolicy::Never)
+        ..empty(FixId::MoveModel, Needs::User, risk, FixPolicy::Never)
     }
 }
 
@@ -370,11 +366,6 @@ pub(super) fn with_keys(root: &Root, report: &Report) -> FixPlan {
     FixPlan { id: FixId::CufileP2pdmaKeys, title: WITH_KEYS.to_owned(), ..plan }
 }
 
-/// The command of a container runtime. A Podman of root has other images and containers than that of its users.
-fn runtime_command(root: &Root, runtime: &str) -> String {
-    if runtime == "podman" && is_rootless(root) == Some(false) { format!("sudo {runtime}") } else { runtime.to_owned() }
-}
-
 /// Whether a path is on a file system that was mounted into its container.
 fn is_mounted(facts: &PathFacts) -> bool {
     facts.mount_point.as_ref().is_some_and(|point| point.parent().is_some())
@@ -392,7 +383,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let folder = (!has_folder).then(|| format!("HOST_FOLDER:{point}"));
     let bind = |option: &str| folder.as_ref().map_or_else(String::new, |folder| format!(" {option}{folder}"));
     let options = |runtime: &str| format!("{}{}", needed.options(root, runtime), bind("-v "));
-    let docker = format!("docker run --gpus all{} IMAGE", options("docker"));
+    let docker = format!("{} run --gpus all{} IMAGE", runtime_command(root, "docker"), options("docker"));
     let podman =
         format!("{} run --device nvidia.com/gpu=all{} IMAGE", runtime_command(root, "podman"), options("podman"));
     let cdi = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
@@ -496,6 +487,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     } else {
         ""
     };
+    let other = found.as_deref().map_or("", |name| other_command(root, name));
     let is_pod = found.as_deref() == Some("kubernetes");
     let outside = needed.keys_outside(report, is_pod, &namespace);
     let file = match &needed.keys {
@@ -518,9 +510,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     } else {
         "The container lacks parts of its host."
     };
-    let is_of_root = found.as_deref().is_some_and(|name| runtime_command(root, name).starts_with("sudo "));
-    let needs = if is_of_root { Needs::Root } else { Needs::User };
-    let plan = empty(FixId::ContainerDevices, needs, FixRisk::Low, FixPolicy::Show);
+    let plan = empty(FixId::ContainerDevices, Needs::User, FixRisk::Low, FixPolicy::Show);
     let verify =
         if resolved.is_empty() { "udev-database, ctr-devices and lim-memlock".to_owned() } else { names(&resolved) };
     let plan = FixPlan { verify: format!("gds-top check in the container: {verify}"), ..plan };
@@ -528,7 +518,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
         return FixPlan {
             title: "Restart the container, so that it has its GPUs again".to_owned(),
             why: format!(
-                "{lack} {which}. Run both commands on the host. The first one makes links in /dev/char, with which the container keeps its GPUs at the next daemon-reload. They are lost at a boot of the host; CDI needs none (--device nvidia.com/gpu=all)."
+                "{lack} {which}. Run both commands on the host. The first one makes links in /dev/char, with which the container keeps its GPUs at the next daemon-reload. They are lost at a boot of the host; CDI needs none (--device nvidia.com/gpu=all).{other}"
             ),
             changes: lines.into_iter().map(run).collect(),
             undo: "the links in /dev/char are lost at a boot of the host".to_owned(),
@@ -537,7 +527,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     }
     FixPlan {
         title: if is_keys_only { WITH_KEYS.to_owned() } else { plan.title.clone() },
-        why: format!("{lack} {which}.{device}{folder}{group}{file}{rdma}"),
+        why: format!("{lack} {which}.{other}{device}{folder}{group}{file}{rdma}"),
         changes: outside.into_iter().chain(lines.into_iter().map(run)).collect(),
         undo: "start it as before".to_owned(),
         ..plan

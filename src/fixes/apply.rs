@@ -28,8 +28,9 @@ pub fn apply(plan: &FixPlan, place: &Place, hook: Hook<'_>) -> Result<(), FixErr
     apply_with(plan, place, hook, &mut |_| Err("commands are not run here".to_owned()))
 }
 
-/// Applies a plan to which the user consented: the commands before its first file, its files, then its other commands. `hook` is called before each step. If it
-/// returns false, the work stops at this step, as after a power failure. Below `--root`, no command is run.
+/// Applies a plan to which the user consented: the commands before its first file, its files, then its other commands.
+/// `hook` is called before each step. If it returns false, the work stops at this step, as after a power failure. Below
+/// `--root`, no command is run.
 ///
 /// # Errors
 /// If the plan can only be shown, needs root, finds a changed file or a symbolic link, cannot be written, or if a
@@ -82,7 +83,7 @@ fn apply_locked(
     step(hook, Step::Journal)?;
     journal.write(&entry).map_err(|e| e.with(NOTHING.to_owned()))?;
     // A command before the first file can be a test without which the file must not be written.
-    let files = plan.changes.iter().position(|change| matches!(change, Change::WriteFile { .. })).unwrap_or(0);
+    let files = entry.commands_before_files;
     let commands = entry.commands.len();
     let done = run_commands(&mut entry, 0..files, journal, hook, run)
         .and_then(|()| write_all(place, &entry, hook))
@@ -114,6 +115,7 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
         }
     }
     let (mut files, mut commands) = (Vec::new(), Vec::new());
+    let is_file = |change: &Change| matches!(change, Change::WriteFile { .. });
     for change in &plan.changes {
         match change {
             Change::WriteFile { path, before, after, mode } => {
@@ -143,6 +145,7 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
         stage: Stage::Applying,
         files,
         commands,
+        commands_before_files: plan.changes.iter().position(is_file).unwrap_or(0),
         undo_commands: plan.undo_commands.clone(),
         remaining: plan.remaining.clone(),
         verify: plan.verify.clone(),
@@ -153,9 +156,8 @@ fn prepare(plan: &FixPlan, place: &Place, journal: &Journal) -> Result<Entry, Fi
     })
 }
 
-/// Undoes all changes after a failed step, and reports the restored files and the commands that were run. If a
-/// command had succeeded, the undo commands are run, so that the restored files take effect and a file system does
-/// not stay unmounted.
+/// Undoes all changes after a failed step, and reports the restored files and the commands that were run. The undo
+/// commands are run if a command after the files was begun, or in a plan without files if one succeeded.
 fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, run: Runner<'_>) -> FixError {
     let id = entry.id;
     let (back, ended) = roll_back(place, entry, &mut |_| true);
@@ -177,6 +179,8 @@ fn take_back(error: FixError, entry: &Entry, place: &Place, journal: &Journal, r
         .collect();
     if !ran.is_empty() {
         then.push_str(&format!("; run before it: {}", ran.join("; ")));
+    }
+    if entry.needs_undo_commands() && !(entry.files.is_empty() && ran.is_empty()) {
         for argv in &entry.undo_commands {
             let line = quoted_line(argv);
             let done = run(argv).map_or_else(|what| format!("failed ({what})"), |()| "was run".to_owned());

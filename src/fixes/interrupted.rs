@@ -105,7 +105,7 @@ fn rolled_back(entry: &Entry, back: &RolledBack) -> String {
         text.push_str(&format!("; the changes of these started commands stay: {}", ran.join("; ")));
     }
     let after: Vec<String> = entry.undo_commands.iter().map(|argv| quoted_line(argv)).collect();
-    if !after.is_empty() && (entry.stage == Stage::Undoing || !ran.is_empty()) {
+    if !after.is_empty() && (entry.stage == Stage::Undoing || entry.needs_undo_commands()) {
         text.push_str(&format!("; to make it effective, run: {}", after.join("; ")));
     }
     text

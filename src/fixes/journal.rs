@@ -79,6 +79,9 @@ pub struct Entry {
     /// Its commands in order.
     #[serde(default)]
     pub commands: Vec<CommandRun>,
+    /// The number of commands before the first file. They test or install something, and no undo command belongs to them.
+    #[serde(default)]
+    pub commands_before_files: usize,
     /// The commands that an undo runs.
     #[serde(default)]
     pub undo_commands: Vec<Vec<String>>,
@@ -100,6 +103,15 @@ pub struct Entry {
     /// Its risk.
     #[serde(default)]
     pub risk: Option<FixRisk>,
+}
+
+impl Entry {
+    /// Whether a command after the files was begun. The undo commands are then needed too, so that the restored files
+    /// take effect and a file system does not stay unmounted.
+    pub(super) fn needs_undo_commands(&self) -> bool {
+        let is_begun = |command: &CommandRun| matches!(command.state, CommandState::Started | CommandState::Done);
+        self.commands.iter().skip(self.commands_before_files).any(is_begun)
+    }
 }
 
 /// The state of a command of a fix.

@@ -3,6 +3,8 @@
 use super::boot_entry::start_by_default;
 use super::guided::is_reboot;
 use super::parts::{Family, family, run};
+use super::spec::installs_modules;
+use super::statement::{self, commands};
 use crate::checks::{modules_of_next_boot, restart_of_kernel};
 use crate::core::guide::GuideStep;
 use crate::core::{Change, FixId, FixPlan, Needs};
@@ -16,7 +18,16 @@ pub(super) fn ready(root: &Root, plan: FixPlan) -> FixPlan {
     if !reboots || is_ready || plan.obstacle.is_some() || plan.changes.is_empty() {
         return plan;
     }
-    if installs_modules(plan.id) { with_installed(root, plan) } else { with_missing(root, plan) }
+    let own = plan.changes.clone();
+    let mut out = if installs_modules(plan.id) { with_installed(root, plan) } else { with_missing(root, plan) };
+    let added = out.changes.iter().filter(|change| !own.contains(change));
+    if out.applies()
+        && let Some(left) = statement::left_by(out.id, commands(added))
+        && !out.undo.contains(&left)
+    {
+        out.undo.push_str(&format!(" {left}."));
+    }
+    out
 }
 
 /// The plans of a checklist with these commands. A later plan does not repeat a build.
@@ -25,24 +36,14 @@ pub(super) fn ready_steps(root: &Root, steps: &mut [GuideStep]) {
     for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {
         let mut out = ready(root, plan.clone());
         out.changes.retain(|change| plan.changes.contains(change) || !known.contains(change));
-        // A plan that installs modules builds what is new.
+        // A plan that installs modules builds its new modules for the next kernel, so its commands are kept.
         let is_new = |change: &&Change| !plan.changes.contains(change) && !installs_modules(plan.id);
         known.extend(out.changes.iter().filter(is_new).cloned());
+        if out.changes == plan.changes {
+            out.undo.clone_from(&plan.undo);
+        }
         *plan = out;
     }
-}
-
-/// Whether a plan installs kernel modules.
-const fn installs_modules(id: FixId) -> bool {
-    matches!(
-        id,
-        FixId::NvidiaDriverOpen
-            | FixId::NvidiaDriverProprietary
-            | FixId::NvfsInstall
-            | FixId::NvfsDkms
-            | FixId::NvmePatch
-            | FixId::NfsRdmaClient
-    )
 }
 
 /// Packages build modules for the running kernel. DKMS then builds them for that of the next boot, or the next boot starts

@@ -6,7 +6,7 @@ use super::{
     registry, repository, secure_boot, spec, statement, udev,
 };
 use crate::checks::Report;
-use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Status};
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Needs, Status};
 use crate::machine::Root;
 
 /// The plans for all findings of `report` that a fix can resolve, in the order of the findings.
@@ -109,5 +109,14 @@ pub(super) fn for_id(root: &Root, report: &Report, id: FixId, check: CheckId) ->
         FixId::MoveModel => advised::move_model(root, report),
     };
     let plan = fitting::fitted(root, report, FixPlan { check: check.to_owned(), ..plan });
-    Some(FixPlan { undo: statement::of_plan(&plan), ..plan })
+    let needs = if plan.needs == Needs::User && runs_as_root(&plan) { Needs::Root } else { plan.needs };
+    Some(FixPlan { undo: statement::of_plan(&plan), needs, ..plan })
+}
+
+/// Whether a command of a plan runs as root.
+fn runs_as_root(plan: &FixPlan) -> bool {
+    let is_it = |argv: &[String]| {
+        argv.iter().flat_map(|word| word.split_whitespace()).any(|word| matches!(word, "sudo" | "sudoedit"))
+    };
+    plan.changes.iter().any(|change| matches!(change, Change::Run { argv } if is_it(argv)))
 }

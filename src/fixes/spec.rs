@@ -69,6 +69,10 @@ impl Spec {
     #[must_use]
     pub fn undo_text(&self) -> String {
         match self.undo {
+            // A limit needs no modules, and it is in effect after a new login.
+            Undo::All if self.needs == Needs::Reboot && self.systems == Systems::Families => {
+                "Restores the settings. Packages and modules for the kernel of the next boot stay.".to_owned()
+            }
             Undo::All => "Restores everything that gds-top changed.".to_owned(),
             Undo::Stays(what) if self.edits.is_empty() => format!("Not restored: {what}."),
             Undo::Stays(what) => format!("Restores the files. Not restored: {what}."),
@@ -108,6 +112,19 @@ const DRIVER: &[&str] = &[
     "/etc/modprobe.d/10-unsupported-modules.conf",
 ];
 const PACKAGES: &str = "installed packages, their dependencies and modules that DKMS built";
+
+/// Whether a fix itself installs kernel modules. The text about its undo names them.
+pub(super) const fn installs_modules(id: FixId) -> bool {
+    matches!(
+        id,
+        FixId::NvidiaDriverOpen
+            | FixId::NvidiaDriverProprietary
+            | FixId::NvfsInstall
+            | FixId::NvfsDkms
+            | FixId::NvmePatch
+            | FixId::NfsRdmaClient
+    )
+}
 
 /// The specification of a fix.
 #[must_use]
@@ -216,7 +233,7 @@ pub const fn of(id: FixId) -> Spec {
         FixId::NvmePatch => Spec {
             title: "Install an NVMe driver that is built for GDS",
             changes: "adds DOCA's repository (not with MLNX_OFED), replaces the NVMe driver, rebuilds nvidia-fs and the initramfs",
-            undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
+            undo: Undo::Stays("the repository, its keys, installed packages, built modules and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsNvmeSymbol,
             is_of_host: true,
@@ -231,7 +248,7 @@ pub const fn of(id: FixId) -> Spec {
         FixId::NfsRdmaClient => Spec {
             title: "Install an NFS client that is built for GDS",
             changes: "adds DOCA's repository, installs its NFS client, rebuilds nvidia-fs and the initramfs; keeps proto=rdma of a mount over RDMA in /etc/fstab",
-            undo: Undo::Stays("the repository, its keys, installed packages and the rebuilt initramfs"),
+            undo: Undo::Stays("the repository, its keys, installed packages, built modules and the rebuilt initramfs"),
             needs: Needs::Reboot,
             check: CheckId::NvfsRegistered,
             is_of_host: true,
@@ -336,11 +353,11 @@ pub const fn of(id: FixId) -> Spec {
             title: "Start the container with the devices and files that cuFile needs",
             changes: "shows the options for Docker, Podman, containerd, Enroot, Apptainer and Kubernetes",
             undo: Undo::NotNeeded,
-            needs: Needs::User,
+            needs: Needs::Root,
             check: CheckId::CtrDevices,
             is_of_host: false,
             systems: Systems::All,
-            note: "",
+            note: "Kubernetes, Enroot, Apptainer and a Podman without root need no special rights.",
             edits: &[],
         },
         FixId::MdUdev => Spec {
@@ -435,11 +452,11 @@ pub const fn of(id: FixId) -> Spec {
             title: "Move the model to a local NVMe disk with ext4 or xfs",
             changes: "shows how to find a disk and copy the model",
             undo: Undo::NotNeeded,
-            needs: Needs::User,
+            needs: Needs::Root,
             check: CheckId::FsType,
             is_of_host: false,
             systems: Systems::All,
-            note: "",
+            note: "A copy in a pod or from a Podman without root needs no special rights.",
             edits: &[],
         },
     }
@@ -456,9 +473,8 @@ mod tests {
     }
 
     #[test]
-    fn fixes_that_only_show_are_those_without_special_rights() {
+    fn fixes_by_hand_need_no_undo() {
         for id in FixId::ALL {
-            assert_eq!(id.only_shows(), of(*id).needs == Needs::User, "{id}");
             assert_eq!(id.is_by_hand(), of(*id).undo == Undo::NotNeeded, "{id}");
         }
     }

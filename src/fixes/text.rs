@@ -49,8 +49,7 @@ pub fn list(
         paragraph(&mut out, "    undo: ", 10, &plan.undo, width);
     }
     for entry in applied.iter().filter(|entry| entry.stage == Stage::Applied) {
-        let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
-        let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
+        let undo = statement::of_applied(entry);
         let _ = writeln!(out, "{}  applied", strong(entry.id.as_str()));
         paragraph(&mut out, "    undo: ", 10, &undo, width);
     }

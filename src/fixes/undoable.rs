@@ -26,8 +26,7 @@ pub fn undoable(place: &Place) -> Vec<AppliedFix> {
 
 fn applied(entry: Entry, root: &OwnedFd, own: bool) -> AppliedFix {
     let in_effect = entry.files.iter().any(|file| has_text(root, &file.path, &file.after));
-    let files = entry.files.iter().map(|file| (file.path.display().to_string(), file.before.is_some()));
-    let undo = statement::of_applied(entry.id, files, &entry.undo_commands);
+    let undo = statement::of_applied(&entry);
     let needs = match entry.needs {
         _ if entry.waits_for_boot => Needs::Reboot,
         Some(needs) if own || needs != Needs::User => needs,

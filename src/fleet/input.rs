@@ -2,6 +2,7 @@
 //! kept.
 
 use super::budget::{Budget, MOST_REPORTS};
+use super::cut::{cut, cut_advice, shrunk};
 use super::error::FleetError;
 use super::node::Workload;
 use super::stream;
@@ -30,8 +31,10 @@ const MOST_VALUES: u64 = 20_000_000;
 const MOST_ENTRIES: usize = 10_000;
 /// The maximum size of a text in bytes. The rest of a longer one is cut. Paths have this limit on Linux.
 const LONGEST_TEXT: usize = 4096;
-/// The maximum size of a summary or an advice in bytes.
-const LONGEST_SENTENCE: usize = 600;
+/// The maximum size of a summary in bytes.
+const LONGEST_SUMMARY: usize = 600;
+/// The maximum size of an advice in bytes. It can have several sentences with commands.
+const LONGEST_ADVICE: usize = 2000;
 /// The maximum number of threads. Each can need the memory of the largest report.
 const MOST_THREADS: usize = 8;
 
@@ -81,6 +84,12 @@ impl Report {
             + shrunk(&mut grid.cells)
             + shrunk(&mut machine.gpus)
             + shrunk(&mut machine.cufile_settings);
+        bytes += self
+            .checks
+            .iter_mut()
+            .filter_map(|check| check.advice.as_mut())
+            .map(|text| cut_advice(text, LONGEST_ADVICE))
+            .sum::<usize>();
         let mut keep = |text: &mut String, most: usize| bytes += cut(text, most);
         let of_machine = [&mut self.tool, &mut machine.host, &mut machine.kernel, &mut machine.distribution];
         let versions = [&mut machine.driver, &mut machine.cuda].into_iter().flatten();
@@ -92,8 +101,8 @@ impl Report {
         of_machine.chain(settings).for_each(|text| keep(text, LONGEST_TEXT));
         for check in &mut self.checks {
             keep(&mut check.id, LONGEST_TEXT);
-            keep(&mut check.summary, LONGEST_SENTENCE);
-            [&mut check.fix, &mut check.advice].into_iter().flatten().for_each(|text| keep(text, LONGEST_SENTENCE));
+            keep(&mut check.summary, LONGEST_SUMMARY);
+            check.fix.iter_mut().for_each(|text| keep(text, LONGEST_TEXT));
         }
         for verdict in &mut self.verdicts {
             keep(&mut verdict.path, LONGEST_TEXT);
@@ -110,23 +119,6 @@ impl Report {
         runs.chain(cells).flatten().for_each(|text| keep(text, LONGEST_TEXT));
         bytes as u64
     }
-}
-
-/// Releases the unused memory of a list. Returns the bytes of its entries without their texts.
-fn shrunk<T>(list: &mut Vec<T>) -> usize {
-    list.shrink_to_fit();
-    list.len() * size_of::<T>()
-}
-
-/// Cuts a text to `most` bytes. Returns the bytes of the rest.
-fn cut(text: &mut String, most: usize) -> usize {
-    if text.len() > most {
-        let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-        text.push('…');
-    }
-    text.shrink_to_fit();
-    text.len()
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,6 +3,7 @@
 
 mod budget;
 mod compare;
+mod cut;
 mod error;
 mod hostlist;
 mod input;

@@ -176,7 +176,7 @@ fn misspelt_keys_are_found_and_renamed() {
 #[test]
 fn a_container_gets_one_command_and_a_pod_no_options_of_docker() {
     let docker = advice("docker-overlay", "fs-type");
-    for option in ["docker cp CONTAINER:/", "-v HOST_FOLDER/", "-v /run/udev:/run/udev:ro", "--device"] {
+    for option in ["`sudo docker cp CONTAINER:/", "-v HOST_FOLDER/", "-v /run/udev:/run/udev:ro", "--device"] {
         assert!(docker.contains(option), "{docker}");
     }
     let pod = advice("pod-overlay", "fs-type");

@@ -9,6 +9,7 @@ use std::path::Path;
 
 const RELEASE: &str = "files/etc/os-release";
 
+/// The offered fixes, the number of completed steps, and the route.
 fn to_do(folder: &Path) -> (Vec<String>, usize, Route) {
     let (root, report) = look(folder);
     let guided = guide::guide(&root, &report);

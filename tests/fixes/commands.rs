@@ -116,6 +116,60 @@ fn a_command_before_the_file_is_a_test_without_which_it_is_not_written() {
     assert!(!steps.contains(&Step::Stage) && !folder.join("made").exists(), "{steps:?}");
 }
 
+/// A plan with a command before its file and others after it.
+fn with_first(folder: &Path, before: &str, after: &[&str]) -> FixPlan {
+    let mut plan = plan(folder, after);
+    plan.changes.insert(0, Change::Run { argv: ["sh", "-c", before].map(str::to_owned).to_vec() });
+    plan
+}
+
+#[test]
+fn undo_commands_are_run_only_after_a_command_behind_the_files() {
+    // In the second case the command writes the file, as another process could.
+    for (before, after, is_undone) in [
+        ("exit 1", "true", false),
+        ("mkdir made && echo theirs > made/setting.json", "true", false),
+        ("true", "exit 7", true),
+    ] {
+        let (_keep, folder) = folder();
+        let before = format!("cd {} && {before}", folder.display());
+        let mut lines = Vec::new();
+        let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| lines.push(line));
+        let plan = with_first(&folder, &before, &[after]);
+        let error = fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap_err();
+        assert_eq!(lines == ["undone"], is_undone, "{before}: {lines:?}: {error}");
+        assert_eq!(error.to_string().contains("to undo it"), is_undone, "{error}");
+    }
+    for (commands, is_undone) in [(&["exit 7"][..], false), (&["true", "exit 7"], true)] {
+        let (_keep, folder) = folder();
+        let mut plan = plan(&folder, commands);
+        plan.changes.remove(0);
+        let mut lines = Vec::new();
+        let mut run = |argv: &[String]| fixes::run_streamed(argv, &mut |line| lines.push(line));
+        fixes::apply_with(&plan, &place(&folder), &mut |_| true, &mut run).unwrap_err();
+        assert_eq!(lines == ["undone"], is_undone, "{commands:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_fix_names_its_undo_commands_only_after_a_command_behind_the_files() {
+    for cut in 0..20 {
+        let (_keep, folder) = folder();
+        let (mut at, mut commands) = (0, 0);
+        let mut hook = |step: Step| {
+            at += 1;
+            commands += usize::from(at <= cut && step == Step::Command);
+            at <= cut && step != Step::Finish
+        };
+        let plan = with_first(&folder, "true", &["true", "true"]);
+        fixes::apply_with(&plan, &place(&folder), &mut hook, &mut |_| Ok(())).unwrap_err();
+        let said = recover(&place(&folder)).join("\n");
+        // After its last command it is completed.
+        let is_complete = folder.join("made/setting.json").exists();
+        assert_eq!(said.contains("to make it effective"), commands > 1 && !is_complete, "cut {cut}: {said}");
+    }
+}
+
 /// The journal of the machine, like that of root in /var/lib: a fix that is refused or undone leaves no directory.
 #[test]
 fn a_fix_that_is_refused_or_undone_leaves_no_journal() {

@@ -9,8 +9,8 @@ use std::path::Path;
 const HEAD: &str = "# Fixes\n\n\
     `gds-top fix ID` shows the exact changes, asks, applies them, and runs the check again. `gds-top fix nvidia-gds` does all steps of a direct route in\n\
     order, with consent to each; it needs as few reboots as possible and continues after a reboot. `gds-top fix --undo ID` undoes a fix that\n\
-    gds-top applied. The column undo describes such a fix. On some machines a fix is only shown; `gds-top fix ID` then shows how to undo\n\
-    it by hand.\n\n\
+    gds-top applied. The column undo describes such a fix. If the kernel of the next boot lacks modules, a fix with a reboot also installs them,\n\
+    and an undo does not remove them. On some machines a fix is only shown; `gds-top fix ID` then shows how to undo it by hand.\n\n\
     | fix | changes | needs | undo | check |\n|---|---|---|---|---|\n";
 
 #[test]

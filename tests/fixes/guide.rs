@@ -25,7 +25,7 @@ fn lines(plan: &FixPlan) -> String {
 }
 
 #[test]
-fn what_belongs_to_the_host_is_not_done_in_a_container_or_under_wsl() {
+fn fixes_of_the_host_are_not_done_in_a_container_or_under_wsl() {
     for (base, words) in [("container-no-udev", "this is a container"), ("wsl2", "Windows Subsystem")] {
         for id in [
             "nvfs-install",
@@ -315,7 +315,7 @@ fn the_checklist_offers_no_step_where_no_direct_route_can_be_built() {
 }
 
 #[test]
-fn what_rules_out_a_direct_route_is_first_unless_the_driver_is_broken() {
+fn permanent_blockers_are_first_unless_the_driver_is_broken() {
     for (name, place, closed, offered) in [
         ("h200-vm-no-udev", "for this path", &["vm-type"][..], &["udev-record"][..]),
         (
@@ -468,10 +468,8 @@ fn a_step_that_waits_for_something_shows_what_it_waits_for() {
     }
 }
 
-/// The open steps with the offered fixes, the number of completed steps, and the route.
-
 #[test]
-fn what_is_written_already_is_not_written_again() {
+fn a_limit_that_is_set_is_not_written_again() {
     let line = [put("files/etc/security/limits.d/99-gds.conf", "* - memlock unlimited\n")];
     let plan = plan_of("p2pdma-two-steps", &line, "memlock");
     assert!(plan.changes.is_empty() && plan.obstacle.unwrap().contains("already"));

@@ -325,7 +325,7 @@ fn modules_for_uek_8_are_built_by_its_compiler() {
 }
 
 #[test]
-fn what_dkms_2_says_is_understood() {
+fn the_output_of_dkms_2_is_parsed() {
     let status = said(&["dkms", "status"], "nvidia-fs, 2.17.5, 5.15.0-130-generic, x86_64: installed\n");
     let plan = plan_with(UBUNTU_20, "nvfs-dkms", vec![kernel("5.15.0-139-generic"), set(COMMANDS, "/-", status)]);
     assert_eq!(plan.obstacle, None);

@@ -193,6 +193,27 @@ fn the_plan_for_the_nearest_gpu_names_it() {
 }
 
 #[test]
+fn the_undo_of_a_setting_names_modules_that_the_fix_builds_for_the_next_kernel() {
+    for (name, builds) in [("next-kernel-without-driver", true), ("p2pdma-two-steps", false)] {
+        let (root, report) = look(&crate::machine::fixture(name));
+        let alone = plan_by_id(&root, &report, FixId::P2pdmaRegistryKeys).unwrap();
+        let guide = guide::guide(&root, &report);
+        let guided = guide.steps.iter().flat_map(|step| &step.plans).find(|plan| plan.id == alone.id).unwrap();
+        for plan in [&alone, guided] {
+            let is_build =
+                |change: &Change| matches!(change, Change::Run { argv } if argv.iter().any(|word| word == "dkms"));
+            assert_eq!(plan.changes.iter().any(is_build), builds, "{name}: {:?}", plan.changes);
+            assert_eq!(
+                plan.undo.contains("Not restored: installed packages and built modules"),
+                builds,
+                "{}",
+                plan.undo
+            );
+        }
+    }
+}
+
+#[test]
 fn a_container_of_roots_podman_is_started_by_root() {
     for (line, wanted, needs) in [
         ("rootless=0", "sudo podman run ", Needs::Root),
@@ -208,6 +229,7 @@ fn a_container_of_roots_podman_is_started_by_root() {
             Change::WriteFile { .. } => false,
         };
         assert!(plan.changes.iter().any(runs) && plan.needs == needs, "{line}: {plan:?}");
+        assert_eq!(plan.why.contains("run podman as root"), line.is_empty(), "{}", plan.why);
     }
 }
 
@@ -217,6 +239,7 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
         ("docker-overlay", None, "sudo docker cp CONTAINER:", Needs::Root),
         ("podman-two-parts", Some("rootless=0\n"), "sudo podman cp CONTAINER:", Needs::Root),
         ("podman-two-parts", Some("rootless=1\n"), "podman cp CONTAINER:", Needs::User),
+        ("podman-two-parts", None, "podman cp CONTAINER:", Needs::User),
     ] {
         let folder =
             build(name, &file.map(|text| put("files/run/.containerenv", text)).into_iter().collect::<Vec<_>>());
@@ -226,6 +249,8 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
         let text = preview(&plan, usize::MAX);
         assert!(text.contains(&format!("$ {copy}")) && !text.contains("mkfs"), "{name} {file:?}: {text}");
         assert!(!text.contains("with care"), "{text}");
+        let is_unknown = name == "podman-two-parts" && file.is_none();
+        assert_eq!(plan.why.contains("run podman as root"), is_unknown, "{}", plan.why);
     }
 }
 

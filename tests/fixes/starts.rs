@@ -131,7 +131,7 @@ fn headers_of_sles_are_those_of_the_running_kernel() {
 }
 
 #[test]
-fn what_was_not_seen_in_nvidias_lists_is_called_not_confirmed() {
+fn distributions_outside_nvidias_lists_are_called_not_confirmed() {
     let said = |id: &str, release: &str| plan(id, release, Vec::new()).why.contains("not confirmed");
     for (id, release, wanted) in [
         ("nvidia-driver-open", AMAZON, false),

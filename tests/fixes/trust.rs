@@ -5,8 +5,7 @@ use crate::copies::{image, look as inspect};
 use crate::machine::{fixture, fixtures};
 use crate::program::{PROGRAM, gds_top, started_by};
 use crate::throwaway::{RESUME, Throwaway, UBUNTU, err};
-use gds_top::core::Change;
-use gds_top::core::FixId;
+use gds_top::core::{Change, FixId, Needs};
 use gds_top::fixes;
 use serde_json::json;
 use std::fs;
@@ -119,21 +118,29 @@ fn journal(root: &Throwaway) -> PathBuf {
 }
 
 #[test]
-fn every_plan_edits_files_that_its_fix_declares() {
-    let mut seen = 0;
+fn every_plan_edits_files_that_its_fix_declares_and_needs_root_for_sudo() {
+    let (mut seen, mut of_root) = (0, 0);
     for name in fixtures() {
         let (root, report) = inspect(&fixture(&name));
         let plans = FixId::ALL.iter().filter_map(|id| fixes::plan_by_id(&root, &report, *id));
         for plan in plans {
             for change in &plan.changes {
-                if let Change::WriteFile { path, .. } = change {
-                    seen += 1;
-                    assert!(fixes::may_edit(plan.id, path), "{name}: {} edits {}", plan.id, path.display());
+                match change {
+                    Change::WriteFile { path, .. } => {
+                        seen += 1;
+                        assert!(fixes::may_edit(plan.id, path), "{name}: {} edits {}", plan.id, path.display());
+                    }
+                    Change::Run { argv } => {
+                        let line = argv.join(" ");
+                        let is_of_root = line.split_whitespace().any(|word| matches!(word, "sudo" | "sudoedit"));
+                        assert!(!is_of_root || plan.needs != Needs::User, "{name}: {}: {line}", plan.id);
+                        of_root += u32::from(is_of_root);
+                    }
                 }
             }
         }
     }
-    assert!(seen > 100, "{seen}");
+    assert!(seen > 100 && of_root > 100, "{seen}, {of_root}");
 }
 
 #[test]

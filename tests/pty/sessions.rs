@@ -178,6 +178,7 @@ fn a_kv_cache_is_shown_on_screens_and_its_folder_is_gone_at_the_end() {
 #[test]
 fn the_system_screen_shows_the_machine_while_a_program_is_watched() {
     if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        eprintln!("skipped: watch needs glibc on x86-64 or aarch64");
         return;
     }
     let mut terminal = Terminal::start(&["watch", "--screens", "--", "sleep", "600"], &[]);
@@ -191,6 +192,7 @@ fn the_system_screen_shows_the_machine_while_a_program_is_watched() {
 #[test]
 fn after_the_screens_a_watched_program_has_the_text_and_the_status_of_headless() {
     if !cfg!(all(target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))) {
+        eprintln!("skipped: watch needs glibc on x86-64 or aarch64");
         return;
     }
     let end = |arguments: &[&str], ends: &str| {

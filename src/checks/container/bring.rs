@@ -199,7 +199,7 @@ pub(crate) fn bring_keys(container: &Container, path: &str, is_named: bool) -> S
 
 /// The advice for several parts at once: a container is started once with all of them. A volume has the place `point`. The
 /// files there are copied first, because the volume hides those of the container, and its removal deletes them.
-pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> String {
+pub(crate) fn bring_all(root: &Root, container: &Container, lacks: &[Lack], point: &str) -> String {
     let name = point.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let volume = format!("-v {}", quoted(&format!("HOST_FOLDER/{name}:{point}")));
     let option = |lack: &Lack| match lack {
@@ -215,11 +215,16 @@ pub(crate) fn bring_all(container: &Container, lacks: &[Lack], point: &str) -> S
         Some(options) if lacks.contains(&Lack::Volume) => {
             let copy = match container.runtime.as_str() {
                 "container" => String::new(),
-                program => format!(": `{program} cp {} HOST_FOLDER/`", quoted(&format!("CONTAINER:{point}"))),
+                name => format!(
+                    ": `{} cp {} HOST_FOLDER/`",
+                    runtime_command(root, name),
+                    quoted(&format!("CONTAINER:{point}"))
+                ),
             };
             format!(
-                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then create the container again with `{}`.",
-                options.join(" ")
+                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then create the container again with `{}`.{}",
+                options.join(" "),
+                other_command(root, &container.runtime)
             )
         }
         Some(options) => format!("Create the container again with {}.", options.join(" ")),
@@ -280,6 +285,23 @@ pub(crate) fn is_rootless(root: &Root) -> Option<bool> {
         "rootless=0" => Some(false),
         _ => None,
     })
+}
+
+/// The command of a container runtime on the host. Root can always use the daemon of Docker. A Podman of root has other
+/// images and containers than that of a user.
+pub(crate) fn runtime_command(root: &Root, runtime: &str) -> String {
+    let is_of_user = runtime == "podman" && is_rootless(root) != Some(false);
+    if is_of_user { runtime.to_owned() } else { format!("sudo {runtime}") }
+}
+
+/// The other possible command, as a sentence that starts with a space: most containers of Podman do not show who started
+/// them.
+pub(crate) fn other_command(root: &Root, runtime: &str) -> &'static str {
+    if runtime == "podman" && is_rootless(root).is_none() {
+        " If root started the container, run podman as root."
+    } else {
+        ""
+    }
 }
 
 /// The option of Docker and Podman that gives the user of a container the group of the GPU's devices on the host
@@ -378,17 +400,35 @@ mod tests {
         for (runtime, copy, volume) in [
             (
                 "docker",
-                "docker cp CONTAINER:/opt/models HOST_FOLDER/",
+                "`sudo docker cp CONTAINER:/opt/models HOST_FOLDER/`",
                 "`-v HOST_FOLDER/models:/opt/models -v /run/udev:/run/udev:ro`",
             ),
-            ("podman", "podman cp CONTAINER:/opt/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/opt/models "),
+            ("podman", "`podman cp CONTAINER:/opt/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/opt/models "),
             ("container", "First copy it to a folder of the host", "`-v HOST_FOLDER/models:/opt/models "),
             ("kubernetes", "First copy the model out of the container", "hostPath"),
         ] {
             let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
-            let text = bring_all(&container, &LACKS, "/opt/models");
+            let text = with(&[], |root| bring_all(root, &container, &LACKS, "/opt/models"));
             let places = (text.find(copy), text.find(volume));
             assert!(places.0.is_some() && places.0 < places.1, "{runtime}: {text}");
+        }
+    }
+
+    #[test]
+    fn root_runs_docker_and_its_own_podman_and_an_unknown_podman_has_both_commands() {
+        const FILE: &str = "files/run/.containerenv";
+        for (runtime, files, command, has_other) in [
+            ("podman", &[(FILE, "rootless=0\n")][..], "sudo podman", false),
+            ("docker", &[], "sudo docker", false),
+            ("podman", &[(FILE, "rootless=1\n")], "podman", false),
+            ("podman", &[(FILE, "engine=\"podman-5.4\"\n")], "podman", true),
+        ] {
+            let found = with(files, |root| (runtime_command(root, runtime), !other_command(root, runtime).is_empty()));
+            assert_eq!(found, (command.to_owned(), has_other), "{runtime} {files:?}");
+            let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
+            let advice = with(files, |root| bring_all(root, &container, &[Lack::Volume], "/opt/models"));
+            assert!(advice.contains(&format!("`{command} cp ")), "{advice}");
+            assert_eq!(advice.contains("run podman as root"), has_other, "{advice}");
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn given(root: &Root, container: &Container, lacks: &[Lack]) -> Strin
     }
     match lacks {
         [one] => bring(container, *one).to_owned(),
-        several => bring_all(container, several, "/data"),
+        several => bring_all(root, container, several, "/data"),
     }
 }
 

@@ -141,9 +141,12 @@ fn overlay(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
             }
             let judged = Judged::lack(CheckId::FsType, "the overlay root of a container has no direct route");
             match container {
-                Some(container) => {
-                    judged.advice(bring_all(&container, &lacks_of_a_volume(ctx), &facts.path.to_string_lossy()))
-                }
+                Some(container) => judged.advice(bring_all(
+                    ctx.root,
+                    &container,
+                    &lacks_of_a_volume(ctx),
+                    &facts.path.to_string_lossy(),
+                )),
                 None => {
                     judged.advice("Keep the model on a mounted volume with ext4 or xfs, not in the root file system.")
                 }
@@ -164,7 +167,8 @@ fn image_volume(ctx: &Context<'_>, container: &machine::Container, point: &Path)
         ),
     };
     let lacks: Vec<Lack> = lacks_of_a_volume(ctx).into_iter().filter(|lack| *lack != Lack::Volume).collect();
-    let others = if lacks.is_empty() { String::new() } else { format!(" {}", bring_all(container, &lacks, "/data")) };
+    let others =
+        if lacks.is_empty() { String::new() } else { format!(" {}", bring_all(ctx.root, container, &lacks, "/data")) };
     Judged::lack(CheckId::FsType, format!("{point} is an image that is mounted as a volume: it has no direct route"))
         .advice(format!("{copy}{others}"))
 }

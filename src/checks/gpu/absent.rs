@@ -1,7 +1,7 @@
 //! A PCI bus without a GPU: that of a machine, of a container's host, or of the virtual machine of Docker Desktop.
 
 use crate::checks::advice::Advice;
-use crate::checks::container::bring::Lack;
+use crate::checks::container::bring::{Lack, runtime_command};
 use crate::checks::container::lxc::given;
 use crate::checks::context::Context;
 use crate::checks::guest;
@@ -29,7 +29,8 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
                     .command("docker context use default && sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker")
                     .text(". Start the container there: ")
                     .command(format!(
-                        "docker run --gpus all -v /run/udev:/run/udev:ro -v MODELS:{}:ro IMAGE",
+                        "{} run --gpus all -v /run/udev:/run/udev:ro -v MODELS:{}:ro IMAGE",
+                        runtime_command(ctx.root, "docker"),
                         quoted(&path)
                     )),
             );
