@@ -159,6 +159,9 @@ pub(crate) fn answer(report: &checks::Report) -> Vec<String> {
         )
     });
     let verdicts = report.verdicts.iter().map(|v| format!("{} of {} blocked by {:?}", v.route, v.possible, v.blockers));
+    // Redaction renames paths, so their order can change.
+    let mut verdicts: Vec<_> = verdicts.collect();
+    verdicts.sort();
     findings.chain(verdicts).collect()
 }
 
