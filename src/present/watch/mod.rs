@@ -11,7 +11,8 @@ mod tables;
 mod tensors;
 
 pub use advice::advice;
-pub use answer::{answer, end, facts, unmet};
+pub use answer::{answer, end, unmet};
+pub use facts::facts;
 pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
 pub(super) use missing::reasons;
