@@ -19,5 +19,5 @@ pub(super) use missing::reasons;
 pub use missing::{NO_END, gap_ids, gaps, incomplete};
 pub use tables::tables;
 pub use tensors::{
-    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_share, tensor_cells, tensor_count, tensor_summary,
+    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_rate, read_share, tensor_cells, tensor_count, tensor_summary,
 };

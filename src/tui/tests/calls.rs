@@ -71,6 +71,7 @@ fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
         bytes: 1 << 20,
         touched_bytes: 0,
         covered_bytes: Some(1 << 20),
+        read_ns: Some(500_000),
     };
     report.files[0].tensors = (0..200).map(tensor).collect();
     report.files[0].tensors_of_file = 201;
@@ -101,6 +102,7 @@ fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_an
         bytes: 1 << 20,
         touched_bytes: 0,
         covered_bytes: Some(covered),
+        read_ns: Some(500_000),
     };
     report.files[0].tensors = vec![tensor("alpha", 1 << 20), tensor("half", 1 << 19)];
     report.files[1].tensors = vec![tensor("last", 1 << 20)];
@@ -114,8 +116,10 @@ fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_an
         let half = row(&shown, "half").and_then(|row| shown.lines().nth(row)).unwrap_or_default();
         assert!(half.contains("▲ no") && shown.contains("✔ yes") && shown.contains("/models/a.safe"), "{shown}");
         assert_eq!(shown.contains("/models/b.bin"), width >= 100, "{shown}");
+        // 1 MiB in half a millisecond.
+        assert_eq!(half.contains("500 µs") && half.contains("2.10 GB/s"), width >= 102, "{shown}");
         // The incomplete tensors are first if they are sorted by completeness.
-        for _ in 0..5 {
+        for _ in 0..7 {
             ui.input(&key('s'), &state);
         }
         let shown = text(&frame(&state, &mut ui, &theme, width, height));
