@@ -160,6 +160,23 @@ fn each_column_of_latencies_is_shown_if_there_is_space_next_to_or_below_the_othe
 }
 
 #[test]
+fn the_units_of_latencies_have_a_second_line_if_all_columns_fit_next_to_one_another_then() {
+    let times = [4_000, 16_000, 64_000, 256_000, 1_024_000, 4_096_000, 16_384_000, 65_536_000];
+    for (width, height, is_one_line) in [(120, 36, false), (200, 60, true)] {
+        let mut state = watched();
+        let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+        let class = |up_to_ns| LatencyClass { up_to_bytes: 4096, up_to_ns, count: 1371 };
+        report.latencies = times.into_iter().map(class).collect();
+        state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let rows: Vec<&str> = shown.lines().filter(|line| line.contains("1371")).collect();
+        assert!(rows.len() == 1 && rows[0].matches("1371").count() == times.len(), "{shown}");
+        assert_eq!(shown.contains("65.5 ms"), is_one_line, "{shown}");
+        assert!(shown.contains("65.5"), "{shown}");
+    }
+}
+
+#[test]
 fn a_replay_of_a_session_without_its_end_says_so_at_its_end() {
     let state = watched();
     for (screen, width, height) in
