@@ -50,6 +50,11 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     if let Some(requests @ 1..) = report.process_io.as_ref().map(|io| io.io_uring_requests) {
         read += &format!(" At least {} completed.", plural(requests, "io_uring request"));
     }
+    if let Some(aio) = report.other_calls.iter().find(|call| call.is_aio() && call.count > call.errors) {
+        let reads = aio.count - aio.errors;
+        let (reads, were) = (plural(reads, "read"), verb(reads, "was", "were"));
+        read += &format!(" {reads} of {} {were} submitted by io_submit.", bytes(aio.bytes));
+    }
     if is_cut && reads + writes == 0 {
         let headline = "No cuFile transfer was recorded before the session ended.";
         return Answer::new(Status::Warn, headline, read.trim_start().to_owned());

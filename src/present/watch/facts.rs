@@ -206,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn reads_by_linux_aio_are_in_the_answer_if_cufile_is_not_used() {
+        let of = |count, errors| {
+            let call = CallTotal { function: "io_submit".to_owned(), count, errors, bytes: 4096, ..Default::default() };
+            let ended = Some(ProgramEnd::Status(0));
+            let report = WatchReport { programs: 1, ended, other_calls: vec![call], ..WatchReport::default() };
+            answer(&report, SessionEnd::Complete).conditions
+        };
+        assert_eq!(of(3, 1), "It did not load libcufile. 2 reads of 4 KiB were submitted by io_submit.");
+        assert_eq!(of(1, 1), "It did not load libcufile.");
+    }
+
+    #[test]
     fn the_processes_with_a_library_are_a_lower_bound_if_others_may_have_it() {
         let library = WatchedLibrary { path: "/l".to_owned(), processes: 2, version: None };
         let launched = WatchReport { programs: 1, libraries: vec![library], ..WatchReport::default() };

@@ -5,7 +5,7 @@ use super::tensors::{
     TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, is_upper_bound, read_tensors, tensor_cells, tensor_summary,
 };
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile};
+use crate::core::{AttachedFile, AttachedProcess, CallTotal, UNKNOWN_FILE, WatchReport, WatchedFile};
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
@@ -137,9 +137,13 @@ fn other_calls(report: &WatchReport) -> Option<Table> {
             vec![call.function.clone(), calls, errors, bytes(call.bytes), duration(call.total_ns)]
         })
         .collect();
-    let note = "Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.".to_owned();
+    let aio = if report.other_calls.iter().any(CallTotal::is_aio) { AIO } else { "" };
+    let note = format!("Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.{aio}");
     (!rows.is_empty()).then(|| Table { title: "Other calls".to_owned(), note, heads, rows })
 }
+
+/// The meaning of the calls of `io_submit`.
+const AIO: &str = " Each read that io_submit submitted is a call; its end is not recorded.";
 
 fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![
