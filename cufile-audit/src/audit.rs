@@ -1,7 +1,7 @@
 //! The interface that the dynamic linker calls (rtld-audit(7)). It finds libcufile and replaces its functions by
 //! recording functions.
 
-use crate::layout::{LIBRARIES, Record, header, kind};
+use crate::layout::{Function, LIBRARIES, Record, header, kind};
 use crate::linker::{LinkMap, Symbol};
 use crate::names::{function, is_cuda, plain_function};
 use crate::rings::{self, Writer};
@@ -15,11 +15,12 @@ const BIND_FROM: c_uint = 2;
 /// `LA_SYMB_NOPLTENTER` and `LA_SYMB_NOPLTEXIT`: the linker does not use its slow path for each call.
 const NO_PLT_HOOKS: c_uint = 3;
 
-/// The cookies of libc and libcuda. The cookie 0 is for other objects, and lower numbers are copies of libcufile.
+/// The cookies of libc, libcuda and libaio. The cookie 0 is for other objects, and lower numbers are copies of libcufile.
 const LIBC: usize = LIBRARIES + 1;
 const CUDA: usize = LIBRARIES + 2;
 /// The cookie of the main program.
 const PROGRAM: usize = LIBRARIES + 3;
+const AIO: usize = LIBRARIES + 4;
 
 /// The hash of the path of each libcufile that was loaded. 0 marks an entry that was never used.
 static LOADED: [AtomicU64; LIBRARIES] = [const { AtomicU64::new(0) }; LIBRARIES];
@@ -66,6 +67,9 @@ pub(crate) unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cooki
             LIBC
         } else if is_named(path, b"libcuda.so") {
             CUDA
+        } else if is_named(path, b"libaio.so") || is_named(path, b"libaio-") {
+            // A wheel adds a hash to the name.
+            AIO
         } else {
             return BIND_FROM;
         };
@@ -132,10 +136,10 @@ pub(crate) unsafe extern "C" fn la_symbind64(
         *flags |= NO_PLT_HOOKS;
         ((*symbol).value, *from, *to, CStr::from_ptr(name).to_bytes())
     };
-    if to == LIBC || to == CUDA {
-        // Calls between libcufile and libcuda are not calls of the program.
+    if to == LIBC || to == CUDA || to == AIO {
+        // Calls between libcufile and these libraries are not calls of the program.
         let is_program = from == 0 || from == PROGRAM;
-        let number = plain_function(name).filter(|number| is_program && (to == CUDA) == is_cuda(*number));
+        let number = plain_function(name).filter(|number| is_program && to == library_of(*number));
         return number.and_then(|number| calls::redirect_plain(number, address)).unwrap_or(address);
     }
     // A call of libcufile to itself is not a call of the program.
@@ -145,6 +149,17 @@ pub(crate) unsafe extern "C" fn la_symbind64(
     match function(name) {
         Some(function) => calls::redirect(library, function, address).unwrap_or(address),
         None => address,
+    }
+}
+
+/// The cookie of the library with a function that is not a function of libcufile.
+const fn library_of(function: usize) -> usize {
+    if is_cuda(function) {
+        CUDA
+    } else if function == Function::AioSubmit as usize {
+        AIO
+    } else {
+        LIBC
     }
 }
 

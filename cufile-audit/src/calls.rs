@@ -4,7 +4,7 @@
 use crate::capture;
 use crate::layout::{FUNCTION_COUNT, FUNCTIONS, Function, LIBRARIES, RECORDED_BYTES, for_each_function};
 use crate::originals::{REAL, call, real};
-use crate::{children, filter, lists, mappings, names, plain, rings, statistics, system, uring};
+use crate::{aio, children, filter, lists, mappings, names, plain, rings, statistics, system, uring};
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering;
 
@@ -195,7 +195,7 @@ fn plain_replacement<const F: usize>(variant: usize) -> Option<usize> {
     })
 }
 
-/// A function of libc or libcuda with at most six integers or pointers.
+/// A function of libc, libaio or libcuda with at most six integers or pointers.
 unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     a: usize,
     b: usize,
@@ -247,6 +247,9 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
         if F >= Function::CudaHtoD as usize {
             // SAFETY: the arguments belong to a copy that has returned.
             unsafe { plain::record_copy::<F>([a, b, c, d], result, times) };
+        } else if is(Function::AioSubmit) {
+            // SAFETY: the arguments belong to a call that has returned.
+            unsafe { aio::record(c, result, times) };
         } else if is(Function::LibcMmap) || is(Function::LibcMmap64) {
             plain::record_mapping::<F>(result, b, c, e, f, times);
         } else {

@@ -67,8 +67,8 @@ pub(crate) fn errno() -> i32 {
     }
 }
 
-/// Registers a function that the libc of the program calls when the program exits.
-pub(crate) fn at_exit(function: extern "C" fn(*mut c_void)) {
+/// Registers a function that the libc of the program calls with this argument when the program exits.
+pub(crate) fn at_exit(function: extern "C" fn(*mut c_void), argument: *mut c_void) {
     let address = AT_EXIT.load(Ordering::Relaxed);
     if address != 0 {
         // SAFETY: this is the address of `int __cxa_atexit(void (*)(void *), void *, void *)`, which has no conditions.
@@ -76,7 +76,7 @@ pub(crate) fn at_exit(function: extern "C" fn(*mut c_void)) {
         unsafe {
             let register: unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *mut c_void) -> i32 =
                 core::mem::transmute::<usize, _>(address);
-            register(function, core::ptr::null_mut(), core::ptr::null_mut());
+            register(function, argument, core::ptr::null_mut());
         }
     }
 }

@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 11;
+pub const VERSION: u64 = 12;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
@@ -299,6 +299,7 @@ functions! {
     LibcSpawnp = "posix_spawnp" Plain;
     LibcSystem = "system" Plain;
     LibcPopen = "popen" Plain;
+    AioSubmit = "io_submit" Plain;
     CudaHtoD = "cuMemcpyHtoD" Status;
     CudaHtoDAsync = "cuMemcpyHtoDAsync" Status;
     CudaDtoH = "cuMemcpyDtoH" Status;

@@ -13,6 +13,8 @@
 #![cfg_attr(test, allow(dead_code))]
 
 #[cfg(any(audit_library, test))]
+mod aio;
+#[cfg(any(audit_library, test))]
 mod audit;
 #[cfg(any(audit_library, test))]
 mod calls;
@@ -54,8 +56,9 @@ mod uring;
 
 /// The names and contents of the files from which the library is compiled. `lib.rs` is the crate root.
 #[cfg(not(audit_library))]
-pub const SOURCES: [(&str, &str); 21] = [
+pub const SOURCES: [(&str, &str); 22] = [
     ("lib.rs", include_str!("lib.rs")),
+    ("aio.rs", include_str!("aio.rs")),
     ("audit.rs", include_str!("audit.rs")),
     ("calls.rs", include_str!("calls.rs")),
     ("capture.rs", include_str!("capture.rs")),

@@ -15,10 +15,10 @@ pub(crate) const fn is_cuda(number: usize) -> bool {
     number >= Function::CudaHtoD as usize
 }
 
-/// The number of a recorded function of libc or libcuda. The names of libcuda have suffixes for the version and the
-/// default stream.
+/// The number of a recorded function of libc, libaio or libcuda. The names of libcuda have suffixes for the version and
+/// the default stream.
 pub(crate) fn plain_function(name: &[u8]) -> Option<usize> {
-    if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c' | b'e' | b'f' | b's')) {
+    if !matches!(name.first(), Some(b'r' | b'p' | b'm' | b'_' | b'c' | b'e' | b'f' | b's' | b'i')) {
         return None;
     }
     let without = |name, ending: &[u8]| -> &[u8] { <[u8]>::strip_suffix(name, ending).unwrap_or(name) };

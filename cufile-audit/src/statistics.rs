@@ -108,24 +108,26 @@ pub(crate) fn at_end() {
     counting().for_each(read_last);
 }
 
-/// Also stops the counters: libcufile 1.15 sometimes ends a process with SIGSEGV at its exit if the driver is open. With
-/// running counters, this is more frequent.
-extern "C" fn read_at_exit(_: *mut c_void) {
-    at_end();
-    for library in counting() {
-        let address = STOP.get(library).map_or(0, |stop| stop.load(Ordering::Relaxed));
-        if address != 0 {
-            // SAFETY: this is the address of `cuFileStatsStop(void)` in this copy.
-            unsafe {
-                let stop: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
-                stop();
-            }
+/// Reads the statistics of a copy for the last time, before its destructors. It also stops the counters: libcufile 1.15
+/// sometimes ends a process with SIGSEGV at its exit if the driver is open. With running counters, this is more frequent.
+extern "C" fn read_at_exit(library: *mut c_void) {
+    let library = library as usize;
+    if !counting().any(|counted| counted == library) {
+        return;
+    }
+    read_last(library);
+    let address = STOP.get(library).map_or(0, |stop| stop.load(Ordering::Relaxed));
+    if address != 0 {
+        // SAFETY: this is the address of `cuFileStatsStop(void)` in this copy.
+        unsafe {
+            let stop: unsafe extern "C" fn() -> u64 = core::mem::transmute::<usize, _>(address);
+            stop();
         }
     }
+    if let Some(read_at) = READ_AT_NS.get(library) {
+        read_at.store(0, Ordering::Relaxed);
+    }
 }
-
-/// Whether the program's libc calls [`read_at_exit`] when it exits.
-static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the counters of libcufile.
 pub(crate) fn after_open(library: usize) {
@@ -148,10 +150,10 @@ pub(crate) fn after_open(library: usize) {
         {
             reader.store(0, Ordering::Relaxed);
         }
-        read_at.store(system::now_ns(), Ordering::Relaxed);
-        // Functions are called in reverse order, so this one comes before the destructors of libcufile.
-        if !IS_REGISTERED.swap(true, Ordering::Relaxed) {
-            children::at_exit(read_at_exit);
+        // Functions are called in reverse order, so this one comes before the destructors of this copy. Another copy may
+        // have been loaded earlier or later.
+        if read_at.swap(system::now_ns(), Ordering::Relaxed) == 0 {
+            children::at_exit(read_at_exit, library as *mut c_void);
         }
     }
 }

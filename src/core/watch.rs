@@ -261,6 +261,12 @@ impl CallTotal {
     pub fn is_gpu_copy(&self) -> bool {
         self.function.starts_with("cuMem")
     }
+
+    /// Whether the calls are reads by Linux AIO, from their submission. Their end is not recorded.
+    #[must_use]
+    pub fn is_aio(&self) -> bool {
+        self.function == "io_submit"
+    }
 }
 
 /// The reads in one size class.

@@ -94,13 +94,23 @@ pub(super) fn files(state: &State, report: &WatchReport, out: impl Write) -> io:
 pub(super) fn tensors(state: &State, report: &WatchReport, out: impl Write) -> io::Result<()> {
     let mut rows = CsvRows::new(out);
     let complete = watch::gaps(state).is_empty().to_string();
-    rows.put(&["path", "tensor", "bytes", "reads", "read_bytes", "touched_bytes", "covered_bytes", "complete"])?;
+    rows.put(&[
+        "path",
+        "tensor",
+        "bytes",
+        "reads",
+        "read_bytes",
+        "touched_bytes",
+        "covered_bytes",
+        "read_ns",
+        "complete",
+    ])?;
     for file in &report.files {
         for tensor in &file.tensors {
             let numbers =
                 [tensor.size, tensor.reads, tensor.bytes, tensor.touched_bytes].map(|number| number.to_string());
             let names = [file.path.clone(), tensor.name.clone()];
-            let others = [cell(tensor.covered_bytes), complete.clone()];
+            let others = [cell(tensor.covered_bytes), cell(tensor.read_ns), complete.clone()];
             rows.put(&names.into_iter().chain(numbers).chain(others).collect::<Vec<_>>())?;
         }
     }

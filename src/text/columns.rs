@@ -93,32 +93,37 @@ pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[from..]))
 }
 
-/// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its end are kept as long as
-/// possible, because the names of layers differ only in their number.
+/// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its last two parts are kept as long
+/// as possible, because the names of layers differ only in their number. The ending `.weight` is removed before the part
+/// in front of it, because nearly all names have it.
 #[must_use]
 pub fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
-    let mut parts: Vec<&str> = name.split('.').collect();
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if width(name) <= columns || !parts.iter().any(|part| is_number(part)) {
+    if width(name) <= columns || !name.split('.').any(is_number) {
         return truncate_middle(name, columns);
     }
-    for at in 0..parts.len() - 1 {
-        if is_number(parts[at]) {
-            continue;
-        }
-        parts[at] = "…";
-        let mut kept = parts.clone();
-        kept.dedup_by(|a, b| *a == "…" && *b == "…");
-        let cut = kept.join(".");
-        if width(&cut) <= columns {
-            return Cow::Owned(cut);
+    let without = name.strip_suffix(".weight").filter(|rest| rest.contains('.')).unwrap_or(name);
+    let mut parts: Vec<&str> = Vec::new();
+    for (stem, last) in [(name, 2), (without, 1)] {
+        parts = stem.split('.').collect();
+        for at in 0..parts.len().saturating_sub(last) {
+            if is_number(parts[at]) {
+                continue;
+            }
+            parts[at] = "…";
+            let mut kept = parts.clone();
+            kept.dedup_by(|a, b| *a == "…" && *b == "…");
+            let cut = kept.join(".");
+            if width(&cut) <= columns {
+                return Cow::Owned(cut);
+            }
         }
     }
     parts.dedup_by(|a, b| *a == "…" && *b == "…");
     let tail = parts.pop().unwrap_or_default();
     let numbers = parts.join(".");
     let room = columns.saturating_sub(width(&numbers) + 1);
-    if room < 2 {
+    if room < 2 || parts.is_empty() {
         return truncate_middle(name, columns);
     }
     Cow::Owned(format!("{numbers}.{}", truncate_middle(tail, room)))
@@ -230,10 +235,15 @@ mod tests {
         assert_eq!(truncate_name(name, 39), name);
         assert_eq!(truncate_name(name, 30), "….10.self_attn.q_proj.weight");
         assert_eq!(truncate_name(name, 20), "….10.….q_proj.weight");
-        assert_eq!(truncate_name(name, 13), "….10.….weight");
-        assert_eq!(truncate_name(name, 11), "….10.….w…ht");
+        assert_eq!(truncate_name(name, 13), "….10.….q_proj");
+        assert_eq!(truncate_name(name, 11), "….10.….q…oj");
         assert_eq!(truncate_name("layers.3.experts.12.w1.weight", 20), "….3.….12.w1.weight");
-        assert_eq!(truncate_name("lm_head.weight", 10), truncate_middle("lm_head.weight", 10));
+        assert_eq!(truncate_name("model.layers.0.mlp.down_proj.weight", 19), "….0.mlp.down_proj");
+        assert_eq!(truncate_name("model.layers.0.self_attn.q_proj.bias", 14), "….0.….bias");
+        assert_eq!(truncate_name("3.weight", 6), "3.w…ht");
+        for name in ["lm_head.weight", "12345"] {
+            assert_eq!(truncate_name(name, 4), truncate_middle(name, 4));
+        }
     }
 
     proptest! {

@@ -70,6 +70,16 @@ impl Transfer {
     }
 }
 
+/// The reads of a tensor.
+#[derive(Clone, Copy, Debug, Default)]
+struct TensorReads {
+    count: u64,
+    bytes: u64,
+    ns: u64,
+    /// Whether the time of one of the reads is not known.
+    is_untimed: bool,
+}
+
 /// A file with its transfers.
 #[derive(Debug)]
 pub(super) struct File {
@@ -87,8 +97,8 @@ pub(super) struct File {
     /// The tensors sorted by offset; empty if it is not a safetensors file.
     tensors: Vec<TensorInfo>,
     tensors_unknown: Option<TensorsUnknown>,
-    /// Number of reads and bytes of each tensor.
-    read: Vec<(u64, u64)>,
+    /// The reads of each tensor.
+    read: Vec<TensorReads>,
     /// The parts that were read, for a file with tensors.
     covered: Ranges,
     /// The parts that a process had in its page tables, sorted and without overlaps.
@@ -117,7 +127,7 @@ impl File {
             registrations: 0,
             failed_registrations: 0,
             direct: [0; 2],
-            read: vec![(0, 0); tensors.len()],
+            read: vec![TensorReads::default(); tensors.len()],
             covered: Ranges::default(),
             touched: Vec::new(),
             tensors,
@@ -154,9 +164,10 @@ impl File {
         transfer.habits(counts, |count| *count += 1);
     }
 
-    /// Counts a completed transfer. `result` is the number of bytes or a negative error code. The habits of a transfer
-    /// that moved no bytes are not counted, because changing them would not make the program faster.
-    pub(super) fn finish(&mut self, transfer: &Transfer, result: i64) {
+    /// Counts a completed transfer. `result` is the number of bytes or a negative error code. `took_ns` is `None` if the
+    /// time is not known. The habits of a transfer that moved no bytes are not counted, because changing them would not
+    /// make the program faster.
+    pub(super) fn finish(&mut self, transfer: &Transfer, result: i64, took_ns: Option<u64>) {
         let counts = self.counts(transfer.write);
         let bytes = u64::try_from(result).unwrap_or(0);
         counts.errors += u64::from(result < 0);
@@ -166,7 +177,7 @@ impl File {
             transfer.habits(counts, |count| *count = count.saturating_sub(1));
             self.requested_bytes = self.requested_bytes.saturating_sub(transfer.size);
         } else if !transfer.write {
-            self.read_tensors(transfer.offset, bytes);
+            self.read_tensors(transfer.offset, bytes, took_ns);
         }
     }
 
@@ -193,7 +204,7 @@ impl File {
         match u64::try_from(result) {
             Ok(bytes) => {
                 self.plain.bytes = self.plain.bytes.saturating_add(bytes);
-                self.read_tensors(offset, bytes);
+                self.read_tensors(offset, bytes, Some(took_ns));
             }
             Err(_) => self.plain.errors += 1,
         }
@@ -222,7 +233,8 @@ impl File {
         inside.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(first))).fold(0, u64::saturating_add)
     }
 
-    fn read_tensors(&mut self, offset: u64, bytes: u64) {
+    /// Adds a read to the tensors that it touched. Its time is shared by bytes.
+    fn read_tensors(&mut self, offset: u64, bytes: u64, took_ns: Option<u64>) {
         if bytes == 0 || self.tensors.is_empty() {
             return;
         }
@@ -235,7 +247,11 @@ impl File {
             }
             let part = (tensor.file_offset + tensor.bytes).min(end) - tensor.file_offset.max(offset);
             if part > 0 {
-                *read = (read.0 + 1, read.1.saturating_add(part));
+                let share = u128::from(took_ns.unwrap_or(0)) * u128::from(part) / u128::from(bytes);
+                read.count += 1;
+                read.bytes = read.bytes.saturating_add(part);
+                read.ns = read.ns.saturating_add(share as u64);
+                read.is_untimed |= took_ns.is_none();
             }
         }
     }
@@ -244,7 +260,7 @@ impl File {
     pub(super) fn seen(&self) -> WatchedFile {
         let tensors =
             self.tensors.iter().zip(&self.read).map(|(tensor, read)| (tensor, read, self.touched_bytes(tensor)));
-        let tensors = tensors.filter(|(_, (reads, _), touched)| *reads > 0 || *touched > 0);
+        let tensors = tensors.filter(|(_, read, touched)| read.count > 0 || *touched > 0);
         WatchedFile {
             path: self.path.clone(),
             route: Route::None,
@@ -260,13 +276,14 @@ impl File {
                 _ => None,
             },
             tensors: tensors
-                .map(|(tensor, (reads, bytes), touched)| WatchedTensor {
+                .map(|(tensor, read, touched)| WatchedTensor {
                     name: tensor.name.clone(),
                     size: tensor.bytes,
-                    reads: *reads,
-                    bytes: (*bytes).max(touched),
+                    reads: read.count,
+                    bytes: read.bytes.max(touched),
                     touched_bytes: touched,
                     covered_bytes: self.covered.bytes(tensor.file_offset, tensor.file_offset + tensor.bytes),
+                    read_ns: (read.count > 0 && !read.is_untimed).then_some(read.ns),
                 })
                 .collect(),
             // No read can move bytes of a tensor without bytes.
@@ -354,7 +371,7 @@ mod tests {
         let mut file = File::new(named(&path), None, &mut 0);
         for (offset, size) in [(data + 4, 8), (data, 2), (0, 8)] {
             file.submit(&read_of(offset, size));
-            file.finish(&read_of(offset, size), size.cast_signed());
+            file.finish(&read_of(offset, size), size.cast_signed(), Some(100));
         }
         let seen = file.seen();
         let tensors: Vec<_> =
@@ -364,12 +381,29 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_read_is_shared_by_the_bytes_of_its_tensors() {
+        let mut file = plain_file();
+        file.tensors = vec![tensor("a", 100, 30), tensor("b", 130, 10), tensor("c", 140, 10)];
+        file.read = vec![TensorReads::default(); 3];
+        let times = |file: &File| file.seen().tensors.iter().map(|tensor| tensor.read_ns).collect::<Vec<_>>();
+        // Ten of the 50 bytes are before the first tensor.
+        file.finish(&read_of(90, 50), 50, Some(1000));
+        assert_eq!(times(&file), [Some(600), Some(200)]);
+        file.finish_plain(130, 20, 400);
+        assert_eq!(times(&file), [Some(600), Some(400), Some(200)]);
+        // A failed read moves no bytes, and the time of a read on a stream is not known.
+        file.finish(&read_of(100, 30), -5, Some(1000));
+        file.finish(&read_of(140, 10), 10, None);
+        assert_eq!(times(&file), [Some(600), Some(400), None]);
+    }
+
+    #[test]
     fn a_part_of_a_tensor_that_is_read_twice_is_not_the_complete_tensor() {
         let mut file = plain_file();
         file.tensors = vec![tensor("a", 100, 8)];
-        file.read = vec![(0, 0)];
+        file.read = vec![TensorReads::default()];
         let mut covered = |offset, size: u64| {
-            file.finish(&read_of(offset, size), size.cast_signed());
+            file.finish(&read_of(offset, size), size.cast_signed(), Some(100));
             let seen = file.seen();
             (seen.tensors[0].bytes, seen.tensors[0].covered_bytes)
         };
@@ -396,14 +430,14 @@ mod tests {
         let mut file = plain_file();
         file.tensors =
             vec![tensor("a", 100, 5000), tensor("b", 5100, 100), tensor("c", 90_000, 10), tensor("d", 90_010, 0)];
-        file.read = vec![(0, 0); 4];
+        file.read = vec![TensorReads::default(); 4];
         file.map(100_000);
         file.touch(&[(0, 4096), (8192, 12288)]);
         file.touch(&[(4096, 8192)]);
         let seen = file.seen();
         let tensors: Vec<_> = seen.tensors.iter().map(|t| (t.name.as_str(), t.reads, t.bytes)).collect();
         assert_eq!(tensors, [("a", 0, 5000), ("b", 0, 100)]);
-        assert!(seen.tensors.iter().all(|tensor| tensor.touched_bytes == tensor.bytes));
+        assert!(seen.tensors.iter().all(|tensor| tensor.touched_bytes == tensor.bytes && tensor.read_ns.is_none()));
         assert_eq!(seen.tensors_of_file, 3, "a tensor without bytes is not counted");
         assert_eq!((seen.plain.mapped_bytes, seen.plain.touched_bytes, seen.plain.mappings), (100_000, 12_288, 1));
     }
@@ -428,7 +462,7 @@ mod tests {
         let bad = Transfer { registered: Some(false), ..read_of(1, 100) };
         for (transfer, result) in [(bad, -5), (bad, 0), (bad, 100), (read_of(0, 4096), 4096)] {
             file.submit(&transfer);
-            file.finish(&transfer, result);
+            file.finish(&transfer, result, Some(100));
         }
         let reads = file.seen().reads;
         assert_eq!((reads.count, reads.errors, reads.empty, reads.moved(), reads.bytes), (4, 1, 1, 2, 4196));

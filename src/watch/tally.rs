@@ -485,7 +485,8 @@ impl Tally {
         let file = self.file_of(group.process, record.library(), record.object);
         let transfer = self.transfer(group.process, record, write, How::Single);
         self.files[file].submit(&transfer);
-        self.files[file].finish(&transfer, record.result.cast_signed());
+        let took_ns = record.end_ns.saturating_sub(record.start_ns);
+        self.files[file].finish(&transfer, record.result.cast_signed(), Some(took_ns));
         let account = self.accounts.entry((group.process, record.library())).or_default();
         account.call([record.start_ns, record.end_ns], &transfer, record.result.cast_signed());
         if !write {
@@ -493,7 +494,7 @@ impl Tally {
                 self.reading_threads.insert((group.process, group.thread));
             }
             if record.result.cast_signed() >= 0 {
-                self.time_read(record.size, record.end_ns.saturating_sub(record.start_ns));
+                self.time_read(record.size, took_ns);
             }
         }
         (file, transfer)

@@ -145,6 +145,77 @@ fn a_program_that_falls_back_to_reads_gets_advice() {
 }
 
 #[test]
+fn reads_by_linux_aio_are_counted_and_its_writes_are_not() {
+    let Some(place) = Place::new() else { return };
+    let library = r#"
+#include <errno.h>
+#include <linux/aio_abi.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int io_submit(aio_context_t context, long count, struct iocb **requests)
+{
+    long result = syscall(SYS_io_submit, context, count, requests);
+    return result < 0 ? -errno : result;
+}
+"#;
+    let program = r#"
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+int io_submit(aio_context_t context, long count, struct iocb **requests);
+static char memory[1 << 17];
+int main(int count, char **words)
+{
+    int fd = open(words[1], O_RDWR);
+    struct iovec pieces[2] = {{memory, 4096}, {memory + 4096, 8192}};
+    struct iocb all[3] = {{0}, {0}, {0}}, *requests[3] = {&all[0], &all[1], &all[2]};
+    struct io_event events[3];
+    aio_context_t context = 0;
+    for (int i = 0; i < 3; i++) {
+        all[i].aio_fildes = fd;
+        all[i].aio_buf = (unsigned long)memory;
+        all[i].aio_nbytes = sizeof memory;
+    }
+    all[1].aio_lio_opcode = IOCB_CMD_PREADV;
+    all[1].aio_buf = (unsigned long)pieces;
+    all[1].aio_nbytes = 2;
+    all[2].aio_lio_opcode = IOCB_CMD_PWRITE;
+    if (syscall(SYS_io_setup, 8, &context))
+        return 77;
+    if (io_submit(context, 3, requests) != 3 || syscall(SYS_io_getevents, context, 3L, 3L, events, 0) != 3)
+        return 2;
+    /* There is no such context. */
+    return io_submit(0, 3, requests) < 0 ? 0 : 3;
+}
+"#;
+    std::fs::write(place.file("data.bin"), vec![1; LARGE as usize]).unwrap();
+    std::fs::write(place.file("aio.c"), library).unwrap();
+    std::fs::write(place.file("submit.c"), program).unwrap();
+    let compile = |cc: &mut Command| {
+        let compiled = cc.output().unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    };
+    let [libaio, submit] = [place.file("libaio.so.1"), place.file("submit")];
+    let (library, program) = (place.file("aio.c"), place.file("submit.c"));
+    compile(Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&libaio, &library]));
+    compile(Command::new("cc").arg("-o").args([&submit, &program, &libaio]));
+    let mut command = place.watch(&["--json"]);
+    command.arg(submit).arg(place.file("data.bin"));
+    let seen = Seen::of(command);
+    if seen.report["program"]["ended"]["status"] == 77 {
+        standins::skipped("the kernel does not allow Linux AIO");
+        return;
+    }
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    let calls = seen.report["program"]["other_calls"].as_array().unwrap();
+    let submitted = calls.iter().find(|call| call["function"] == "io_submit").unwrap();
+    assert_eq!((&submitted["count"], &submitted["errors"]), (&3.into(), &1.into()), "{submitted}");
+    assert_eq!(submitted["bytes"], LARGE + 4096 + 8192, "{submitted}");
+}
+
+#[test]
 fn reads_of_a_new_file_with_the_inode_of_a_removed_one_are_its_own() {
     let Some(place) = Place::new() else { return };
     let code = r#"

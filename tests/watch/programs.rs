@@ -492,6 +492,7 @@ fn tensors_of_a_safetensors_file_are_named() {
     assert_eq!((&file["tensors_of_file"], &file["tensors"][0]["name"]), (&2.into(), &"first".into()));
     let read = 4096 - 8 - header.len() as u64;
     assert_eq!((&file["tensors"][0]["bytes"], file["tensors"].as_array().unwrap().len()), (&read.into(), 1));
+    assert!(file["tensors"][0]["read_ns"].is_u64(), "{file}");
 }
 
 #[test]

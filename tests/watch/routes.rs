@@ -1,6 +1,8 @@
 //! Tests that a route is called proven only if libcufile's statistics prove it.
 
 use crate::harness::{Place, Seen};
+use std::path::Path;
+use std::process::Command;
 
 fn with_route(place: &Place, route: &str, options: &[&str], words: &[&str]) -> Seen {
     let all: Vec<&str> = std::iter::once("--json").chain(options.iter().copied()).collect();
@@ -53,6 +55,79 @@ fn transfers_that_only_libcufile_counted_are_reported() {
     let seen = place.seen("loaded", &["--statistics"], &["twice", "3"]);
     let facts = &seen.report["program"];
     assert_eq!((&facts["unseen"], &facts["statistics"]["processes"]), (&serde_json::Value::Null, &1.into()), "{facts}");
+}
+
+/// A part of a copy of libcufile that returns no counters after its destructors.
+const ENDING: &str = r"
+#include <stdlib.h>
+typedef struct { int err, cu_err; } status;
+status counters_of_level_3(void *counters);
+static int has_ended;
+static void end(void) { has_ended = 1; }
+__attribute__((constructor)) static void begin(void) { atexit(end); }
+status cuFileGetStatsL3(void *counters)
+{
+    status failed = {5030, 0};
+    return has_ended ? failed : counters_of_level_3(counters);
+}
+";
+
+/// A program that reads with each of the copies of libcufile in its arguments.
+const COPIES: &str = r#"
+#include <dlfcn.h>
+#include <fcntl.h>
+typedef struct { int err, cu_err; } status;
+struct descr { int type; union { int fd; void *handle; } handle; const void *ops; };
+static char memory[4096] __attribute__((aligned(4096)));
+int main(int count, char **words)
+{
+    for (int i = 2; i < count; i++) {
+        void *copy = dlopen(words[i], RTLD_NOW), *handle = 0;
+        if (!copy)
+            return 2;
+        status (*open_driver)(void) = (status (*)(void))dlsym(copy, "cuFileDriverOpen");
+        status (*enter)(void **, struct descr *) = (status (*)(void **, struct descr *))dlsym(copy, "cuFileHandleRegister");
+        long (*read_file)(void *, void *, unsigned long, long, long) =
+            (long (*)(void *, void *, unsigned long, long, long))dlsym(copy, "cuFileRead");
+        struct descr descr = {.type = 1, .handle.fd = open(words[1], O_RDONLY)};
+        if (open_driver().err || enter(&handle, &descr).err)
+            return 3;
+        for (int n = 0; n < i; n++)
+            if (read_file(handle, memory, sizeof memory, 0, 0) != sizeof memory)
+                return 4;
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn the_counters_of_each_copy_of_libcufile_are_read_before_its_destructors() {
+    let Some(place) = Place::new() else { return };
+    let compile = |cc: &mut Command| {
+        let out = cc.output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    };
+    let standins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standins");
+    let (ending, object) = (place.file("ending.c"), place.file("ending.o"));
+    std::fs::write(&ending, ENDING).unwrap();
+    std::fs::write(place.file("copies.c"), COPIES).unwrap();
+    compile(Command::new("cc").args(["-c", "-fPIC", "-o"]).args([&object, &ending]));
+    compile(Command::new("cc").arg("-o").args([place.file("copies"), place.file("copies.c")]).arg("-ldl"));
+    let copies = ["one", "two"].map(|name| place.file(name).join("libcufile.so.0"));
+    for copy in &copies {
+        std::fs::create_dir(copy.parent().unwrap()).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-fvisibility=hidden", "-DcuFileGetStatsL3=counters_of_level_3", "-o"]).arg(copy);
+        compile(cc.args([&standins.join("cufile.c"), &object]).args(["-lpthread", "-ldl"]));
+    }
+    let mut command = place.watch(&["--json", "--statistics"]);
+    command.env("STANDIN_CUFILE_ROUTE", "p2p").arg(place.file("copies")).arg(place.data()).args(&copies);
+    let seen = Seen::of(command);
+    let counted = &seen.report["program"]["statistics"];
+    assert_eq!((seen.status(), seen.count("cuFileRead")), (Some(0), 5), "{counted}");
+    assert_eq!((&counted["reads"], &counted["p2pdma"]), (&5.into(), &5.into()), "{counted}");
+    assert_eq!((&counted["processes"], &counted["missing_processes"]), (&1.into(), &0.into()), "{counted}");
+    assert_eq!(seen.file(&place.data())["proven"], true, "{counted}");
 }
 
 #[test]

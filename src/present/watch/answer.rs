@@ -1,16 +1,11 @@
-//! The answer about a watched program, and its facts.
+//! The answer about a watched program.
 
 use super::attached;
 use super::counted::{Counted, several_routes, some_failed};
-use super::facts::{buffers, driver, gpu_copies, threads};
-use super::file::{proof, unknown_tensors};
 use super::missing;
 use crate::analysis::{SessionEnd, failed_set_ups, is_complete, is_proven_direct, not_returned};
-use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{
-    NotLoaded, ProgramEnd, Route, RouteProof, RouteStatistics, Status, UnseenTransfers, WatchReport, WatchedFile,
-};
-use crate::present::top;
+use crate::core::units::{self, bytes, count, duration, plural, plural_es, verb};
+use crate::core::{NotLoaded, ProgramEnd, Route, RouteProof, Status, UnseenTransfers, WatchReport, WatchedFile};
 use crate::present::view::Answer;
 
 /// The sentence if the program does not meet `--require direct`. `None` if it does.
@@ -54,6 +49,11 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
     let mut read = if plain > 0 { format!(" {} read without it.", bytes(plain)) } else { String::new() };
     if let Some(requests @ 1..) = report.process_io.as_ref().map(|io| io.io_uring_requests) {
         read += &format!(" At least {} completed.", plural(requests, "io_uring request"));
+    }
+    if let Some(aio) = report.other_calls.iter().find(|call| call.is_aio() && call.count > call.errors) {
+        let reads = aio.count - aio.errors;
+        let (reads, were) = (plural(reads, "read"), verb(reads, "was", "were"));
+        read += &format!(" {reads} of {} {were} submitted by io_submit.", bytes(aio.bytes));
     }
     if is_cut && reads + writes == 0 {
         let headline = "No cuFile transfer was recorded before the session ended.";
@@ -246,130 +246,11 @@ pub fn end(report: &WatchReport) -> Option<Answer> {
     };
     Some(Answer::new(Status::Fail, headline, ""))
 }
-
-/// Labelled facts about the program.
-#[must_use]
-pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
-    facts.extend(missing::fact(report, end));
-    if let Some(process) = &report.attached {
-        facts.extend(attached::facts(process, report.libraries.is_empty()));
-        if !process.recorded {
-            if process.libcufile.is_some() {
-                facts.extend(settings(report));
-                let route = if process.route == Route::None { String::new() } else { format!("{}, ", process.route) };
-                facts.push(("route", format!("{route}{}", proof(process.route_proof))));
-                facts.push(("proven", PROVEN.to_owned()));
-                facts.push(("not proven", NOT_PROVEN.to_owned()));
-            }
-            return facts;
-        }
-    }
-    match &report.attached {
-        Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
-        None => {
-            facts.push(("programs", count(report.programs)));
-            facts.extend(top::unexamined(report.unexamined()).map(|text| ("examined", text)));
-        }
-    }
-    facts.push(("threads", threads(report)));
-    for library in &report.libraries {
-        let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
-        let processes = plural_es(library.processes, "process");
-        // A process can end before its mappings are read.
-        let processes = match &report.attached {
-            None => format!("loaded by {processes}"),
-            Some(process) if process.processes > library.processes || report.lost_events > 0 => {
-                format!("mapped in at least {processes}")
-            }
-            Some(_) => format!("mapped in {processes}"),
-        };
-        facts.push(("libcufile", format!("{}{version}, {processes}", library.path)));
-    }
-    facts.extend(settings(report));
-    if let Some(properties) = &report.properties {
-        facts.push(("driver", driver(properties)));
-    }
-    if let Some(io) = &report.process_io {
-        let least = if report.unexamined() > 0 { "at least " } else { "" };
-        let requests = match io.io_uring_requests {
-            0 => String::new(),
-            requests => format!(", at least {}", plural(requests, "io_uring request")),
-        };
-        facts.push((
-            "input",
-            format!(
-                "{least}{} by system calls, {} from storage, {} with storage access{requests}",
-                bytes(io.read_call_bytes),
-                bytes(io.storage_read_bytes),
-                plural(io.major_faults, "page fault")
-            ),
-        ));
-    }
-    facts.extend(unknown_tensors(report).map(|text| ("tensors", text)));
-    facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
-    facts.extend(buffers(report).map(|text| ("buffers", text)));
-    if let Some(seen) = report.statistics {
-        facts.push((
-            "statistics",
-            format!(
-                "libcufile counted {}, {} and {} of batches; {}",
-                plural(seen.reads, "read"),
-                plural(seen.writes, "write"),
-                plural_ies(seen.batch_entries, "entr"),
-                by_route(report, seen)
-            ),
-        ));
-    }
-    facts
-}
-
-/// A call has two probes. In a virtual machine they add 21 µs (docs/watch.md).
-const PROBED: &str = "include the kernel probes: about 5 to 30 µs a call";
-
-/// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
-const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes read by system calls";
-const NOT_PROVEN: &str =
-    "which bytes cuFile moved, which calls failed, and the route: direct reads are in no counter of a process";
-
-/// The cufile.json of the processes.
-fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)> {
-    report.configurations.iter().map(|configuration| {
-        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
-        let is = match (configuration.exists, configuration.not_examined) {
-            (true, false) => "",
-            (true, true) => ", not examined for each process",
-            (false, true) => ", not examined",
-            (false, false) => ", does not exist: defaults",
-        };
-        ("settings", format!("{}{origin}{is}", configuration.path))
-    })
-}
-
-/// The transfers that libcufile counted by route, or the reason why there are none.
-fn by_route(report: &WatchReport, seen: RouteStatistics) -> String {
-    if seen.by_route() == 0 && seen.transfers() > 0 {
-        return "no route: it counts routes for each GPU, and transfers to or from host memory for none".to_owned();
-    }
-    let counted = [("nvfs", seen.nvfs), ("p2pdma", seen.p2pdma), ("compat", seen.posix)];
-    let counted = counted.map(|(route, transfers)| format!("{route} {}", count(transfers))).join(", ");
-    format!("by route: {counted}{}", counted_twice(report, seen))
-}
-
-/// The reason why libcufile 1.15 counts more transfers by route than it made.
-fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
-    let by_route = seen.by_route();
-    match (by_route > seen.reads.saturating_add(seen.writes), report.has_libcufile_1_15()) {
-        (false, _) => "",
-        (true, true) => " (libcufile 1.15 counts a read into GPU memory twice in compat mode)",
-        (true, false) => " (libcufile divides transfers, and 1.15 counts some of them twice)",
-    }
-}
-
 #[cfg(test)]
 pub(in crate::present) mod tests {
     use super::*;
-    use crate::core::{Transfers, WatchedConfiguration, WatchedLibrary};
+    use crate::core::{Transfers, WatchedLibrary};
+    use crate::present::watch::facts::{PROBED, facts};
 
     fn answer(report: &WatchReport) -> Answer {
         super::answer(report, SessionEnd::Running)
@@ -452,56 +333,6 @@ pub(in crate::present) mod tests {
         let shown = answer(&WatchReport { libraries_left_out: 1, ..report(direct) });
         assert_eq!(shown.headline, "The recorded cuFile transfers take p2pdma, proven; others may be missing.");
         assert!(shown.headline.split_whitespace().count() <= 12 && shown.conditions.starts_with("At least 1 read"));
-    }
-
-    #[test]
-    fn the_processes_with_a_library_are_a_lower_bound_if_others_may_have_it() {
-        let library = WatchedLibrary { path: "/l".to_owned(), processes: 2, version: None };
-        let launched = WatchReport { programs: 1, libraries: vec![library], ..WatchReport::default() };
-        let attached = |processes| crate::core::AttachedProcess { recorded: true, processes, ..Default::default() };
-        let shown = |attached| {
-            let report = WatchReport { attached, ..launched.clone() };
-            facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "libcufile").map(|fact| fact.1)
-        };
-        assert_eq!(shown(None).as_deref(), Some("/l, loaded by 2 processes"));
-        assert_eq!(shown(Some(attached(2))).as_deref(), Some("/l, mapped in 2 processes"));
-        assert_eq!(shown(Some(attached(3))).as_deref(), Some("/l, mapped in at least 2 processes"));
-    }
-
-    #[test]
-    fn bytes_of_sendfile_are_read_by_system_calls() {
-        let io = crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() };
-        let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
-        let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
-        assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
-    }
-
-    #[test]
-    fn processes_of_a_started_program_that_were_not_examined_are_counted() {
-        let io = Some(crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() });
-        let all = WatchReport { programs: 3, process_io: io, ..WatchReport::default() };
-        let some = WatchReport { unexamined_processes: 2, ..all.clone() };
-        let text = |report: &WatchReport, label: &str| {
-            let facts = facts(report, SessionEnd::Complete).into_iter();
-            facts.filter(|(name, _)| *name == label).map(|(_, text)| text).collect::<String>()
-        };
-        assert_eq!(text(&all, "examined"), "");
-        assert!(text(&some, "examined").starts_with("2 processes were not examined"));
-        assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
-    }
-
-    #[test]
-    fn a_cufile_json_that_was_not_examined_for_a_process_is_named_as_such() {
-        let text = |exists, not_examined| {
-            let configuration =
-                WatchedConfiguration { path: "/c".to_owned(), exists, not_examined, ..Default::default() };
-            let report = WatchReport { programs: 1, configurations: vec![configuration], ..WatchReport::default() };
-            let facts = facts(&report, SessionEnd::Complete).into_iter();
-            facts.filter(|(label, _)| *label == "settings").map(|(_, text)| text).collect::<String>()
-        };
-        assert_eq!(text(true, false), "/c");
-        assert!([text(true, true), text(false, true)].iter().all(|text| text.contains("not examined")));
-        assert!(text(false, false).ends_with("does not exist: defaults"));
     }
 
     #[test]

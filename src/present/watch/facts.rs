@@ -1,7 +1,130 @@
-//! The texts of facts about a watched program.
+//! The facts about a watched program.
 
-use crate::core::units::{self, bytes, count, duration, plural, plural_ies};
-use crate::core::{DriverProperties, WatchReport};
+use super::file::{proof, unknown_tensors};
+use super::{attached, missing};
+use crate::analysis::SessionEnd;
+use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies};
+use crate::core::{DriverProperties, Route, RouteStatistics, WatchReport};
+use crate::present::top;
+
+/// Labelled facts about the program.
+#[must_use]
+pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("command", report.command.join(" ")), ("time", duration(report.wall_ns))];
+    facts.extend(missing::fact(report, end));
+    if let Some(process) = &report.attached {
+        facts.extend(attached::facts(process, report.libraries.is_empty()));
+        if !process.recorded {
+            if process.libcufile.is_some() {
+                facts.extend(settings(report));
+                let route = if process.route == Route::None { String::new() } else { format!("{}, ", process.route) };
+                facts.push(("route", format!("{route}{}", proof(process.route_proof))));
+                facts.push(("proven", PROVEN.to_owned()));
+                facts.push(("not proven", NOT_PROVEN.to_owned()));
+            }
+            return facts;
+        }
+    }
+    match &report.attached {
+        Some(process) => facts.extend([("processes", count(process.processes)), ("durations", PROBED.to_owned())]),
+        None => {
+            facts.push(("programs", count(report.programs)));
+            facts.extend(top::unexamined(report.unexamined()).map(|text| ("examined", text)));
+        }
+    }
+    facts.push(("threads", threads(report)));
+    for library in &report.libraries {
+        let version = library.version_text().map_or_else(String::new, |version| format!(", version {version}"));
+        let processes = plural_es(library.processes, "process");
+        // A process can end before its mappings are read.
+        let processes = match &report.attached {
+            None => format!("loaded by {processes}"),
+            Some(process) if process.processes > library.processes || report.lost_events > 0 => {
+                format!("mapped in at least {processes}")
+            }
+            Some(_) => format!("mapped in {processes}"),
+        };
+        facts.push(("libcufile", format!("{}{version}, {processes}", library.path)));
+    }
+    facts.extend(settings(report));
+    if let Some(properties) = &report.properties {
+        facts.push(("driver", driver(properties)));
+    }
+    if let Some(io) = &report.process_io {
+        let least = if report.unexamined() > 0 { "at least " } else { "" };
+        let requests = match io.io_uring_requests {
+            0 => String::new(),
+            requests => format!(", at least {}", plural(requests, "io_uring request")),
+        };
+        facts.push((
+            "input",
+            format!(
+                "{least}{} by system calls, {} from storage, {} with storage access{requests}",
+                bytes(io.read_call_bytes),
+                bytes(io.storage_read_bytes),
+                plural(io.major_faults, "page fault")
+            ),
+        ));
+    }
+    facts.extend(unknown_tensors(report).map(|text| ("tensors", text)));
+    facts.extend(gpu_copies(report).map(|text| ("GPU copies", text)));
+    facts.extend(buffers(report).map(|text| ("buffers", text)));
+    if let Some(seen) = report.statistics {
+        facts.push((
+            "statistics",
+            format!(
+                "libcufile counted {}, {} and {} of batches; {}",
+                plural(seen.reads, "read"),
+                plural(seen.writes, "write"),
+                plural_ies(seen.batch_entries, "entr"),
+                by_route(report, seen)
+            ),
+        ));
+    }
+    facts
+}
+
+/// A call has two probes. In a virtual machine they add 21 µs (docs/watch.md).
+pub(super) const PROBED: &str = "include the kernel probes: about 5 to 30 µs a call";
+
+/// The facts that procfs proves about a process whose calls are not recorded, and those that it does not prove.
+const PROVEN: &str = "which libcufile is loaded, which files are open or mapped, and the bytes read by system calls";
+const NOT_PROVEN: &str =
+    "which bytes cuFile moved, which calls failed, and the route: direct reads are in no counter of a process";
+
+/// The cufile.json of the processes.
+fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)> {
+    report.configurations.iter().map(|configuration| {
+        let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
+        let is = match (configuration.exists, configuration.not_examined) {
+            (true, false) => "",
+            (true, true) => ", not examined for each process",
+            (false, true) => ", not examined",
+            (false, false) => ", does not exist: defaults",
+        };
+        ("settings", format!("{}{origin}{is}", configuration.path))
+    })
+}
+
+/// The transfers that libcufile counted by route, or the reason why there are none.
+fn by_route(report: &WatchReport, seen: RouteStatistics) -> String {
+    if seen.by_route() == 0 && seen.transfers() > 0 {
+        return "no route: it counts routes for each GPU, and transfers to or from host memory for none".to_owned();
+    }
+    let counted = [("nvfs", seen.nvfs), ("p2pdma", seen.p2pdma), ("compat", seen.posix)];
+    let counted = counted.map(|(route, transfers)| format!("{route} {}", count(transfers))).join(", ");
+    format!("by route: {counted}{}", counted_twice(report, seen))
+}
+
+/// The reason why libcufile 1.15 counts more transfers by route than it made.
+fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
+    let by_route = seen.by_route();
+    match (by_route > seen.reads.saturating_add(seen.writes), report.has_libcufile_1_15()) {
+        (false, _) => "",
+        (true, true) => " (libcufile 1.15 counts a read into GPU memory twice in compat mode)",
+        (true, false) => " (libcufile divides transfers, and 1.15 counts some of them twice)",
+    }
+}
 
 /// The threads that called cuFile. The details of lost calls do not have their thread.
 pub(super) fn threads(report: &WatchReport) -> String {
@@ -23,7 +146,7 @@ const UNSEEN_COPIES: &str =
     "not seen: graphs, kernels that copy, page faults of managed memory, internal calls of CUDA libraries";
 
 /// The source of the numbers about copies to and from GPUs. `None` if no process used libcuda.
-pub(super) fn gpu_copies(report: &WatchReport) -> Option<String> {
+fn gpu_copies(report: &WatchReport) -> Option<String> {
     let copies = units::sum(report.other_calls.iter().filter(|call| call.is_gpu_copy()).map(|call| call.count));
     match (copies, report.cuda_processes) {
         (0, 0) => None,
@@ -37,7 +160,7 @@ pub(super) fn gpu_copies(report: &WatchReport) -> Option<String> {
 }
 
 /// Bits of `dcontrolflags` and `fflags`, see cufile.h.
-pub(super) fn driver(properties: &DriverProperties) -> String {
+fn driver(properties: &DriverProperties) -> String {
     let control = [(0, "poll mode"), (1, "compat mode allowed"), (2, "POSIX only"), (4, "fallback I/O")];
     let features = [(0, "dynamic routing"), (1, "batches"), (2, "streams"), (3, "parallel I/O"), (4, "P2P")];
     let mut parts = vec![match (properties.nvfs_major, properties.nvfs_minor) {
@@ -55,8 +178,7 @@ pub(super) fn driver(properties: &DriverProperties) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::SessionEnd;
-    use crate::core::{CallTotal, ProcessIo, ProgramEnd};
+    use crate::core::{CallTotal, ProcessIo, ProgramEnd, WatchedConfiguration, WatchedLibrary};
     use crate::present::watch::answer;
 
     #[test]
@@ -81,5 +203,67 @@ mod tests {
         };
         assert_eq!(of(0), "It did not load libcufile.");
         assert_eq!(of(4), "It did not load libcufile. At least 4 io_uring requests completed.");
+    }
+
+    #[test]
+    fn reads_by_linux_aio_are_in_the_answer_if_cufile_is_not_used() {
+        let of = |count, errors| {
+            let call = CallTotal { function: "io_submit".to_owned(), count, errors, bytes: 4096, ..Default::default() };
+            let ended = Some(ProgramEnd::Status(0));
+            let report = WatchReport { programs: 1, ended, other_calls: vec![call], ..WatchReport::default() };
+            answer(&report, SessionEnd::Complete).conditions
+        };
+        assert_eq!(of(3, 1), "It did not load libcufile. 2 reads of 4 KiB were submitted by io_submit.");
+        assert_eq!(of(1, 1), "It did not load libcufile.");
+    }
+
+    #[test]
+    fn the_processes_with_a_library_are_a_lower_bound_if_others_may_have_it() {
+        let library = WatchedLibrary { path: "/l".to_owned(), processes: 2, version: None };
+        let launched = WatchReport { programs: 1, libraries: vec![library], ..WatchReport::default() };
+        let attached = |processes| crate::core::AttachedProcess { recorded: true, processes, ..Default::default() };
+        let shown = |attached| {
+            let report = WatchReport { attached, ..launched.clone() };
+            facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "libcufile").map(|fact| fact.1)
+        };
+        assert_eq!(shown(None).as_deref(), Some("/l, loaded by 2 processes"));
+        assert_eq!(shown(Some(attached(2))).as_deref(), Some("/l, mapped in 2 processes"));
+        assert_eq!(shown(Some(attached(3))).as_deref(), Some("/l, mapped in at least 2 processes"));
+    }
+
+    #[test]
+    fn bytes_of_sendfile_are_read_by_system_calls() {
+        let io = crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() };
+        let report = WatchReport { process_io: Some(io), ..WatchReport::default() };
+        let input = facts(&report, SessionEnd::Complete).into_iter().find(|(label, _)| *label == "input");
+        assert!(input.is_some_and(|(_, text)| text.starts_with("1 MiB by system calls, 0 B from storage")));
+    }
+
+    #[test]
+    fn processes_of_a_started_program_that_were_not_examined_are_counted() {
+        let io = Some(crate::core::ProcessIo { read_call_bytes: 1 << 20, ..Default::default() });
+        let all = WatchReport { programs: 3, process_io: io, ..WatchReport::default() };
+        let some = WatchReport { unexamined_processes: 2, ..all.clone() };
+        let text = |report: &WatchReport, label: &str| {
+            let facts = facts(report, SessionEnd::Complete).into_iter();
+            facts.filter(|(name, _)| *name == label).map(|(_, text)| text).collect::<String>()
+        };
+        assert_eq!(text(&all, "examined"), "");
+        assert!(text(&some, "examined").starts_with("2 processes were not examined"));
+        assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
+    }
+
+    #[test]
+    fn a_cufile_json_that_was_not_examined_for_a_process_is_named_as_such() {
+        let text = |exists, not_examined| {
+            let configuration =
+                WatchedConfiguration { path: "/c".to_owned(), exists, not_examined, ..Default::default() };
+            let report = WatchReport { programs: 1, configurations: vec![configuration], ..WatchReport::default() };
+            let facts = facts(&report, SessionEnd::Complete).into_iter();
+            facts.filter(|(label, _)| *label == "settings").map(|(_, text)| text).collect::<String>()
+        };
+        assert_eq!(text(true, false), "/c");
+        assert!([text(true, true), text(false, true)].iter().all(|text| text.contains("not examined")));
+        assert!(text(false, false).ends_with("does not exist: defaults"));
     }
 }

@@ -11,12 +11,13 @@ mod tables;
 mod tensors;
 
 pub use advice::advice;
-pub use answer::{answer, end, facts, unmet};
+pub use answer::{answer, end, unmet};
+pub use facts::facts;
 pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
 pub(super) use missing::reasons;
 pub use missing::{NO_END, gap_ids, gaps, incomplete};
 pub use tables::tables;
 pub use tensors::{
-    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_share, tensor_cells, tensor_count, tensor_summary,
+    TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_rate, read_share, tensor_cells, tensor_count, tensor_summary,
 };

@@ -5,7 +5,7 @@ use super::tensors::{
     TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, is_upper_bound, read_tensors, tensor_cells, tensor_summary,
 };
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{AttachedFile, AttachedProcess, UNKNOWN_FILE, WatchReport, WatchedFile};
+use crate::core::{AttachedFile, AttachedProcess, CallTotal, UNKNOWN_FILE, WatchReport, WatchedFile};
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.
@@ -137,9 +137,13 @@ fn other_calls(report: &WatchReport) -> Option<Table> {
             vec![call.function.clone(), calls, errors, bytes(call.bytes), duration(call.total_ns)]
         })
         .collect();
-    let note = "Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.".to_owned();
+    let aio = if report.other_calls.iter().any(CallTotal::is_aio) { AIO } else { "" };
+    let note = format!("Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.{aio}");
     (!rows.is_empty()).then(|| Table { title: "Other calls".to_owned(), note, heads, rows })
 }
+
+/// The meaning of the calls of `io_submit`.
+const AIO: &str = " Each read that io_submit submitted is a call; its end is not recorded.";
 
 fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![
@@ -256,11 +260,14 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
         return None;
     }
     let bound = if is_upper_bound(report) { format!(" {TOUCHED}") } else { String::new() };
-    let mut note = format!("{}{bound} {}", tensor_summary(report), left_out(all.len(), most, "tensor"));
+    let is_timed = all.iter().any(|(_, tensor)| tensor.read_ns.is_some());
+    let shared = if is_timed { format!(" {SHARED}") } else { String::new() };
+    let mut note = format!("{}{bound}{shared} {}", tensor_summary(report), left_out(all.len(), most, "tensor"));
     if all.len() > most {
         all.sort_by_key(|(_, tensor)| is_complete_tensor(tensor) == Some(true));
         note += " Incomplete tensors are first.";
     }
+    let note = of_recorded(report, note);
     // The file is shown only if there are several.
     let one_file = all.iter().all(|(file, _)| file.path == all[0].0.path);
     let is_shown = |column: usize| column != TENSOR_FILE || !one_file;
@@ -276,6 +283,10 @@ fn tensors(report: &WatchReport, most: usize) -> Option<Table> {
 
 /// The meaning of `≤`.
 const TOUCHED: &str = "Bytes with ≤ are touched pages: the kernel maps up to 2 MiB of a file at once.";
+
+/// The meaning of the time of a tensor.
+const SHARED: &str =
+    "The time of a tensor is the sum of its reads. The time of a read of several tensors is shared by bytes.";
 
 #[cfg(test)]
 mod tests {
@@ -295,6 +306,7 @@ mod tests {
             bytes: 2,
             touched_bytes: 0,
             covered_bytes: Some(2),
+            read_ns: Some(1000),
         };
         (file.tensors, file.tensors_of_file) = (vec![tensor; many as usize], many);
         let open = OpenCall { function: "cuFileRead".to_owned(), ..OpenCall::default() };
@@ -373,7 +385,8 @@ mod tests {
     fn touched_pages_of_a_tensor_are_an_upper_bound() {
         let tensor = |reads, touched_bytes| {
             let covered_bytes = Some(if touched_bytes > 0 { 0 } else { 8 });
-            WatchedTensor { name: "a".to_owned(), size: 8, reads, bytes: 8, touched_bytes, covered_bytes }
+            let name = "a".to_owned();
+            WatchedTensor { name, size: 8, reads, bytes: 8, touched_bytes, covered_bytes, read_ns: None }
         };
         let table = |tensor| {
             let file = crate::core::WatchedFile { tensors: vec![tensor], tensors_of_file: 2, ..file_without_route() };
@@ -448,6 +461,7 @@ mod tests {
                 bytes: 8,
                 touched_bytes: 0,
                 covered_bytes: *covered_bytes,
+                read_ns: None,
             };
             let tensors = covered_bytes.iter().map(tensor).collect();
             let file = crate::core::WatchedFile { tensors, tensors_of_file: 2, ..file_without_route() };

@@ -1,18 +1,19 @@
 //! The tensors that a watched program read: the cells of their table, and how many were read.
 
 use super::file::{name, unknown_tensors};
-use crate::core::units::{self, bytes, count, plural, verb};
+use crate::core::units::{self, bytes, bytes_per_s, count, duration, plural, rate, verb};
 use crate::core::{WatchReport, WatchedFile, WatchedTensor};
+use crate::present::view::or_gap;
 use crate::text::capitalised;
 
 /// The headings of [`tensor_cells`].
-pub const TENSOR_HEADS: [&str; 6] = ["tensor", "complete", "file", "size", "reads", "read"];
+pub const TENSOR_HEADS: [&str; 8] = ["tensor", "complete", "file", "size", "reads", "read", "time", "rate"];
 /// The index of the column with the file.
 pub const TENSOR_FILE: usize = 2;
 
 /// The cells of a tensor.
 #[must_use]
-pub fn tensor_cells(file: &WatchedFile, tensor: &WatchedTensor) -> [String; 6] {
+pub fn tensor_cells(file: &WatchedFile, tensor: &WatchedTensor) -> [String; TENSOR_HEADS.len()] {
     let bound = if is_touched(tensor) { "≤ " } else { "" };
     let complete = match is_complete_tensor(tensor) {
         Some(true) => "yes",
@@ -20,7 +21,16 @@ pub fn tensor_cells(file: &WatchedFile, tensor: &WatchedTensor) -> [String; 6] {
         None => "not known",
     };
     let read = format!("{bound}{}", bytes(tensor.bytes));
-    [tensor.name.clone(), complete.to_owned(), name(file), bytes(tensor.size), count(tensor.reads), read]
+    let time = or_gap(tensor.read_ns.map(duration));
+    let rate = or_gap(read_rate(tensor).map(rate));
+    let (size, reads) = (bytes(tensor.size), count(tensor.reads));
+    [tensor.name.clone(), complete.to_owned(), name(file), size, reads, read, time, rate]
+}
+
+/// The bytes per second of a tensor's reads. `None` if the time is not known, or if the bytes are those in touched pages.
+#[must_use]
+pub fn read_rate(tensor: &WatchedTensor) -> Option<f64> {
+    tensor.read_ns.filter(|_| !is_touched(tensor)).and_then(|ns| bytes_per_s(tensor.bytes, ns))
 }
 
 /// The tensors that were read, with their files, in the order of files and offsets.
@@ -99,8 +109,15 @@ mod tests {
     use crate::present::watch::{answer::tests::file_without_route, tables};
 
     fn tensor(name: &str, covered: u64) -> WatchedTensor {
-        let (size, bytes) = (1000, 1000);
-        WatchedTensor { name: name.to_owned(), size, reads: 2, bytes, touched_bytes: 0, covered_bytes: Some(covered) }
+        WatchedTensor {
+            name: name.to_owned(),
+            size: 1000,
+            reads: 2,
+            bytes: 1000,
+            touched_bytes: 0,
+            covered_bytes: Some(covered),
+            read_ns: Some(500),
+        }
     }
 
     fn table_of(files: Vec<WatchedFile>, full: bool) -> crate::present::Table {
@@ -112,11 +129,12 @@ mod tests {
     fn a_tensor_that_was_read_twice_in_part_is_not_complete() {
         let file = WatchedFile { tensors: vec![tensor("a", 500), tensor("b", 1000)], ..file_without_route() };
         let table = table_of(vec![file.clone()], true);
-        assert_eq!(table.rows, [["a", "no", "1000 B", "2", "1000 B"], ["b", "yes", "1000 B", "2", "1000 B"]]);
+        let row = |name, complete| [name, complete, "1000 B", "2", "1000 B", "500 ns", "2.00 GB/s"];
+        assert_eq!(table.rows, [row("a", "no"), row("b", "yes")]);
         // With a second file, each row has its file.
         let other = WatchedFile { path: "/other".to_owned(), ..file };
         let table = table_of(vec![file_without_route(), other.clone(), other.clone()], true);
-        assert_eq!(table.rows[0].len(), 5);
+        assert_eq!(table.rows[0].len(), 7);
         let table = table_of(vec![WatchedFile { path: "/first".to_owned(), ..other.clone() }, other], true);
         assert_eq!((table.rows[0][2].as_str(), table.rows[3][2].as_str()), ("/first", "/other"));
     }
@@ -128,6 +146,32 @@ mod tests {
         let file = WatchedFile { tensors, ..file_without_route() };
         assert_eq!(table_of(vec![file.clone()], false).rows[0][..2], ["33", "no"]);
         assert_eq!(table_of(vec![file], true).rows[0][..2], ["0", "yes"]);
+    }
+
+    #[test]
+    fn a_tensor_without_a_known_time_has_no_rate_and_a_mapped_one_has_neither() {
+        let untimed = WatchedTensor { read_ns: None, ..tensor("untimed", 1000) };
+        let mapped = WatchedTensor { reads: 0, touched_bytes: 1000, read_ns: None, ..tensor("mapped", 0) };
+        // It is not known how many of the bytes the reads moved.
+        let both = WatchedTensor { touched_bytes: 1000, ..tensor("both", 10) };
+        let tensors = vec![untimed, mapped, both];
+        let file = WatchedFile { tensors, ..file_without_route() };
+        let table = table_of(vec![file.clone()], true);
+        let cells: Vec<_> = table.rows.iter().map(|row| (row[5].as_str(), row[6].as_str())).collect();
+        assert_eq!(cells, [("–", "–"), ("–", "–"), ("500 ns", "–")]);
+        assert!(table.note.contains("is shared by bytes"), "{}", table.note);
+        let without = WatchedFile { tensors: file.tensors[..2].to_vec(), ..file };
+        assert!(!table_of(vec![without], true).note.contains("is shared by bytes"));
+    }
+
+    #[test]
+    fn the_table_of_tensors_says_that_details_of_calls_were_lost() {
+        let note = |lost_events| {
+            let files = vec![WatchedFile { tensors: vec![tensor("a", 1000)], ..file_without_route() }];
+            let report = WatchReport { files, lost_events, ..WatchReport::default() };
+            tables(&report, true).into_iter().find(|table| table.title == "Tensors").unwrap().note
+        };
+        assert!(note(3).contains("recorded details") && !note(0).contains("recorded details"));
     }
 
     #[test]

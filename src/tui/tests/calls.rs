@@ -71,6 +71,7 @@ fn the_tensors_that_a_watched_program_read_are_listed_and_scrolled() {
         bytes: 1 << 20,
         touched_bytes: 0,
         covered_bytes: Some(1 << 20),
+        read_ns: Some(500_000),
     };
     report.files[0].tensors = (0..200).map(tensor).collect();
     report.files[0].tensors_of_file = 201;
@@ -101,6 +102,7 @@ fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_an
         bytes: 1 << 20,
         touched_bytes: 0,
         covered_bytes: Some(covered),
+        read_ns: Some(500_000),
     };
     report.files[0].tensors = vec![tensor("alpha", 1 << 20), tensor("half", 1 << 19)];
     report.files[1].tensors = vec![tensor("last", 1 << 20)];
@@ -114,8 +116,10 @@ fn the_tensors_of_a_watched_program_show_file_and_completeness_and_are_sorted_an
         let half = row(&shown, "half").and_then(|row| shown.lines().nth(row)).unwrap_or_default();
         assert!(half.contains("▲ no") && shown.contains("✔ yes") && shown.contains("/models/a.safe"), "{shown}");
         assert_eq!(shown.contains("/models/b.bin"), width >= 100, "{shown}");
+        // 1 MiB in half a millisecond.
+        assert_eq!(half.contains("500 µs") && half.contains("2.10 GB/s"), width >= 102, "{shown}");
         // The incomplete tensors are first if they are sorted by completeness.
-        for _ in 0..5 {
+        for _ in 0..7 {
             ui.input(&key('s'), &state);
         }
         let shown = text(&frame(&state, &mut ui, &theme, width, height));
@@ -152,6 +156,23 @@ fn each_column_of_latencies_is_shown_if_there_is_space_next_to_or_below_the_othe
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
         assert_eq!(shown.matches("1371").count(), columns, "{width}×{height}:\n{shown}");
         assert!(shown.contains("16.4 ms") && !shown.contains("not shown"), "{shown}");
+    }
+}
+
+#[test]
+fn the_units_of_latencies_have_a_second_line_if_all_columns_fit_next_to_one_another_then() {
+    let times = [4_000, 16_000, 64_000, 256_000, 1_024_000, 4_096_000, 16_384_000, 65_536_000];
+    for (width, height, is_one_line) in [(120, 36, false), (200, 60, true)] {
+        let mut state = watched();
+        let mut report = state.watch.as_deref().cloned().unwrap_or_default();
+        let class = |up_to_ns| LatencyClass { up_to_bytes: 4096, up_to_ns, count: 1371 };
+        report.latencies = times.into_iter().map(class).collect();
+        state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
+        let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
+        let rows: Vec<&str> = shown.lines().filter(|line| line.contains("1371")).collect();
+        assert!(rows.len() == 1 && rows[0].matches("1371").count() == times.len(), "{shown}");
+        assert_eq!(shown.contains("65.5 ms"), is_one_line, "{shown}");
+        assert!(shown.contains("65.5"), "{shown}");
     }
 }
 

@@ -25,7 +25,7 @@ impl Tally {
         let transfer = self.transfer(group.process, record, write, How::Stream);
         self.files[file].submit(&transfer);
         if failed {
-            self.files[file].finish(&transfer, -1);
+            self.files[file].finish(&transfer, -1, None);
             return (file, transfer);
         }
         let library = record.library();
@@ -50,7 +50,8 @@ impl Tally {
     /// Processes stream transfers that have ended.
     pub(in crate::watch) fn end_streams(&mut self, ended: &[Ended]) {
         for (pending, result, at_ns) in ended {
-            self.files[pending.file].finish(&pending.transfer, *result);
+            // The transfer ended before its result was seen, so its time is not known.
+            self.files[pending.file].finish(&pending.transfer, *result, None);
             let account = self.accounts.entry((pending.process, pending.library)).or_default();
             account.end(&pending.transfer, *at_ns, *result);
             self.put_stream(pending, Some(*result), *at_ns);
@@ -146,14 +147,15 @@ impl Tally {
         let failed = status != u64::from(BATCH_COMPLETE) || result < 0;
         let result = if failed { result.min(-1) } else { result };
         let Transfer { write, size, .. } = entry.transfer;
-        self.files[entry.file].finish(&entry.transfer, result);
+        // The program sees the end of an entry when it asks for the status of the batch.
+        let took_ns = event.end_ns.saturating_sub(entry.submitted_ns);
+        self.files[entry.file].finish(&entry.transfer, result, Some(took_ns));
         self.accounts.entry((process, library)).or_default().end(&entry.transfer, event.end_ns, result);
         if !failed {
             self.paces.add(BATCH_ENTRY, Some(size), entry.submitted_ns, event.end_ns);
         }
         if !failed && !write {
-            // The program sees the end of an entry when it asks for the status of the batch.
-            self.time_read(size, event.end_ns.saturating_sub(entry.submitted_ns));
+            self.time_read(size, took_ns);
         }
         self.put_entry(process, &entry, Some(result), event.end_ns);
         if failed {

@@ -155,35 +155,38 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
         return;
     }
     let (room, height) = (inside.width().saturating_sub(SIZE + 1), inside.height());
-    let block = all.rows.len() as u16 + 1;
-    let parts = parts(&columns(&all), room);
-    if let [part] = parts.as_slice()
-        && block <= height
-    {
-        // The rows and columns fill the pane.
-        let lines = (height.saturating_sub(1) / all.rows.len() as u16).clamp(1, STRETCH.0);
-        let spare = room.saturating_sub(columns(&all).iter().sum());
-        let more = (spare / all.durations.len().max(1) as u16).min(STRETCH.1);
-        histogram(&mut inside, 0, &all, part.clone(), (lines, more), theme);
-        return;
-    }
-    if parts.len() as u16 * block <= height {
-        for (y, part) in (0..).step_by(block.into()).zip(parts) {
-            histogram(&mut inside, y, &all, part, (1, 0), theme);
+    let blocks = |heads: u16| {
+        let parts = parts(&columns(&all, heads), room);
+        let lines = parts.len().saturating_mul(all.rows.len() + usize::from(heads));
+        (lines <= usize::from(height)).then_some((heads, parts))
+    };
+    // With the units in a second line, the columns may need fewer blocks.
+    if let Some((heads, parts)) = [1, 2].into_iter().filter_map(blocks).min_by_key(|(_, parts)| parts.len()) {
+        let rows = all.rows.len() as u16;
+        if let [part] = parts.as_slice() {
+            // The rows and columns fill the pane.
+            let lines = (height.saturating_sub(heads) / rows).clamp(1, STRETCH.0);
+            let spare = room.saturating_sub(columns(&all, heads).iter().sum());
+            let more = (spare / all.durations.len().max(1) as u16).min(STRETCH.1);
+            histogram(&mut inside, 0, &all, part.clone(), Shape { heads, lines, more }, theme);
+            return;
+        }
+        for (y, part) in (0..).step_by((rows + heads).into()).zip(parts) {
+            histogram(&mut inside, y, &all, part, Shape { heads, ..Shape::SMALLEST }, theme);
         }
         return;
     }
     let rows = usize::from(height.saturating_sub(1));
     let fitting = |rows: usize| {
         let mut grids = (0..=all.durations.len()).rev().map(|most| all.within(most, rows));
-        grids.find(|(grid, _)| columns(grid).iter().sum::<u16>() <= room).unwrap_or_default()
+        grids.find(|(grid, _)| columns(grid, 1).iter().sum::<u16>() <= room).unwrap_or_default()
     };
     let (mut grid, mut hidden) = fitting(rows);
     if hidden > 0 && grid.rows.len() == rows {
         // The last line is for the number of reads that are not shown.
         (grid, hidden) = fitting(rows.saturating_sub(1));
     }
-    histogram(&mut inside, 0, &grid, 0..grid.durations.len(), (1, 0), theme);
+    histogram(&mut inside, 0, &grid, 0..grid.durations.len(), Shape::SMALLEST, theme);
     if hidden > 0 {
         let (y, room) = (grid.rows.len() as u16 + 1, inside.width().saturating_sub(1));
         let words = format!("{} {} not shown: no space.", plural(hidden, "other read"), verb(hidden, "is", "are"));
@@ -191,14 +194,38 @@ fn latency(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
     }
 }
 
+/// The size of a histogram.
+#[derive(Clone, Copy)]
+struct Shape {
+    /// The lines of its heads: 1, or 2 if the units are below the values.
+    heads: u16,
+    /// The lines of each row.
+    lines: u16,
+    /// The columns that each column has more than its text.
+    more: u16,
+}
+
+impl Shape {
+    const SMALLEST: Self = Self { heads: 1, lines: 1, more: 0 };
+}
+
+/// The lines of the head of a column.
+fn head(name: &str, heads: u16) -> Vec<&str> {
+    match name.rsplit_once(' ') {
+        Some((value, unit)) if heads > 1 => vec![value, unit],
+        _ => vec![name],
+    }
+}
+
 /// The width of each column, with a space before it.
-fn columns(grid: &Latencies) -> Vec<u16> {
+fn columns(grid: &Latencies, heads: u16) -> Vec<u16> {
     let widest = |column: usize| {
         let counts = grid.rows.iter().filter_map(|(_, row)| row.get(column));
         counts.map(|count| count.to_string().len()).max().unwrap_or(0)
     };
     let names = grid.durations.iter().enumerate();
-    names.map(|(column, name)| width(name).max(widest(column)) as u16 + 1).collect()
+    let of_head = |name: &str| head(name, heads).into_iter().map(width).max().unwrap_or(0);
+    names.map(|(column, name)| of_head(name).max(widest(column)) as u16 + 1).collect()
 }
 
 /// The columns that fit next to one another, for each part below the other.
@@ -218,29 +245,24 @@ fn parts(widths: &[u16], room: u16) -> Vec<Range<usize>> {
     parts
 }
 
-/// Draws a part of the columns with its heads. Each row has `lines` lines, and each column `more` columns more than its
-/// text.
-fn histogram(
-    pen: &mut Pen<'_>,
-    y: u16,
-    grid: &Latencies,
-    part: Range<usize>,
-    (lines, more): (u16, u16),
-    theme: &Theme,
-) {
+/// Draws a part of the columns with its heads.
+fn histogram(pen: &mut Pen<'_>, y: u16, grid: &Latencies, part: Range<usize>, shape: Shape, theme: &Theme) {
+    let Shape { heads, lines, more } = shape;
     let most = grid.rows.iter().flat_map(|(_, row)| row).max().copied().unwrap_or(1).max(1);
     // The text is in the middle line of its row.
     let middle = (lines - 1) / 2;
-    let tops = || (y + 1..).step_by(lines.into());
+    let tops = || (y + heads..).step_by(lines.into());
     for (top, (size, _)) in tops().zip(&grid.rows) {
         pen.right(SIZE - 1, top + middle, size, theme.text);
     }
     let mut end = SIZE;
-    let columns = columns(grid).into_iter().zip(&grid.durations).enumerate();
+    let columns = columns(grid, heads).into_iter().zip(&grid.durations).enumerate();
     for (column, (width, name)) in columns.filter(|(column, _)| part.contains(column)) {
         let width = width + more;
         end += width;
-        pen.right(end, y, name, theme.dim);
+        for (line, text) in (y..).zip(head(name, heads)) {
+            pen.right(end, line, text, theme.dim);
+        }
         for (top, (_, counts)) in tops().zip(&grid.rows) {
             let Some(count) = counts.get(column).filter(|count| **count > 0) else { continue };
             let style = theme.heat((*count as f64).ln_1p() / (most as f64).ln_1p());

@@ -10,14 +10,20 @@ use crate::tui::theme::Theme;
 use crate::tui::widgets::{bars, headline, sheet};
 use crate::tui::words::Headline;
 
-/// Widths of the columns: complete, size, reads, read.
-const WIDTHS: [(usize, u16); 4] = [(1, 13), (3, 10), (4, 9), (5, 12)];
+/// Widths of the columns: complete, size, reads, read, time, rate.
+const WIDTHS: [(usize, u16); 6] = [(1, 13), (3, 10), (4, 9), (5, 12), (6, 12), (7, 11)];
 /// The index of the column with the number of reads, which a narrow table does not have.
 const READS: usize = 4;
+/// The indices of the columns with the time and the rate, which only a wide table has.
+const TIMES: [usize; 2] = [6, 7];
 /// Minimum number of columns for the number of reads.
 const MEDIUM: u16 = 70;
 /// Minimum number of columns for the file of each tensor.
 const WIDE: u16 = 96;
+/// Minimum number of columns for the time and the rate.
+const TIMED: u16 = 100;
+/// Width that names keep next to a column with the file.
+const NAME: u16 = 32;
 /// Minimum and maximum width of the bar in columns.
 const BAR: (u16, u16) = (14, 40);
 
@@ -31,10 +37,14 @@ struct Layout {
 
 impl Layout {
     fn new(w: u16, longest_name: u16, longest_file: Option<u16>) -> Self {
-        let figures: Vec<(usize, u16)> =
-            WIDTHS.into_iter().filter(|(column, _)| *column != READS || w >= MEDIUM).collect();
+        let is_shown = |column: usize| match column {
+            READS => w >= MEDIUM,
+            column => w >= TIMED || !TIMES.contains(&column),
+        };
+        let figures: Vec<(usize, u16)> = WIDTHS.into_iter().filter(|(column, _)| is_shown(*column)).collect();
         let rest = w.saturating_sub(figures.iter().map(|(_, width)| width).sum::<u16>() + 2);
         let file = longest_file.filter(|_| w >= WIDE).map_or(0, |longest| (longest + 2).min(rest / 2));
+        let file = if rest - file >= (longest_name + 2).min(NAME) { file } else { 0 };
         let name = rest - file;
         let bar = name.saturating_sub(longest_name + 2).min(BAR.1);
         let bar = if bar >= BAR.0 { bar } else { 0 };
@@ -131,7 +141,13 @@ fn heads(inside: &mut Pen<'_>, layout: &Layout, ui: &Ui<'_>, theme: &Theme) {
     }
 }
 
-fn row(pen: &mut Pen<'_>, cells: &[String; 6], tensor: &WatchedTensor, layout: &Layout, theme: &Theme) {
+fn row(
+    pen: &mut Pen<'_>,
+    cells: &[String; watch::TENSOR_HEADS.len()],
+    tensor: &WatchedTensor,
+    layout: &Layout,
+    theme: &Theme,
+) {
     let room = layout.name.saturating_sub(2);
     pen.fit(1, 0, room, &truncate_name(&cells[0], room.into()), theme.text);
     let mut x = layout.name;
@@ -177,6 +193,12 @@ mod tests {
             }
         }
         let wide = Layout::new(198, 38, Some(60));
-        assert_eq!((wide.file, wide.bar), (62, BAR.1));
+        assert_eq!((wide.file, wide.bar), (62, 27));
+        let columns = |w, longest_file| {
+            let layout = Layout::new(w, 38, longest_file);
+            (layout.figures.len(), layout.file > 0)
+        };
+        let shown = [58, 78, 98, 118, 198].map(|w| columns(w, Some(60)));
+        assert_eq!(shown, [(3, false), (4, false), (4, false), (6, false), (6, true)]);
     }
 }

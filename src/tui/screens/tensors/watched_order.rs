@@ -2,13 +2,21 @@
 //! in every frame.
 
 use crate::core::{WatchReport, WatchedFile, WatchedTensor};
-use crate::present::watch::{TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, tensor_count};
+use crate::present::watch::{TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, read_rate, tensor_count};
 use crate::tui::pen::width;
 use std::cmp::Reverse;
 
 /// The order of each column of [`TENSOR_HEADS`].
-const ORDERS: [&str; TENSOR_HEADS.len()] =
-    ["name", "incomplete first", "file and offset", "size", "number of reads", "bytes read"];
+const ORDERS: [&str; TENSOR_HEADS.len()] = [
+    "name",
+    "incomplete first",
+    "file and offset",
+    "size",
+    "number of reads",
+    "bytes read",
+    "time of reads",
+    "rate, slowest first",
+];
 
 /// The inputs from which an order is computed: the time and the number of tensors of the report, the end of the program,
 /// and the choice.
@@ -64,6 +72,8 @@ impl WatchedOrder {
         }
         let filter = &key.5;
         let contains = |text: &str| text.to_lowercase().contains(filter);
+        // Tensors without a rate are last.
+        let rate = |tensor: &WatchedTensor| read_rate(tensor).unwrap_or(f64::INFINITY);
         let mut all: Vec<(usize, usize, &WatchedTensor)> = Vec::with_capacity(count);
         for (at, file) in report.files.iter().enumerate() {
             let is_all = filter.is_empty() || contains(&file.path);
@@ -81,6 +91,8 @@ impl WatchedOrder {
             3 => all.sort_by_key(|(.., tensor)| Reverse(tensor.size)),
             4 => all.sort_by_key(|(.., tensor)| Reverse(tensor.reads)),
             5 => all.sort_by_key(|(.., tensor)| Reverse(tensor.bytes)),
+            6 => all.sort_by_key(|(.., tensor)| Reverse(tensor.read_ns)),
+            7 => all.sort_by(|(.., a), (.., b)| rate(a).total_cmp(&rate(b))),
             _ => {}
         }
         if reversed {
@@ -99,13 +111,14 @@ mod tests {
     use crate::core::{PlainReads, Route, RouteProof, Transfers};
 
     fn report() -> WatchReport {
-        let tensor = |name: &str, size, covered| WatchedTensor {
+        let tensor = |name: &str, size, covered, read_ns| WatchedTensor {
             name: name.to_owned(),
             size,
             reads: 1,
             bytes: size,
             touched_bytes: 0,
             covered_bytes: Some(covered),
+            read_ns,
         };
         let file = |path: &str, tensors: Vec<WatchedTensor>| WatchedFile {
             path: path.to_owned(),
@@ -125,8 +138,8 @@ mod tests {
             cached_fraction: None,
         };
         let files = vec![
-            file("/one", vec![tensor("c", 8, 8), tensor("a", 32, 16)]),
-            file("/two", vec![tensor("b.Weight", 16, 16)]),
+            file("/one", vec![tensor("c", 8, 8, None), tensor("a", 32, 16, Some(40))]),
+            file("/two", vec![tensor("b.Weight", 16, 16, Some(30))]),
         ];
         WatchReport { files, ..WatchReport::default() }
     }
@@ -146,6 +159,7 @@ mod tests {
         assert_eq!(names(1, "", false), "a c b.Weight");
         assert_eq!(names(3, "", false), "a b.Weight c");
         assert_eq!(names(3, "", true), "c b.Weight a");
+        assert_eq!((names(6, "", false), names(7, "", false)), ("a b.Weight c".to_owned(), "b.Weight a c".to_owned()));
     }
 
     #[test]
