@@ -2,38 +2,13 @@
 
 use super::parts::{line_in, run};
 use crate::core::Change;
-pub(super) use crate::machine::packages::{dnf, headers, id, release};
+pub(super) use crate::machine::packages::{dnf, fedora, headers, id, release, rhel};
 use crate::machine::{Root, is_aarch64, modprobe, os_release};
 use std::path::PathBuf;
-
-/// Distributions that use the version numbers of RHEL.
-const NUMBERED_AS_RHEL: &[&str] =
-    &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
 /// The name for display.
 pub(super) fn called(root: &Root) -> String {
     os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID")).unwrap_or_else(|| "this system".to_owned())
-}
-
-/// The text after `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
-fn platform(root: &Root) -> Option<String> {
-    os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
-}
-
-/// The RHEL release of the packages. `None` for distributions with other version numbers that do not state it.
-pub(super) fn rhel(root: &Root) -> Option<u32> {
-    if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
-        return release(root).map(|(major, _)| major);
-    }
-    platform(root)?.strip_prefix("el")?.parse().ok()
-}
-
-/// The Fedora release, also for distributions that are based on Fedora.
-pub(super) fn fedora(root: &Root) -> Option<u32> {
-    if id(root) == "fedora" {
-        return release(root).map(|(major, _)| major);
-    }
-    platform(root)?.strip_prefix('f')?.parse().ok()
 }
 
 /// A note about packages that are not in NVIDIA's lists for this distribution. It is empty if they are. NVIDIA's
