@@ -1,6 +1,6 @@
 //! The distribution and its release, which determine packages and kernels.
 
-use super::parts::{line_in, run};
+use super::parts::{Family, line_in, run};
 use crate::core::Change;
 pub(super) use crate::machine::packages::{dnf, fedora, headers, id, release, rhel};
 use crate::machine::{Root, is_aarch64, modprobe, os_release};
@@ -80,6 +80,25 @@ pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
                 .collect()
         }
     }
+}
+
+/// The commands that add the package source with DKMS on every family. Empty if the distribution has DKMS, or if DKMS or
+/// the source is there.
+pub(super) fn sources_of_dkms(root: &Root, family: Family) -> Vec<Change> {
+    match family {
+        Family::Debian => Vec::new(),
+        Family::RedHat => dkms_source(root),
+        Family::Suse => package_hub(root).filter(|_| !root.exists("/usr/sbin/dkms")).into_iter().collect(),
+    }
+}
+
+/// Whether a change adds a package source, which is there for all later steps.
+pub(super) fn adds_source(change: &Change) -> bool {
+    let is_it = |word: &String| {
+        ["SUSEConnect", "subscription-manager"].contains(&word.as_str())
+            || ["config-manager", "epel-release"].iter().any(|part| word.contains(part))
+    };
+    matches!(change, Change::Run { argv } if argv.iter().any(is_it))
 }
 
 /// The names of the sections of a dnf configuration, in lower case, and whether each is enabled.

@@ -1,5 +1,6 @@
 //! The order of the steps of the checklist: with as few reboots as possible, and nothing is done twice.
 
+use super::distribution::adds_source;
 use super::guided::is_reboot;
 use super::in_effect::{is_reboot_step, reboots};
 use super::install;
@@ -103,8 +104,9 @@ pub(super) fn without_repeats(steps: &mut [Step]) {
     let mut before: Vec<Change> = Vec::new();
     for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {
         plan.changes.retain(|change| !before.contains(change));
-        let is_repository = plan.id == FixId::NvidiaRepository;
-        before.extend(plan.changes.iter().filter(|change| is_repository || is_of_key(change)).cloned());
+        let is_lasting =
+            |change: &&Change| plan.id == FixId::NvidiaRepository || is_of_key(change) || adds_source(change);
+        before.extend(plan.changes.iter().filter(is_lasting).cloned());
     }
 }
 
