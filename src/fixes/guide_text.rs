@@ -30,6 +30,9 @@ pub fn text(guide: &Guide, width: usize) -> String {
         }
         for plan in &step.plans {
             row(&mut out, "     → ", &format!("{} ({}; {})", plan.title, plan.who(), plan.how()));
+            if plan.needs_download() {
+                row(&mut out, "         ", &plan.why);
+            }
             let shown = guide.shown_plan(plan);
             for line in changes_text(&shown).lines() {
                 let _ = writeln!(out, "         {line}");

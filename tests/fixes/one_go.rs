@@ -4,6 +4,7 @@ use crate::copies::look;
 use crate::machine::*;
 use gds_top::core::{Change, FixId, FixPlan, Guide, Needs};
 use gds_top::fixes::guide;
+use gds_top::fixes::guided::{self, Next};
 
 const RHEL_8: (&str, &str) = (
     "ID=\"rhel\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"8.10\"\nPLATFORM_ID=\"platform:el8\"\n",
@@ -106,4 +107,58 @@ fn a_postponed_reboot_names_the_step_that_has_it() {
         }
     }
     assert!(found >= 4, "{found}");
+}
+
+#[test]
+fn a_step_by_hand_begins_with_what_to_download() {
+    const ORACLE_9: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
+    const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+    for (release, kernel, address, command, setting) in [
+        (RHEL_8.0, RHEL_8.1, "https://network.nvidia.com/products/infiniband-drivers", "./mlnxofedinstall", ""),
+        (ORACLE_9, "5.15.0-313.189.5.3.el9uek.x86_64", "https://developer.nvidia.com/doca-downloads", "doca-host-", ""),
+        (
+            SLES,
+            "6.4.0-150600.23.73-default",
+            "https://developer.nvidia.com/doca-downloads",
+            "doca-host-",
+            "+allow_unsupported_modules 1",
+        ),
+    ] {
+        let edits = [
+            put("files/etc/os-release", release),
+            put("files/proc/sys/kernel/osrelease", format!("{kernel}\n")),
+            put(format!("files/boot/config-{kernel}"), "CONFIG_PCI=y\n# CONFIG_PCI_P2PDMA is not set\n"),
+        ];
+        let folder = build("nvme-stock", &edits);
+        let (root, report) = look(folder.path());
+        let guide = guide::guide(&root, &report);
+        let Next::ByHand(_, by_hand) = guided::next(&guide, &[], &[]) else { panic!("{guide:?}") };
+        for said in [by_hand.join("\n"), guide::text(&guide, usize::MAX)] {
+            let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("{part}: {said}"));
+            assert!(at(address) < at(command) && said.contains(setting), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_package_source_is_added_once() {
+    let guide = bare(RHEL_8, "SecureBoot disabled\n");
+    let lines: Vec<String> = plans(&guide).into_iter().flat_map(lines).collect();
+    for source in ["codeready-builder-for-rhel-8", "epel-release-latest-8"] {
+        assert_eq!(lines.iter().filter(|line| line.contains(source)).count(), 1, "{source}: {lines:#?}");
+    }
+}
+
+#[test]
+fn the_checklist_names_the_mode_of_the_iommu_that_nvidia_prefers() {
+    const PREFERRED: &str = "NVIDIA prefers iommu=off";
+    for (name, is_named) in [("iommu-on", true), ("nvfs-healthy", false)] {
+        let (root, report) = look(&fixture(name));
+        let guide = guide::guide(&root, &report);
+        let said = guide::text(&guide, usize::MAX);
+        assert_eq!(said.matches(PREFERRED).count(), usize::from(is_named), "{name}: {said}");
+    }
+    let (root, report) = look(&fixture("iommu-on"));
+    let plan = gds_top::fixes::plan_by_id(&root, &report, FixId::IommuOff).unwrap();
+    assert!(plan.why.contains(PREFERRED), "{}", plan.why);
 }
