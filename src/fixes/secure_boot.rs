@@ -88,22 +88,20 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
     })
 }
 
-/// The command of DKMS (prepare_mok). `dkms generate_mok` exists since DKMS 3.1, and Debian 12 has 3.0.10. An existing key
-/// is kept, because a second one would sign modules after the enrolment of the first.
-const NEW_KEY: &str = "test -s /var/lib/dkms/mok.key && test -s /var/lib/dkms/mok.pub || openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj '/CN=DKMS module signing key/'";
+/// The command of DKMS (prepare_mok). `dkms generate_mok` exists since DKMS 3.1, and Debian 12 has 3.0.10.
+const KEY_OF_DKMS: &str = "test -s /var/lib/dkms/mok.key && test -s /var/lib/dkms/mok.pub || openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj '/CN=DKMS module signing key/'";
+const KEY_OF_UBUNTU: &str = "test -s /var/lib/shim-signed/mok/MOK.priv && test -s /var/lib/shim-signed/mok/MOK.der || update-secureboot-policy --new-key";
 
-/// Creates the key pair that DKMS would create at its first build.
+/// Creates the key pair that DKMS would create at its first build. An existing pair is kept, because a new one would sign
+/// modules after the enrolment of the first.
 fn new_key(root: &Root) -> Change {
-    if signs_as_ubuntu(root) {
-        // The script keeps an existing key (shim-signed, update-secureboot-policy).
-        return run("sudo update-secureboot-policy --new-key");
-    }
-    Change::Run { argv: ["sudo", "sh", "-c", NEW_KEY].map(str::to_owned).to_vec() }
+    let script = if signs_as_ubuntu(root) { KEY_OF_UBUNTU } else { KEY_OF_DKMS };
+    Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }
 }
 
 /// Whether a change creates or enrols the key, which is done once for all modules.
 pub(super) fn is_of_key(change: &Change) -> bool {
-    let is_it = |word: &String| ["mokutil", "update-secureboot-policy", NEW_KEY].contains(&word.as_str());
+    let is_it = |word: &String| ["mokutil", KEY_OF_DKMS, KEY_OF_UBUNTU].contains(&word.as_str());
     matches!(change, Change::Run { argv } if argv.iter().any(is_it))
 }
 
