@@ -17,6 +17,8 @@ pub(crate) enum Cost {
     Install = 6,
     /// Another kernel, driver or operating system.
     System = 16,
+    /// Another release of the distribution, because this one has no such kernel.
+    Release = 32,
     /// Other hardware, or hardware in another place.
     Hardware = 48,
 }

@@ -62,7 +62,7 @@ fn resumed(work: &Work<'_>, guide: &Guide) -> SetUp {
     }
     if set_up.route != guide.route {
         note(&format!(
-            "it was started for the route {}; this machine now needs fewer steps for {}",
+            "it was started for the route {}; on this machine {} now needs less effort",
             set_up.route, guide.route
         ));
         set_up.route = guide.route;

@@ -78,6 +78,21 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// The program that it runs, without `sudo`. It is empty for a file.
+    fn program(&self) -> &str {
+        match self {
+            Self::WriteFile { .. } => "",
+            Self::Run { argv } => argv.iter().map(String::as_str).find(|word| *word != "sudo").unwrap_or_default(),
+        }
+    }
+
+    /// Whether it runs or installs a file that the user downloads.
+    fn is_of_download(&self) -> bool {
+        self.program() == "rpm" || self.program().starts_with("./")
+    }
+}
+
 /// The plan of a fix, as shown in its preview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FixPlan {
@@ -125,18 +140,16 @@ impl FixPlan {
     /// Whether gds-top can make every change of it after consent.
     #[must_use]
     pub fn is_executable(&self) -> bool {
-        let is_for_a_person = |argv: &[String]| {
-            let mut words = argv.iter().map(String::as_str).skip_while(|word| *word == "sudo");
-            let program = words.next().unwrap_or_default();
-            // These need an editor, a shell variable, a manually downloaded file, or an installer in the working
-            // directory.
-            matches!(program, "sudoedit" | "vi" | "export" | "rpm") || program.starts_with("./")
-        };
-        let runs = |change: &Change| match change {
-            Change::WriteFile { .. } => true,
-            Change::Run { argv } => !is_for_a_person(argv),
-        };
-        self.policy != FixPolicy::Never && !self.id.is_by_hand() && self.changes.iter().all(runs)
+        // These need an editor or a shell variable.
+        let is_for_a_person =
+            |change: &Change| change.is_of_download() || matches!(change.program(), "sudoedit" | "vi" | "export");
+        self.policy != FixPolicy::Never && !self.id.is_by_hand() && !self.changes.iter().any(is_for_a_person)
+    }
+
+    /// Whether the user must download a file before its commands. Its reason names the address.
+    #[must_use]
+    pub fn needs_download(&self) -> bool {
+        self.changes.iter().any(Change::is_of_download)
     }
 
     /// Whether gds-top applies it after the user consents.

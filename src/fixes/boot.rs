@@ -9,6 +9,10 @@ use crate::machine::{NvmlGpu, Root, excluded, ext4_journal, ext4_mode, ext4_sets
 use crate::text::quoted;
 use std::path::PathBuf;
 
+/// The preference of NVIDIA's guide (GDS Installation and Troubleshooting Guide, IOMMU).
+pub(super) const PREFERRED_IOMMU: &str =
+    "NVIDIA prefers iommu=off for function and performance, and supports iommu=pt on certain platforms.";
+
 /// The plan for the IOMMU in pass-through mode.
 pub(super) fn iommu(root: &Root) -> FixPlan {
     let guests = root.entries("/run/libvirt/qemu").unwrap_or_default().iter().any(|name| name.ends_with(".pid"));
@@ -16,9 +20,10 @@ pub(super) fn iommu(root: &Root) -> FixPlan {
     let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
-            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}. If no guest needs the IOMMU and nvidia-fs still counts dma-map errors or lists bridges with ACS, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
+            "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}.{} If no guest needs the IOMMU and nvidia-fs still counts dma-map errors or lists bridges with ACS, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
             if guests { " Virtual machines run here: stop or migrate them before the reboot." } else { "" },
-            place(root)
+            place(root),
+            if arm { String::new() } else { format!(" {PREFERRED_IOMMU}") }
         ),
         verify: "/proc/cmdline has the argument; gds-top check: iommu-state".to_owned(),
         ..with_word(root, word, empty(FixId::IommuOff, Needs::Reboot, FixRisk::Medium, FixPolicy::Show))

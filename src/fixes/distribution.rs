@@ -1,39 +1,14 @@
 //! The distribution and its release, which determine packages and kernels.
 
-use super::parts::{line_in, run};
+use super::parts::{Family, line_in, run};
 use crate::core::Change;
-pub(super) use crate::machine::packages::{dnf, headers, id, release};
+pub(super) use crate::machine::packages::{dnf, fedora, headers, id, release, rhel};
 use crate::machine::{Root, is_aarch64, modprobe, os_release};
 use std::path::PathBuf;
-
-/// Distributions that use the version numbers of RHEL.
-const NUMBERED_AS_RHEL: &[&str] =
-    &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
 
 /// The name for display.
 pub(super) fn called(root: &Root) -> String {
     os_release(root, "PRETTY_NAME").or_else(|| os_release(root, "ID")).unwrap_or_else(|| "this system".to_owned())
-}
-
-/// The text after `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
-fn platform(root: &Root) -> Option<String> {
-    os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
-}
-
-/// The RHEL release of the packages. `None` for distributions with other version numbers that do not state it.
-pub(super) fn rhel(root: &Root) -> Option<u32> {
-    if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
-        return release(root).map(|(major, _)| major);
-    }
-    platform(root)?.strip_prefix("el")?.parse().ok()
-}
-
-/// The Fedora release, also for distributions that are based on Fedora.
-pub(super) fn fedora(root: &Root) -> Option<u32> {
-    if id(root) == "fedora" {
-        return release(root).map(|(major, _)| major);
-    }
-    platform(root)?.strip_prefix('f')?.parse().ok()
 }
 
 /// A note about packages that are not in NVIDIA's lists for this distribution. It is empty if they are. NVIDIA's
@@ -105,6 +80,25 @@ pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
                 .collect()
         }
     }
+}
+
+/// The commands that add the package source with DKMS on every family. Empty if the distribution has DKMS, or if DKMS or
+/// the source is there.
+pub(super) fn sources_of_dkms(root: &Root, family: Family) -> Vec<Change> {
+    match family {
+        Family::Debian => Vec::new(),
+        Family::RedHat => dkms_source(root),
+        Family::Suse => package_hub(root).filter(|_| !root.exists("/usr/sbin/dkms")).into_iter().collect(),
+    }
+}
+
+/// Whether a change adds a package source, which is there for all later steps.
+pub(super) fn adds_source(change: &Change) -> bool {
+    let is_it = |word: &String| {
+        ["SUSEConnect", "subscription-manager"].contains(&word.as_str())
+            || ["config-manager", "epel-release"].iter().any(|part| word.contains(part))
+    };
+    matches!(change, Change::Run { argv } if argv.iter().any(is_it))
 }
 
 /// The names of the sections of a dnf configuration, in lower case, and whether each is enabled.

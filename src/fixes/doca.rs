@@ -105,7 +105,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         }
         Some(ofed) => of_ofed(root, family, transport, ofed),
         None if is_before_doca(root) => (
-            vec![run(INSTALLER)],
+            distribution::sources_of_dkms(root, family).into_iter().chain([run(INSTALLER)]).collect(),
             Ok(format!(
                 " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 5.8 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the folder of its package.",
                 called(root)
@@ -322,7 +322,16 @@ fn nvidia_fs(root: &Root, report: &Report, family: Family) -> (Vec<Change>, &'st
         }
         // This command is in NVIDIA's release notes of GDS.
         _ if family == Family::Debian => (vec![run("sudo apt-get install -y --reinstall nvidia-fs-dkms")], AGAIN),
-        _ => (Vec::new(), "nvidia-fs must be built again after it. DKMS does not list it, so reinstall its package."),
+        // DKMS lists no version, so the scripts of the package build it.
+        _ => {
+            let again = match family {
+                Family::Suse => "zypper --non-interactive install --force".to_owned(),
+                _ => format!("{} reinstall -y", distribution::dnf(root)),
+            };
+            let script =
+                format!("{again} $(rpm -qa --queryformat \"%{{NAME}} \" \"nvidia-fs*\") && modinfo -n nvidia_fs");
+            (vec![Change::Run { argv: ["sudo", "sh", "-c", &script].map(str::to_owned).to_vec() }], AGAIN)
+        }
     }
 }
 
@@ -342,10 +351,9 @@ fn doca(root: &Root, family: Family, transport: Transport) -> Result<(Vec<Change
         let command = install(root, family, &format!("{headers} doca-ofed {}", transport.package(false)));
         let refresh =
             if family == Family::Suse { "sudo zypper --gpg-auto-import-keys refresh" } else { "sudo dnf makecache" };
-        return Ok((
-            vec![run("sudo rpm -Uvh doca-host-*.rpm"), run(refresh), run(&command)],
-            format!("{page}{dkms}{FIRMWARE}"),
-        ));
+        let install = [run("sudo rpm -Uvh doca-host-*.rpm"), run(refresh), run(&command)];
+        let changes = distribution::sources_of_dkms(root, family).into_iter().chain(install).collect();
+        return Ok((changes, format!("{page}{dkms}{FIRMWARE}")));
     };
     let mut changes = Vec::new();
     let mut said = String::new();

@@ -1,21 +1,20 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::bare;
-use super::guided::is_reboot;
-use super::in_effect::{add_reboot, reboots};
+use super::boot::PREFERRED_IOMMU;
+use super::in_effect::add_reboot;
 use super::next_boot::ready_steps;
+use super::order::{after_driver, nfs_client_first, once, settings_first, without_repeats};
 use super::parts::family;
 use super::plans::{check_of, for_id, step_with};
-use super::preview::changes_text;
 use super::repository as source;
 use crate::checks::{Report, how_to_fix};
 use crate::core::check::{Step as Row, place_of};
-use crate::core::guide::REBUILT_LATER;
-use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Needs, Route, Status, Verdict};
+use crate::core::{Change, CheckId, Finding, FixId, FixPlan, Guide, GuideStep as Step, Route, Status, Verdict};
 use crate::machine::{Root, nvidia_driver};
-use crate::text::{capitalised, paragraph};
-use std::fmt::Write as _;
+use crate::text::capitalised;
 
+pub use super::guide_text::text;
 pub use crate::core::StepState as State;
 
 /// The id of the checklist.
@@ -43,10 +42,10 @@ fn with_sudo(root: &Root, report: &Report) -> Guide {
         _ if verdict.is_none() => {
             "no path was examined, so these are the steps of nvidia-fs (pass --path DIR with your models for the best route)"
         }
-        Route::P2pdma => "P2PDMA needs the fewest steps here, without nvidia-fs and a patched NVMe driver",
+        Route::P2pdma => "P2PDMA needs the least effort here, without nvidia-fs and a patched NVMe driver",
         Route::C2c => "on Grace, disks reach GPU memory over the coherent link; nvidia-fs is not needed",
         Route::Rdma => "the client of this file system moves data by RDMA",
-        _ => "the route nvfs needs the fewest steps here",
+        _ => "the route nvfs needs the least effort here",
     };
     let wanted = wanted(report, verdict);
     let mut steps = rows(root, report, possible, wanted.as_deref());
@@ -190,32 +189,6 @@ fn steps_of(closed: &[&Finding]) -> Vec<CheckId> {
     closed.iter().map(|finding| finding.id).collect()
 }
 
-/// Whether a step has one of these fixes.
-fn offers(step: &Step, fixes: &[FixId]) -> bool {
-    step.plans.iter().any(|plan| fixes.contains(&plan.id))
-}
-
-/// Whether a step is the open test and change of a mount over RDMA.
-fn is_mount(step: &Step) -> bool {
-    step.state == State::Open && step.checks.contains(&CheckId::NfsRdma)
-}
-
-/// Moves the NFS client before nvidia-fs, which is built after it. The mount over RDMA is next to it, in the order of the
-/// verdict: its test is first if the present client can do it.
-fn nfs_client_first(steps: &mut Vec<Step>, wanted: &[CheckId]) {
-    const NVIDIA_FS: [FixId; 3] = [FixId::NvfsInstall, FixId::NvfsDkms, FixId::NvfsLoad];
-    let Some(client) = steps.iter().position(|step| offers(step, &[FixId::NfsRdmaClient])) else { return };
-    if let Some(module) = steps[..client].iter().position(|step| offers(step, &NVIDIA_FS)) {
-        steps[module..=client].rotate_right(1);
-    }
-    let Some(mount) = steps.iter().position(is_mount) else { return };
-    let mount = steps.remove(mount);
-    let at = |id: CheckId| wanted.iter().position(|known| *known == id);
-    let is_test_first = at(CheckId::NfsRdma) < at(CheckId::NvfsRegistered);
-    let client = steps.iter().position(|step| offers(step, &[FixId::NfsRdmaClient])).unwrap_or(steps.len());
-    steps.insert(if is_test_first { client } else { steps.len().min(client + 1) }, mount);
-}
-
 /// Adds the plan of NVIDIA's repository before the first plan that installs packages from it, unless the repository is
 /// configured.
 fn add_repository(root: &Root, report: &Report, steps: &mut [Step]) {
@@ -251,82 +224,6 @@ fn installs(plan: &FixPlan) -> bool {
     FIXES.contains(&plan.id) && plan.changes.iter().any(is_install)
 }
 
-/// If several steps need the same fix, the fix is shown in the first of them.
-fn once(steps: &mut [Step]) {
-    let mut shown: Vec<FixId> = Vec::new();
-    for step in steps {
-        let (mine, known): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut step.plans).into_iter().partition(|p| !shown.contains(&p.id));
-        step.advice.extend(known.iter().map(|plan| format!("done by the fix {} above", plan.id)));
-        shown.extend(mine.iter().map(|plan| plan.id));
-        step.plans = mine;
-    }
-}
-
-/// Whether a step tests the client that an earlier step installs. `earlier` are the steps before it.
-fn tests_client(step: &Step, earlier: &[Step]) -> bool {
-    is_mount(step) && earlier.iter().any(|before| offers(before, &[FixId::NfsRdmaClient]))
-}
-
-/// Whether a plan needs what the reboot of an earlier plan brings.
-fn waits(plan: &FixPlan) -> bool {
-    plan.obstacle.is_some() || plan.id == FixId::NvfsLoad
-}
-
-/// Whether a step only changes settings for the next boot, so that it can be before every other step.
-fn is_setting(step: &Step) -> bool {
-    const SETTINGS: [FixId; 5] =
-        [FixId::IommuOff, FixId::AcsRedirect, FixId::NvmeMultipathOff, FixId::P2pdmaRegistryKeys, FixId::Ext4Ordered];
-    let is_setting = |plan: &FixPlan| SETTINGS.contains(&plan.id) && reboots(plan) && !waits(plan);
-    step.state == State::Open && !step.plans.is_empty() && step.plans.iter().all(is_setting)
-}
-
-/// Moves the settings that need a reboot before the last reboot that another step waits for. They need no further one.
-fn settings_first(steps: &mut [Step]) {
-    for at in 0..steps.len() {
-        if !is_setting(&steps[at]) {
-            continue;
-        }
-        let is_waiting =
-            |place: &usize| steps[*place].plans.iter().any(waits) || tests_client(&steps[*place], &steps[..*place]);
-        let Some(waiting) = (0..at).rev().find(is_waiting) else { continue };
-        let reboot =
-            steps[..waiting].iter().rposition(|step| step.plans.iter().any(|plan| reboots(plan) && !waits(plan)));
-        if let Some(reboot) = reboot {
-            steps[reboot..=at].rotate_right(1);
-        }
-    }
-}
-
-/// Removes what a later step makes unnecessary: all reboots but the last before a step that waits for one, and keys and
-/// tools that an earlier step installs.
-fn without_repeats(steps: &mut [Step]) {
-    let mut is_reboot_later = false;
-    for at in (0..steps.len()).rev() {
-        is_reboot_later &= !tests_client(&steps[at], &steps[..at]);
-        for plan in steps[at].plans.iter_mut().rev() {
-            is_reboot_later &= !waits(plan);
-            let reboots = reboots(plan);
-            if reboots && is_reboot_later {
-                plan.changes.retain(|change| !is_reboot(change));
-                plan.needs = Needs::Reboot;
-                if plan.remaining.is_empty() {
-                    plan.remaining.push("sudo reboot".to_owned());
-                }
-            }
-            is_reboot_later |= reboots;
-        }
-    }
-    let mut before: Vec<Change> = Vec::new();
-    for plan in steps.iter_mut().flat_map(|step| &mut step.plans) {
-        let is_lasting =
-            |change: &Change| matches!(change, Change::Run { argv } if argv.iter().any(|word| word == "mokutil"));
-        plan.changes.retain(|change| !before.contains(change));
-        let is_repository = plan.id == FixId::NvidiaRepository;
-        before.extend(plan.changes.iter().filter(|change| is_repository || is_lasting(change)).cloned());
-    }
-}
-
 /// The steps of a route in their order. With `wanted`, the open steps are those of these checks.
 fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) -> Vec<Step> {
     let mut out = Vec::new();
@@ -360,7 +257,7 @@ fn rows(root: &Root, report: &Report, route: Route, wanted: Option<&[CheckId]>) 
             if out.iter().any(|known: &Step| known.title == step.title) {
                 step.title = format!("{}: {}", row.title(), id.spec().examines);
             }
-            add_open(root, report, &mut step, id);
+            add_open(root, report, &mut step, id, &out);
             out.push(step);
         }
         out.extend(row_step);
@@ -395,8 +292,8 @@ fn is_open(root: &Root, finding: &Finding) -> bool {
     }
 }
 
-/// Adds an open check to a step, with its fix or its advice.
-fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId) {
+/// Adds an open check to a step, with its fix or its advice. `earlier` are the steps before it.
+fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId, earlier: &[Step]) {
     step.state = State::Open;
     step.checks.push(id);
     let Some(finding) = report.finding(id) else {
@@ -405,9 +302,12 @@ fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId) {
     };
     step.found.push(format!("{id}: {}", finding.summary));
     let plan = finding.fix.and_then(|fix| for_id(root, report, fix, step_with(report, fix, id)));
+    let plan = plan.map(|plan| after_driver(plan, earlier));
     // The place of the model and the way around a console are in the advice only.
     let is_partial = |plan: &FixPlan| matches!(plan.id, FixId::MoveModel | FixId::SecureBootKey);
     let is_enough = plan.as_ref().is_some_and(|plan| plan.obstacle.is_none() && !is_partial(plan));
+    let has_preference = plan.as_ref().is_some_and(|plan| plan.why.contains(PREFERRED_IOMMU));
+    step.advice.extend(has_preference.then(|| PREFERRED_IOMMU.to_owned()));
     step.plans.extend(plan);
     if !is_enough {
         let advice = finding.advice.clone().or_else(|| Some(id.spec().todo.to_owned()));
@@ -533,53 +433,4 @@ fn proof(report: &Report, route: Route) -> Step {
             ]
         },
     }
-}
-
-/// The checklist as text for the terminal, wrapped at `width` columns. Diffs and commands are not wrapped.
-#[must_use]
-pub fn text(guide: &Guide, width: usize) -> String {
-    let mut out = String::new();
-    let row = |out: &mut String, head: &str, text: &str| paragraph(out, head, head.chars().count(), text, width);
-    for line in guide.head() {
-        row(&mut out, "", &line);
-    }
-    out.push('\n');
-    for open in &guide.open {
-        for line in open.lines() {
-            let _ = writeln!(out, "{line}");
-        }
-        out.push('\n');
-    }
-    for (number, step) in guide.steps.iter().enumerate() {
-        let head = format!("{} {:>2}. ", step.state.mark(), number + 1);
-        row(&mut out, &head, &format!("{} ({})", step.title, step.state.word()));
-        for found in &step.found {
-            row(&mut out, "       ", found);
-        }
-        for plan in &step.plans {
-            row(&mut out, "     → ", &format!("{} ({}; {})", plan.title, plan.who(), plan.how()));
-            let shown = guide.shown_plan(plan);
-            for line in changes_text(&shown).lines() {
-                let _ = writeln!(out, "         {line}");
-            }
-            if shown.changes.len() < plan.changes.len() {
-                row(&mut out, "         ", REBUILT_LATER);
-            }
-            if let Some(obstacle) = &plan.obstacle {
-                row(&mut out, "         ", &format!("but {obstacle}"));
-            }
-            let is_put_off = plan.remaining.iter().any(|line| line.trim_start_matches("sudo ") == "reboot");
-            let later = guide.steps.iter().skip(number + 1).position(|step| step.plans.iter().any(reboots));
-            let later = later.filter(|_| is_put_off).map(|more| more + 1);
-            if let (false, Some(more)) = (plan.applies(), later) {
-                let place = number + more + 1;
-                row(&mut out, "         ", &format!("the reboot of step {place} is enough"));
-            }
-            row(&mut out, "         ", &format!("verify: {}", plan.verify));
-        }
-        for advice in &step.advice {
-            row(&mut out, "     → ", advice);
-        }
-    }
-    out
 }

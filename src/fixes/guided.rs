@@ -2,6 +2,7 @@
 
 use super::journal::{Journal, Stage};
 use super::place::Place;
+use super::preview::changes_text;
 use super::resume::boot_id;
 use super::statement;
 use crate::core::guide::{plans_after, rebuilt_once};
@@ -109,15 +110,9 @@ fn executable(plan: &FixPlan) -> FixPlan {
     out
 }
 
-/// The commands and files of a plan, one line each.
+/// The reason of a plan, which names what to download, then its commands and the lines of its files.
 fn lines(plan: &FixPlan) -> Vec<String> {
-    plan.changes
-        .iter()
-        .map(|change| match change {
-            Change::WriteFile { path, .. } => format!("edit {}", path.display()),
-            Change::Run { argv } => crate::text::quoted_line(argv),
-        })
-        .collect()
+    [plan.why.clone()].into_iter().chain(changes_text(plan).lines().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

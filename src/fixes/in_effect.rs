@@ -10,6 +10,14 @@ pub(super) fn reboots(plan: &FixPlan) -> bool {
     plan.needs == Needs::Reboot || plan.changes.iter().any(is_reboot)
 }
 
+/// The end of the advice of the step with the reboot.
+const ONCE: &str = "once, after the steps above: their settings take effect at the next boot.";
+
+/// Whether a step is the reboot that no plan contains.
+pub(super) fn is_reboot_step(step: &GuideStep) -> bool {
+    step.advice.iter().any(|advice| advice.ends_with(ONCE))
+}
+
 /// Opens the step of the changes in effect, or adds it, if the last plan that waits for a reboot does not contain it.
 pub(super) fn add_reboot(root: &Root, steps: &mut Vec<GuideStep>) {
     let known = steps.iter().position(|step| step.checks.contains(&CheckId::RebootPending));
@@ -22,7 +30,7 @@ pub(super) fn add_reboot(root: &Root, steps: &mut Vec<GuideStep>) {
         return;
     }
     let command = if root.is_root_without_sudo() { "reboot" } else { "sudo reboot" };
-    let advice = format!("Run `{command}` once, after the steps above: their settings take effect at the next boot.");
+    let advice = format!("Run `{command}` {ONCE}");
     match known {
         Some(at) => {
             steps[at].state = StepState::Open;

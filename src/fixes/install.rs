@@ -13,6 +13,14 @@ use crate::machine::{
     nvidia_fs_of_ubuntu, precompiled_driver,
 };
 
+/// The obstacle if no driver is installed.
+pub(super) const NO_DRIVER: &str = "nvidia-fs needs the sources of an NVIDIA driver: install the driver first";
+/// The obstacle if the driver has the proprietary kernel modules.
+pub(super) const CLOSED_DRIVER: &str =
+    "this nvidia-fs needs the open kernel modules: run gds-top fix nvidia-driver-open first";
+/// The command that loads nvidia-fs.
+pub(super) const LOAD: &str = "sudo modprobe nvidia-fs";
+
 /// Installs nvidia-fs. If no libcufile is installed that the driver supports, it is installed too, with its tools.
 pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let cuda = toolkit(root, family);
@@ -86,7 +94,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
     let obstacle = if let Some(version) = installed {
         Some(format!("nvidia-fs {version} is already installed; gds-top fix nvfs-load loads it"))
     } else if !waits && !root.exists("/proc/driver/nvidia/version") {
-        Some("nvidia-fs needs the sources of an NVIDIA driver: install the driver first".to_owned())
+        Some(NO_DRIVER.to_owned())
     } else if let Some(finding) = bad(CheckId::GpuOpenCapable) {
         Some(format!(
             "{}; the packages contain a later nvidia-fs, which needs the open kernel modules",
@@ -101,7 +109,7 @@ pub(super) fn nvfs(root: &Root, report: &Report, family: Family) -> FixPlan {
             FixId::NvidiaRepository
         ))
     } else if !waits && bad(CheckId::DriverFlavour).is_some() {
-        Some("this nvidia-fs needs the open kernel modules: run gds-top fix nvidia-driver-open first".to_owned())
+        Some(CLOSED_DRIVER.to_owned())
     } else {
         cuda.obstacle.filter(|_| !cuda.is_nvidia_fs_only)
     };
@@ -327,7 +335,7 @@ pub(super) fn dkms(root: &Root, report: &Report, family: Family) -> FixPlan {
 /// The commands that load the installed nvidia-fs. An earlier one stays loaded until it is removed.
 fn loaded_again(root: &Root) -> impl Iterator<Item = Change> {
     let unload = (nvidia_fs_loaded(root) == Some(true)).then(|| run("sudo modprobe -r nvidia-fs"));
-    unload.into_iter().chain([run("sudo modprobe nvidia-fs")])
+    unload.into_iter().chain([run(LOAD)])
 }
 
 /// A sentence for a plan that loads nvidia-fs again. It starts with a space, and is empty if none is loaded.

@@ -7,7 +7,9 @@ use super::packages::enabled;
 use super::parts::{Family, empty, line_in, run};
 use crate::checks::Report;
 use crate::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
-use crate::machine::{Root, dkms_rows, kernel_release, kernel_version, kernel_with_p2pdma, os_release};
+use crate::machine::{
+    Root, debian_base, dkms_rows, kernel_release, kernel_version, kernel_with_p2pdma, old_release, ubuntu_base,
+};
 
 /// The plan for this machine.
 pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
@@ -62,6 +64,11 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         );
     }
     changes.extend(packages);
+    if family == Family::Debian && ubuntu_base(root).is_none() && debian_base(root) == Some(12) {
+        why.push_str(
+            " If the server has no bookworm-backports, take http://archive.debian.org/debian, where Debian moves such suites after their support.",
+        );
+    }
     let nvidia_fs = has_nvidia_fs(root, report);
     if let Driver::Ready(file) = &driver {
         changes.extend(
@@ -92,12 +99,15 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
         changes.push(shell(&format!("{newest}; test -n \"$new\" || exit 1; {status}modinfo -k \"$new\" -n {modules}")));
     }
     let pinned = boot_entry::pinned(root);
-    let undo = if pinned.is_some() || boot_entry::has_foreign(root) {
+    let is_amazon = id(root) == "amzn";
+    let undo = if pinned.is_some() || boot_entry::has_foreign(root) || is_amazon {
         let before = format!("{newest}; test -n \"$new\" || exit 1; ");
         changes.push(boot_entry::start_by_default(root, family, "$new", &before));
-        why.push_str(pinned.as_deref().unwrap_or(
-            " The boot loader would start the kernel with the highest version, so the new one is made its default.",
-        ));
+        why.push_str(pinned.as_deref().unwrap_or(if is_amazon {
+            " The present kernel stays the default until the last command before the reboot."
+        } else {
+            " The boot loader would start the kernel with the highest version, so the new one is made its default."
+        }));
         boot_entry::undo(root, family)
     } else {
         plan.undo.clone()
@@ -110,8 +120,8 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
 fn image(root: &Root, family: Family) -> String {
     let running = kernel_release(root).unwrap_or_default();
     match family {
-        Family::Debian => match ubuntu(root).and_then(|version| ubuntu_meta(root, version).ok()) {
-            Some(meta) => format!("linux-image-{meta}"),
+        Family::Debian => match ubuntu_base(root) {
+            Some(version) => format!("linux-image-{}", ubuntu_meta(root, version)),
             None => format!("linux-image-{}", debian_flavour(root, &running)),
         },
         Family::RedHat => match id(root).as_str() {
@@ -168,7 +178,7 @@ fn precompiled(root: &Root, file: &str, nvidia_fs: bool) -> Option<String> {
     let folder = file
         .split('/')
         .find(|part| part.strip_prefix("nvidia-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))?;
-    let meta = ubuntu(root).and_then(|version| ubuntu_meta(root, version).ok())?;
+    let meta = ubuntu_meta(root, ubuntu_base(root)?);
     let driver = format!("linux-modules-{}-{meta}", folder.replacen("srv", "-server", 1));
     let with_nvidia_fs = nvidia_fs && meta.starts_with("nvidia") && !dkms_has(root, is_nvidia_fs);
     Some(if with_nvidia_fs { format!("{driver} linux-modules-nvidia-fs-{meta}") } else { driver })
@@ -197,12 +207,12 @@ pub(super) fn is_arm(root: &Root) -> bool {
 /// none.
 fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
     let running = kernel_release(root).unwrap_or_default();
-    let none = |newest: &str, instead: &str| {
-        Err(format!("{} has no such kernel; its newest is {newest}. {instead}", called(root)))
-    };
+    if let Some(old) = old_release(root) {
+        return Err(format!("{} has no such kernel; its newest is {}. {}", called(root), old.newest, old.instead));
+    }
     let lines = |lines: &[&str]| Ok(lines.iter().map(|line| run(line)).collect());
     match family {
-        Family::Debian => debian(root, &running),
+        Family::Debian => Ok(debian(root, &running)),
         Family::RedHat => {
             let devel = match running.as_str() {
                 r if r.ends_with("+64k") => "sudo dnf install -y kernel-64k-devel-matched kernel-headers",
@@ -211,13 +221,9 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
             let is_uek = running.contains("uek");
             match (id(root).as_str(), release(root).map(|(major, _)| major), rhel(root)) {
                 // kernel6.12-headers replaces kernel-headers.
-                ("amzn", Some(2023), _) => Ok(vec![
-                    run(
-                        "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
-                    ),
-                    shell("grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\""),
+                ("amzn", ..) => lines(&[
+                    "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
                 ]),
-                ("amzn", ..) => none("5.15", "Move to Amazon Linux 2023, which has 6.12."),
                 ("azurelinux", Some(3..), _) => {
                     let name = if running.starts_with("6.6.") || running.is_empty() { "kernel" } else { "kernel-hwe" };
                     let tool = dnf(root);
@@ -226,11 +232,10 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
                         run(&format!("sudo {tool} install -y {name}-devel kernel-headers")),
                     ])
                 }
-                (_, _, Some(..=8)) => none("4.18", "Move to release 9.6 or 10 (leapp upgrade)."),
                 ("ol", _, Some(major @ 9..)) if is_uek => Ok(vec![
                     run(&format!("sudo dnf config-manager --enable ol{major}_UEKR8")),
                     run("sudo dnf upgrade -y --refresh kernel-uek"),
-                    run("sudo dnf install -y kernel-uek-devel"),
+                    run("sudo dnf install -y kernel-uek-devel kernel-headers"),
                 ]),
                 // P2PDMA exists since 9.6, so the release must be updated.
                 (_, _, Some(9)) => lines(&["sudo dnf upgrade -y --refresh", devel]),
@@ -243,37 +248,19 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
             let flavour = running.rsplit_once('-').map_or("default", |(_, flavour)| flavour);
             let devel = format!("sudo zypper --non-interactive install kernel-{flavour}-devel");
             match release(root) {
-                Some((..=14, _)) => none("of branch 4 or 5", "Move to 15 SP6 or later."),
-                Some((15, ..=5)) if id(root) == "sles" => lines(&["sudo zypper --non-interactive migration", &devel]),
-                Some((15, ..=5)) => none("5.14", "Move to 15.6: sudo zypper --non-interactive --releasever=15.6 dup."),
+                Some((15, ..=5)) => lines(&["sudo zypper --non-interactive migration", &devel]),
                 _ => lines(&[&format!("sudo zypper --non-interactive update kernel-{flavour}"), &devel]),
             }
         }
     }
 }
 
-/// The Ubuntu release. Distributions that are based on Ubuntu use its kernels and count too.
-fn ubuntu(root: &Root) -> Option<(u32, u32)> {
-    match (id(root).as_str(), os_release(root, "UBUNTU_CODENAME").as_deref()) {
-        ("ubuntu", _) => release(root),
-        (_, Some("bionic")) => Some((18, 4)),
-        (_, Some("focal")) => Some((20, 4)),
-        (_, Some("jammy")) => Some((22, 4)),
-        (_, Some("noble")) => Some((24, 4)),
-        (_, Some(_)) => Some((26, 4)),
-        _ => None,
-    }
-}
-
 /// The suffix of the kernel packages after `linux-` and `linux-headers-`.
-fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
-    if version.0 <= 21 {
-        return Err(format!("{} has no such kernel; its newest is 5.15. Update to Ubuntu 24.04.", called(root)));
-    }
+fn ubuntu_meta(root: &Root, version: (u32, u32)) -> String {
     let running = kernel_release(root).unwrap_or_default();
     // The flavour is `aws` in 5.15.0-1030-aws and `generic-64k` in 6.8.0-60-generic-64k.
     let flavour = running.splitn(3, '-').nth(2).unwrap_or("generic");
-    Ok(match (version, flavour) {
+    match (version, flavour) {
         // Ubuntu updates the kernels of these clouds within a release under the same package name.
         (_, "aws" | "azure" | "gcp" | "oracle") => flavour.to_owned(),
         ((22 | 24, 4), "generic-64k" | "lowlatency" | "lowlatency-64k" | "nvidia" | "nvidia-64k") => {
@@ -282,7 +269,7 @@ fn ubuntu_meta(root: &Root, version: (u32, u32)) -> Result<String, String> {
         ((22 | 24, 4), _) => format!("generic-hwe-{}.04", version.0),
         (_, "generic-64k" | "nvidia" | "nvidia-64k") => flavour.to_owned(),
         _ => "generic".to_owned(),
-    })
+    }
 }
 
 /// The flavour in the names of Debian's kernel packages: `amd64`, `cloud-amd64`.
@@ -292,37 +279,20 @@ fn debian_flavour(root: &Root, running: &str) -> String {
     flavour.map_or_else(|| arch.to_owned(), |kind| format!("{kind}-{arch}"))
 }
 
-fn debian(root: &Root, running: &str) -> Result<Vec<Change>, String> {
-    if let Some(version) = ubuntu(root) {
-        let meta = ubuntu_meta(root, version)?;
+fn debian(root: &Root, running: &str) -> Vec<Change> {
+    if let Some(version) = ubuntu_base(root) {
+        let meta = ubuntu_meta(root, version);
         // For the flavour nvidia in 22.04, only the name of the image package is confirmed.
         let kernel = if meta.starts_with("nvidia") { format!("linux-image-{meta}") } else { format!("linux-{meta}") };
-        return Ok(vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))]);
+        return vec![run(&format!("sudo apt-get install -y {kernel} linux-headers-{meta}"))];
     }
     let flavour = debian_flavour(root, running);
     let packages = format!("linux-image-{flavour} linux-headers-{flavour}");
-    let codename = os_release(root, "VERSION_CODENAME").or_else(|| os_release(root, "DEBIAN_CODENAME"));
-    let of_debian = match codename.as_deref() {
-        Some("buster") => Some(10),
-        Some("bullseye") => Some(11),
-        Some("bookworm") => Some(12),
-        _ if id(root) == "debian" => release(root).map(|(major, _)| major),
-        _ => None,
-    };
-    match of_debian {
-        Some(..=11) => Err(format!(
-            "{} has no such kernel, not even in its backports; the newest is 6.1. Update to Debian 13, which has 6.12.",
-            called(root)
-        )),
-        Some(12) => Ok(backports(root)
-            .into_iter()
-            .chain([
-                run("sudo apt-get update"),
-                run(&format!("sudo apt-get install -y -t bookworm-backports {packages}")),
-            ])
-            .collect()),
-        _ => Ok(vec![run(&format!("sudo apt-get install -y {packages}"))]),
+    if debian_base(root) == Some(12) {
+        let install = format!("sudo apt-get install -y -t bookworm-backports {packages}");
+        return backports(root).into_iter().chain([run("sudo apt-get update"), run(&install)]).collect();
     }
+    vec![run(&format!("sudo apt-get install -y {packages}"))]
 }
 
 /// The change that adds the backports of Debian 12. `None` if a file configures them.

@@ -88,16 +88,21 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
     })
 }
 
-/// Creates the key pair that DKMS would create at its first build.
+/// The command of DKMS (prepare_mok). `dkms generate_mok` exists since DKMS 3.1, and Debian 12 has 3.0.10.
+const KEY_OF_DKMS: &str = "test -s /var/lib/dkms/mok.key && test -s /var/lib/dkms/mok.pub || openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj '/CN=DKMS module signing key/'";
+const KEY_OF_UBUNTU: &str = "test -s /var/lib/shim-signed/mok/MOK.priv && test -s /var/lib/shim-signed/mok/MOK.der || update-secureboot-policy --new-key";
+
+/// Creates the key pair that DKMS would create at its first build. An existing pair is kept, because a new one would sign
+/// modules after the enrolment of the first.
 fn new_key(root: &Root) -> Change {
-    if signs_as_ubuntu(root) {
-        return run("sudo update-secureboot-policy --new-key");
-    }
-    // The command of DKMS (prepare_mok). 'dkms generate_mok' exists since DKMS 3.1, and Debian 12 has 3.0.10.
-    let argv = "sudo openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj";
-    Change::Run {
-        argv: argv.split(' ').map(str::to_owned).chain(["/CN=DKMS module signing key/".to_owned()]).collect(),
-    }
+    let script = if signs_as_ubuntu(root) { KEY_OF_UBUNTU } else { KEY_OF_DKMS };
+    Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }
+}
+
+/// Whether a change creates or enrols the key, which is done once for all modules.
+pub(super) fn is_of_key(change: &Change) -> bool {
+    let is_it = |word: &String| ["mokutil", KEY_OF_DKMS, KEY_OF_UBUNTU].contains(&word.as_str());
+    matches!(change, Change::Run { argv } if argv.iter().any(is_it))
 }
 
 /// The packages with the programs that create, use and enrol a key.

@@ -46,6 +46,7 @@ mod nvidia_fs;
 mod nvme;
 mod nvml;
 mod ofed;
+mod old_release;
 /// The distribution family and its packages.
 pub mod packages;
 mod path_facts;
@@ -121,6 +122,7 @@ pub use nvme::{
 };
 pub use nvml::{GpuAttributes, NvmlFacts, NvmlGpu, PcieLink, has_display_mode};
 pub use ofed::{MlnxOfed, mlnx_ofed};
+pub use old_release::{OldRelease, debian_base, old_release, ubuntu_base};
 pub use path_facts::{DirectRead, PathFacts, UnfinishedFile};
 pub use pci::{Architecture, BRANCH_OF_BLACKWELL, GpuKind, PciGpu, PciNvidia, gpu_kinds, pci_gpus, pci_nvidia};
 pub use plain_name::is_plain_name;

@@ -5,6 +5,10 @@ use super::mkinitcpio;
 use super::root::Root;
 use super::summary::{container, os_release};
 
+/// Distributions that use the version numbers of RHEL.
+const NUMBERED_AS_RHEL: &[&str] =
+    &["rhel", "rocky", "almalinux", "centos", "ol", "eurolinux", "circle", "miraclelinux", "springdale", "scientific"];
+
 /// The distribution family, which determines the tools for packages and boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -73,6 +77,29 @@ pub fn release(root: &Root) -> Option<(u32, u32)> {
     Some((major, parts.next().flatten().unwrap_or(0)))
 }
 
+/// The text after `platform:` in `PLATFORM_ID`: `el9`, `f42`, `al8`.
+fn platform(root: &Root) -> Option<String> {
+    os_release(root, "PLATFORM_ID")?.strip_prefix("platform:").map(str::to_owned)
+}
+
+/// The RHEL release of the packages. `None` for distributions with other version numbers that do not state it.
+#[must_use]
+pub fn rhel(root: &Root) -> Option<u32> {
+    if NUMBERED_AS_RHEL.contains(&id(root).as_str()) {
+        return release(root).map(|(major, _)| major);
+    }
+    platform(root)?.strip_prefix("el")?.parse().ok()
+}
+
+/// The Fedora release, also for distributions that are based on Fedora.
+#[must_use]
+pub fn fedora(root: &Root) -> Option<u32> {
+    if id(root) == "fedora" {
+        return release(root).map(|(major, _)| major);
+    }
+    platform(root)?.strip_prefix('f')?.parse().ok()
+}
+
 /// Whether this is an Ubuntu release that NVIDIA lists for MLNX_OFED and not for DOCA (release notes of GDS, MLNX_OFED/DOCA
 /// requirements).
 #[must_use]
@@ -87,7 +114,7 @@ pub fn headers(root: &Root, family: Family, kernel: &str) -> String {
         // Proxmox VE is Debian with its own kernels.
         Family::Debian if kernel.ends_with("-pve") => format!("proxmox-headers-{kernel}"),
         Family::Debian => format!("linux-headers-{kernel}"),
-        Family::RedHat if kernel.contains("uek") => format!("kernel-uek-devel-{kernel}"),
+        Family::RedHat if kernel.contains("uek") => format!("kernel-uek-devel-{kernel} kernel-headers"),
         Family::RedHat if kernel.ends_with("+64k") => {
             format!("kernel-64k-devel-{} kernel-headers", kernel.trim_end_matches("+64k"))
         }

@@ -1,7 +1,7 @@
 //! The steps of `fix nvidia-gds` on machines of each family that have a GPU and nothing else.
 
 use gds_top::checks;
-use gds_top::core::FixId;
+use gds_top::core::{Change, FixId, FixPlan, Needs};
 use gds_top::fixes::{self, guide};
 use gds_top::machine::Root;
 use std::fs;
@@ -33,7 +33,17 @@ fn on_bare_machines_of_every_family_the_order_is_that_of_the_packages_and_nothin
         let plans: Vec<_> = guided.steps.iter().flat_map(|step| &step.plans).collect();
         let ids: Vec<&str> = plans.iter().map(|plan| plan.id.as_str()).collect();
         assert_eq!(ids, ["nvidia-repository", "nvidia-driver-open", "nvfs-install"], "{release}");
-        assert!(plans[2].obstacle.as_deref().is_some_and(|why| why.contains("install the driver first")), "{release}");
+        // One reboot loads both, and it is the last command of the last step.
+        let reboots = |plan: &FixPlan| {
+            plan.changes.iter().rposition(
+                |change| matches!(change, Change::Run { argv } if argv.last().is_some_and(|word| word == "reboot")),
+            )
+        };
+        assert_eq!((plans[1].obstacle.as_ref(), reboots(plans[1])), (None, None), "{release}");
+        assert_eq!((plans[2].obstacle.as_ref(), plans[2].needs), (None, Needs::Reboot), "{release}");
+        assert_eq!(reboots(plans[2]), Some(plans[2].changes.len() - 1), "{release}");
+        let alone = fixes::plan_by_id(&root, &report, FixId::NvfsInstall).unwrap();
+        assert!(alone.obstacle.is_some_and(|why| why.contains("install the driver first")), "{release}");
         // If the driver is installed, nothing blocks the step.
         write(
             "proc/driver/nvidia/version",

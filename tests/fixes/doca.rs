@@ -112,6 +112,7 @@ fn an_address_that_was_not_seen_is_called_not_confirmed_and_none_is_made_up() {
     assert_eq!(
         lines(&sles),
         [
+            "sudo SUSEConnect --product PackageHub/15.6/x86_64",
             "sudo rpm -Uvh 'doca-host-*.rpm'",
             "sudo zypper --gpg-auto-import-keys refresh",
             "sudo zypper --non-interactive install kernel-default-devel=6.4.0-150600.23.17 doca-ofed mlnx-nvme-dkms",
@@ -194,8 +195,33 @@ fn nvidia_fs_is_built_again_after_the_driver_and_before_the_reboot() {
     assert!(
         at("dkms build") < at("dkms install --force nvidia-fs/2.28.4") && at("dkms install") < at("update-initramfs")
     );
-    let unknown = lines(&plan_of("nvme-stock", UBUNTU, "6.8.0-60-generic", Vec::new()));
-    assert!(unknown.contains(&"sudo apt-get install -y --reinstall nvidia-fs-dkms".to_owned()), "{unknown:#?}");
+    // DKMS does not list it.
+    for (release, running, again) in [
+        (UBUNTU, "6.8.0-60-generic", "apt-get install -y --reinstall nvidia-fs-dkms"),
+        (RHEL, "5.14.0-570.17.1.el9_6.x86_64", "dnf reinstall -y $(rpm -qa"),
+        (SLES, "6.4.0-150600.23.17-default", "zypper --non-interactive install --force $(rpm -qa"),
+    ] {
+        let unknown = lines(&plan_of("nvme-stock", release, running, Vec::new()));
+        let at = |part: &str| unknown.iter().position(|line| line.contains(part)).unwrap();
+        assert!(at("mlnx-nvme-dkms") < at(again) && at(again) < at("sudo reboot"), "{unknown:#?}");
+    }
+}
+
+#[test]
+fn the_source_of_dkms_is_added_before_the_driver_that_needs_it() {
+    const ORACLE: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
+    const ROCKY_8: &str = "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"8.10\"\n";
+    for (release, running, source, driver) in [
+        (ORACLE, "5.15.0-313.189.5.3.el9uek.x86_64", "dnf install -y oracle-epel-release-el9", "mlnx-nvme-dkms"),
+        (SLES, "6.4.0-150600.23.17-default", "SUSEConnect --product PackageHub/15.6/x86_64", "mlnx-nvme-dkms"),
+        (ROCKY_8, "4.18.0-553.16.1.el8_10.x86_64", "dnf install -y epel-release", "./mlnxofedinstall"),
+    ] {
+        let said = lines(&plan(release, running, Vec::new()));
+        let at = |part: &str| said.iter().position(|line| line.contains(part));
+        assert!(at(source).is_some() && at(source) < at(driver), "{said:#?}");
+        let present = lines(&plan(release, running, vec![put("files/usr/sbin/dkms", "")]));
+        assert!(!present.iter().any(|line| line.contains(source)), "{present:#?}");
+    }
 }
 
 #[test]

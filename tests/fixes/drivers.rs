@@ -250,10 +250,10 @@ fn a_driver_that_is_too_old_for_p2pdma_becomes_one_with_long_support() {
 #[test]
 fn secure_boot_puts_the_key_before_the_driver_and_the_signature_before_the_reboot() {
     for (release, certificate, new_key) in [
-        (DEBIAN, "/var/lib/dkms/mok.pub", "sudo openssl req"),
-        (UBUNTU, "/var/lib/shim-signed/mok/MOK.der", "sudo update-secureboot-policy --new-key"),
-        (RHEL, "/var/lib/dkms/mok.pub", "sudo openssl req"),
-        (SLES, "/var/lib/dkms/mok.pub", "sudo openssl req"),
+        (DEBIAN, "/var/lib/dkms/mok.pub", "|| openssl req"),
+        (UBUNTU, "/var/lib/shim-signed/mok/MOK.der", "|| update-secureboot-policy --new-key"),
+        (RHEL, "/var/lib/dkms/mok.pub", "|| openssl req"),
+        (SLES, "/var/lib/dkms/mok.pub", "|| openssl req"),
     ] {
         for (id, device) in [("nvidia-driver-open", "0x2335"), ("nvidia-driver-proprietary", "0x1db6")] {
             let edits = all([no_driver(device), vec![command(&["mokutil", "--sb-state"], SECURE_BOOT)]]);

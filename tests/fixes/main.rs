@@ -22,6 +22,7 @@ mod drivers;
 mod guide;
 mod kernel;
 mod merging;
+mod one_go;
 mod origins;
 mod package_manager;
 mod policies;

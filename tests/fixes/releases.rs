@@ -112,7 +112,7 @@ fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
             &[
                 "sudo dnf config-manager --enable ol9_UEKR8",
                 "sudo dnf upgrade -y --refresh kernel-uek",
-                "sudo dnf install -y kernel-uek-devel",
+                "sudo dnf install -y kernel-uek-devel kernel-headers",
             ],
         ),
         (
@@ -141,7 +141,6 @@ fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
             "6.1.150-174.273.amzn2023.x86_64",
             &[
                 "sudo dnf install -y --allowerasing kernel6.12 kernel6.12-devel kernel6.12-headers kernel6.12-modules-extra",
-                "sudo sh -c 'grubby --set-default=\"$(ls /boot/vmlinuz-6.12* | sort -V | tail -n 1)\"'",
             ],
         ),
         (
@@ -180,6 +179,26 @@ fn a_release_without_such_a_kernel_gets_a_sentence() {
         assert!(plan.obstacle.as_ref().is_some_and(|why| why.contains(words)), "{release}: {:?}", plan.obstacle);
         assert!(plan.changes.is_empty(), "{release}: {:?}", lines(&plan));
     }
+}
+
+#[test]
+fn amazons_kernel_becomes_the_default_after_its_modules_and_is_not_installed_where_it_runs() {
+    let status = command(&["dkms", "status"], "nvidia/580.95.05, 6.1.150-174.273.amzn2023.x86_64, x86_64: installed\n");
+    let plan = plan_with(AMAZON, "kernel-p2pdma", vec![kernel("6.1.150-174.273.amzn2023.x86_64"), status]);
+    let said = lines(&plan);
+    let at = |part: &str| said.iter().position(|line| line.contains(part)).unwrap();
+    assert!(at("dkms autoinstall") < at("modinfo") && at("modinfo") < at("grubby --set-default"), "{said:#?}");
+    assert_eq!(at("sudo reboot"), at("grubby --set-default") + 1, "{said:#?}");
+    let present = plan_with(AMAZON, "kernel-p2pdma", vec![kernel("6.12.55-74.119.amzn2023.x86_64")]);
+    assert!(present.changes.is_empty(), "{:#?}", lines(&present));
+    assert!(present.obstacle.is_some_and(|why| why.contains("its newest is 6.12")));
+}
+
+#[test]
+fn the_archive_of_debian_is_named_for_backports_that_its_server_no_longer_has() {
+    let why = |release| plan(release, "kernel-p2pdma").why;
+    assert!(why(DEBIAN_12).contains("http://archive.debian.org/debian"), "{}", why(DEBIAN_12));
+    assert!(!why(UBUNTU_24).contains("archive.debian.org"), "{}", why(UBUNTU_24));
 }
 
 #[test]
@@ -236,7 +255,7 @@ fn the_driver_is_installed_with_the_headers_that_dkms_builds_it_against() {
         (
             ORACLE_9,
             "6.12.0-100.28.2.el9uek.x86_64",
-            "sudo dnf install -y kernel-uek-devel-6.12.0-100.28.2.el9uek.x86_64",
+            "sudo dnf install -y kernel-uek-devel-6.12.0-100.28.2.el9uek.x86_64 kernel-headers",
         ),
         (
             AMAZON,

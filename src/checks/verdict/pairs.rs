@@ -5,6 +5,7 @@ use crate::checks::context::{Context, GpuSeen, Subject};
 use crate::checks::cufile::route_table;
 use crate::checks::guest;
 use crate::checks::judged::{Cost, Judged, Scope, Weight};
+use crate::checks::kernel::p2pdma;
 use crate::checks::matrix;
 use crate::core::{CheckId, Route, Status};
 use crate::machine;
@@ -223,7 +224,8 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         }
     }
     if let Some(cost) = cost {
-        return State::Fixable(cost);
+        let more = if route == Route::P2pdma { kernel_effort(ctx, judged, pair) } else { 0 };
+        return State::Fixable(cost + more);
     }
     match says {
         // libcufile's table of routes overrides checks without a result.
@@ -233,6 +235,25 @@ fn state(ctx: &Context<'_>, judged: &[Judged], pair: &Pair, route: Route) -> Sta
         // check can show that they work.
         None if unsure || route == Route::Rdma || is_of_the_host(ctx, pair, route) => State::Unsure,
         None => State::Works,
+    }
+}
+
+/// The additional effort of a newer kernel. P2PDMA is preferred to nvidia-fs with its driver only if the release of the
+/// distribution has such a kernel, and if the kernel is the last step.
+fn kernel_effort(ctx: &Context<'_>, judged: &[Judged], pair: &Pair) -> u32 {
+    let is_lacking = |j: &Judged| {
+        matches!(j.id, CheckId::KernelVersion | CheckId::KernelP2pdma) && concerns(j, pair) && j.stops(Route::P2pdma)
+    };
+    // The kernel of a container is that of its host, and an image brings its kernel.
+    let is_elsewhere = machine::container(ctx.root).is_some() || machine::image_host(ctx.root).is_some();
+    if is_elsewhere || !judged.iter().any(is_lacking) || machine::kernel_with_p2pdma(ctx.root).is_some() {
+        return 0;
+    }
+    match (machine::old_release(ctx.root), p2pdma::newer_kernel(ctx)) {
+        (Some(_), _) => Cost::Release as u32,
+        // The check of the kernel counts it.
+        (None, Some(_)) => 0,
+        (None, None) => Cost::Install as u32,
     }
 }
 
