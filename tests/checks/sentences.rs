@@ -2,7 +2,7 @@
 
 use crate::fixtures::check;
 use crate::machine::{self, build, config, options, put};
-use gds_top::core::Finding;
+use gds_top::core::{CheckId, Finding, Route, Status};
 
 fn finding(name: &str, id: &str) -> Finding {
     check(name).finding(id).unwrap_or_else(|| panic!("{name}: no {id}")).clone()
@@ -35,6 +35,43 @@ fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
         let report = machine::check(machine.path());
         let advice = report.finding("ext4-ordered").unwrap().advice.clone().unwrap();
         assert!(advice.contains(wanted), "{advice}");
+    }
+}
+
+/// The healthy machines with ext4 on a local disk, and their routes.
+const LOCAL: [(&str, Route); 3] =
+    [("nvfs-healthy", Route::Nvfs), ("p2pdma-healthy", Route::P2pdma), ("grace", Route::C2c)];
+
+#[test]
+fn every_direct_route_of_a_local_disk_needs_the_journal_mode_among_the_options() {
+    for (name, route) in LOCAL {
+        let machine = build(name, &[options("rw,relatime")]);
+        let report = machine::check(machine.path());
+        let verdict = &report.verdicts[0];
+        assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+        assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+        assert_eq!(report.finding("ext4-ordered").unwrap().status, Status::Warn, "{name}");
+    }
+}
+
+#[test]
+fn a_journal_mode_of_the_superblock_is_judged_like_one_of_the_options() {
+    for (name, route) in LOCAL {
+        for mode in ["writeback", "journal"] {
+            let by_options = build(name, &[options(&format!("rw,relatime,data={mode}"))]);
+            let in_effect = put("files/proc/fs/ext4/nvme0n1p1/options", format!("rw\ndata={mode}\n"));
+            let by_superblock = build(name, &[options("rw,relatime"), in_effect]);
+            for machine in [by_options, by_superblock] {
+                let report = machine::check(machine.path());
+                let verdict = &report.verdicts[0];
+                assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+                assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+                let found = report.finding("ext4-ordered").unwrap();
+                assert_eq!(found.status, Status::Fail, "{name}");
+                assert!(found.blocks.contains(&route), "{name}: {:?}", found.blocks);
+                assert!(found.evidence.iter().any(|one| one.text.contains(mode)), "{name}: {:?}", found.evidence);
+            }
+        }
     }
 }
 
