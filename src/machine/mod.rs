@@ -101,7 +101,7 @@ pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kept::{Kept, kept};
 pub use kernel_log::{KERNEL_LOG, KernelLog, Message, Source, kernel_log};
-pub use kernels::{installed_kernels, is_foreign_kernel, kernel_with_p2pdma};
+pub use kernels::{installed_kernels, is_foreign_kernel, kernel_with_p2pdma, release_numbers};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;

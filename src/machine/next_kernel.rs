@@ -4,6 +4,7 @@ use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::Driver;
 use super::grub::grub_files;
 use super::image::image_host;
+use super::kernels::release_numbers;
 use super::module_list::lists_module;
 use super::nvidia_fs::{nvidia_fs_builds, nvidia_fs_loaded};
 use super::plain_name::is_plain_name;
@@ -115,10 +116,7 @@ pub fn next_kernel_release(root: &Root) -> Option<String> {
         .iter()
         .filter_map(|name| name.strip_prefix("vmlinuz-"))
         .filter(|name| !name.ends_with(".old") && is_plain_name(name));
-    let numbers = |release: &&str| -> Vec<u64> {
-        release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-    };
-    releases.filter(|_| is_first).max_by_key(numbers).map(str::to_owned)
+    releases.filter(|_| is_first).max_by_key(|release| release_numbers(release)).map(str::to_owned)
 }
 
 /// The default entry in grubenv, and its kernel.
