@@ -93,12 +93,20 @@ fn an_empty_list_of_addresses_is_not_a_missing_one() {
 #[test]
 fn a_line_about_slabs_is_compared_with_the_present_file() {
     let line = " 12-11-2026 10:00:00:123 [pid=4 tid=4] WARN  cufio:1 No slabs <=16MB configured - nvidia-fs IOs will be rejected\n";
-    for (sizes, counts, is_told) in [("64, 1024", "128, 128", false), ("32768, 65536", "8, 4", true)] {
-        let text = format!(
-            "{{\"logging\": {{\"dir\": \"/var/log/gds\"}}, \"properties\": {{\"gpu_bounce_buffer_slab_config\": {{\"slab_size_kb\": [{sizes}], \"slab_count\": [{counts}]}}}}}}"
-        );
+    let slabs = |sizes: &str, counts: &str| {
+        format!("\"gpu_bounce_buffer_slab_config\": {{\"slab_size_kb\": [{sizes}], \"slab_count\": [{counts}]}}")
+    };
+    for (slabs, is_reported) in [
+        (slabs("64, 1024", "128, 128"), false),
+        (slabs("32768, 65536", "8, 4"), true),
+        // The slabs were removed.
+        (String::new(), false),
+    ] {
+        let text = format!("{{\"logging\": {{\"dir\": \"/var/log/gds\"}}, \"properties\": {{{slabs}}}}}");
         let machine = build("nvfs-healthy", &[config(text), put("files/var/log/gds/cufile.log", line)]);
         let found = machine::check(machine.path()).finding("log-scan").unwrap().clone();
-        assert_eq!(found.summary.contains("16 MiB"), is_told, "{sizes}: {}", found.summary);
+        let has_line = found.evidence.iter().any(|evidence| evidence.text.contains("slabs <=16MB"));
+        assert_eq!(has_line, is_reported, "{slabs}: {:?}", found.evidence);
+        assert_eq!(found.status == Status::Warn, is_reported, "{slabs}: {}", found.summary);
     }
 }
