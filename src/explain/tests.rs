@@ -263,7 +263,9 @@ fn the_causes_of_a_forbidden_transfer_have_their_own_remedies() {
 #[test]
 fn a_negative_number_is_an_error_of_the_system_and_not_of_cuda() {
     for code in 1..=133 {
-        assert_eq!(kinds(&format!("-{code}")), [(Kind::SystemError, Some(code))]);
+        // Linux has no errors with these numbers.
+        let expected = if matches!(code, 41 | 58) { vec![] } else { vec![(Kind::SystemError, Some(code))] };
+        assert_eq!(kinds(&format!("-{code}")), expected);
     }
     for (code, name) in [(4, "EINTR"), (9, "EBADF"), (11, "EAGAIN"), (30, "EROFS"), (116, "ESTALE")] {
         let answer = &explain(&format!("-{code}")).unwrap()[0];
