@@ -15,14 +15,17 @@ fn a_key_that_is_not_enrolled_has_the_command_that_enrols_it() {
 }
 
 #[test]
-fn the_reads_that_a_translating_iommu_breaks_are_named() {
+fn a_translating_iommu_blocks_only_the_route_of_nvidia_fs() {
     let found = finding("iommu-on", "iommu-state");
-    assert!(found.summary.ends_with("reads by nvidia-fs"), "{}", found.summary);
+    assert_eq!((found.status, found.blocks), (Status::Fail, vec![Route::Nvfs]));
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_named_with_its_module() {
-    assert_eq!(finding("nvfs-device-group", "nvfs-devnodes").summary, "the device of nvidia-fs cannot be opened");
+fn a_device_of_nvidia_fs_that_cannot_be_opened_has_its_path_and_the_command_of_its_group() {
+    let found = finding("nvfs-device-group", "nvfs-devnodes");
+    assert_eq!((found.status, found.blocks), (Status::Fail, vec![Route::Nvfs]));
+    assert_eq!(found.evidence[0].source, "/dev/nvidia-fs0");
+    assert_eq!(found.command.as_deref(), Some("sudo usermod -aG gds \"$USER\""));
 }
 
 #[test]
