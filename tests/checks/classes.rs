@@ -244,3 +244,11 @@ fn grub_starts_its_first_entry_unless_a_setting_selects_another_one() {
         assert_eq!(finding.is_some_and(|finding| finding.status == Status::Warn), is_first, "{grub}: {finding:?}");
     }
 }
+
+#[test]
+fn a_file_system_on_a_disk_without_a_namespace_is_mounted_after_one_is_attached() {
+    let advice = check("nvme-without-namespace").finding("fs-resolve").unwrap().advice.clone().unwrap();
+    for command in ["`sudo mount /data`", "`sudo nvme list-ns /dev/nvme1 --all`"] {
+        assert!(advice.contains(command), "{advice}");
+    }
+}
