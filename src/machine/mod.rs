@@ -93,7 +93,7 @@ pub use driver_origin::{
 pub use excluded::{Excluded, excluded};
 pub use ext4::{ext4_journal, ext4_mode, ext4_sets_ordered};
 pub use fabric::{fabric_manager_package, fabric_manager_version, is_umad_loaded, runs_fabric};
-pub use fstab::{FSTAB, PlannedMount, fstab_mounts, lacks_fstab_line, unmounted};
+pub use fstab::{FSTAB, PlannedMount, fstab_mounts, fstab_point, lacks_fstab_line, unmounted};
 pub use gone::{device_of_uuid, gone_device};
 pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines, grub_value};
 pub use hardware::{numa_node, storage};
