@@ -75,7 +75,8 @@ fn path_of(judged: &Judged) -> usize {
     }
 }
 
-/// The facts on which the commands for a path depend. The working directory is examined without an option, so it is not named.
+/// The facts on which the commands for a path depend. The working directory is examined without an option, so it is not
+/// named.
 pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
     let path = ctx.subjects.get(path).map(|subject| subject.path.as_path());
     let is_here = |path: &&Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);
