@@ -175,7 +175,8 @@ impl Work<'_> {
     fn plan(&self) -> u8 {
         let (order, output) = (self.order, self.output);
         let report = checks::run(&self.view, &self.paths, None, &mut |_| {});
-        let mut plans = fixes::plan(&self.view, &report);
+        let mut plans: Vec<FixPlan> =
+            fixes::plan(&self.view, &report).into_iter().map(|plan| self.shown(plan)).collect();
         let no_help = fixes::no_help(&report, &plans);
         if order.ids.is_empty() {
             plans.retain(|plan| fixes::is_offered(&report, plan));
@@ -267,7 +268,7 @@ impl Work<'_> {
                 && let Some(plan) = fixes::plan_by_id(&self.view, report, known)
             {
                 note(&format!("no check needs {id} here; it is shown because it was named"));
-                found.push(plan);
+                found.push(self.shown(plan));
             }
             if found.is_empty()
                 && let Some(check) = id.parse().ok().and_then(|known: FixId| passed(known, report))
@@ -282,6 +283,11 @@ impl Work<'_> {
             chosen.extend(found);
         }
         Ok(chosen)
+    }
+
+    /// The plan with the obstacle of its files. Without a preview, the error of the fix names it.
+    fn shown(&self, plan: FixPlan) -> FixPlan {
+        if self.order.mode == Mode::Yes { plan } else { fixes::with_file_obstacle(&self.place, plan) }
     }
 
     /// Shows a plan and applies it if the user agrees. `Err` ends the command with this status.
@@ -313,6 +319,9 @@ impl Work<'_> {
             return Ok(self.failed(plan.id, &FixError::NeedsRoot { id: plan.id, command }));
         }
         if order.mode == Mode::Ask {
+            if let Some(why) = &plan.obstacle {
+                return Ok(self.failed(plan.id, &FixError::Obstacle { id: plan.id, why: why.clone() }));
+            }
             match ask(plan.id) {
                 Ok(true) => return Ok(self.apply_as_previewed(plan)),
                 Ok(false) => {

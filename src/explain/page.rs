@@ -121,10 +121,13 @@ pub(super) fn system_error(code: i32) -> Option<Answer> {
 
 /// The largest error number of Linux (include/uapi/asm-generic/errno.h).
 const LAST_SYSTEM_ERROR: i32 = 133;
+/// The numbers before it that have no error: those of EWOULDBLOCK and EDEADLOCK, which have the numbers of other errors.
+const NO_SYSTEM_ERROR: [i32; 2] = [41, 58];
 
 /// The answer for an error number without known causes: the words of the operating system.
 pub(super) fn other_system_error(code: i32) -> Option<Answer> {
-    let code = code.checked_abs().filter(|code| (1..=LAST_SYSTEM_ERROR).contains(code))?;
+    let is_error = |code: &i32| (1..=LAST_SYSTEM_ERROR).contains(code) && !NO_SYSTEM_ERROR.contains(code);
+    let code = code.checked_abs().filter(is_error)?;
     let meaning = os_error(&std::io::Error::from_raw_os_error(code));
     let mut answer = Answer::new(Kind::SystemError, "errno", meaning);
     answer.code = Some(code);

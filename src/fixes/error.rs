@@ -61,6 +61,12 @@ pub enum FixError {
         /// The path.
         path: PathBuf,
     },
+    /// A file is not text, so a plan cannot edit it.
+    #[error("{path}: it is not text in UTF-8")]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file cannot be handled.
     #[error("{path}: {what}")]
     File {
@@ -184,9 +190,11 @@ impl FixError {
     /// Adds a sentence about the state of the files. An error without a file is unchanged.
     pub(super) fn with(self, state: String) -> Self {
         match self {
-            Self::File { .. } | Self::Changed { .. } | Self::Symlink { .. } | Self::Command { .. } => {
-                Self::Failed { cause: Box::new(self), state }
-            }
+            Self::File { .. }
+            | Self::NotText { .. }
+            | Self::Changed { .. }
+            | Self::Symlink { .. }
+            | Self::Command { .. } => Self::Failed { cause: Box::new(self), state },
             other => other,
         }
     }

@@ -107,7 +107,7 @@ impl Spot {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(self.bad("it is longer than 4 MiB"));
         }
-        let text = String::from_utf8(bytes).map_err(|_| self.bad("it is not text in UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| FixError::NotText { path: self.path.clone() })?;
         Ok(Some(Found { text, mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }))
     }
 

@@ -1,5 +1,8 @@
 //! Changes the options of a mount in `/etc/fstab`.
 
+use crate::machine::fstab_point;
+use std::path::Path;
+
 /// What `/etc/fstab` says about the options of a mount point.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fstab {
@@ -32,7 +35,7 @@ pub(super) fn with_options(fstab: &str, point: &str, wanted: &[(&str, &str)]) ->
     for line in fstab.split_inclusive('\n') {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let options = match fields.as_slice() {
-            [device, at, _, options, ..] if !device.starts_with('#') && at.replace("\\040", " ") == point => options,
+            [device, at, _, options, ..] if !device.starts_with('#') && fstab_point(at) == Path::new(point) => options,
             _ => {
                 out.push_str(line);
                 continue;
@@ -83,6 +86,18 @@ mod tests {
         }
         assert_eq!(ordered("x /d ext4 data=writeback", "/d"), changed("x /d ext4 data=ordered"));
         assert_eq!(ordered("ext4 /d ext4 ro", "/d"), changed("ext4 /d ext4 ro,data=ordered"));
+    }
+
+    #[test]
+    fn a_mount_point_with_a_final_slash_or_an_escaped_blank_is_the_same_one() {
+        for (field, point) in
+            [("/data/", "/data"), ("/data//", "/data"), ("/data", "/data"), ("/my\\040disk/", "/my disk")]
+        {
+            let line = format!("/dev/nvme0n1p1 {field} ext4 defaults 0 2\n");
+            let after = format!("/dev/nvme0n1p1 {field} ext4 defaults,data=ordered 0 2\n");
+            assert_eq!(with_options(&line, point, ORDERED), Fstab::Changed(after), "{field}");
+        }
+        assert_eq!(with_options("x /data/sets ext4 defaults 0 2\n", "/data", ORDERED), Fstab::NoLine);
     }
 
     #[test]

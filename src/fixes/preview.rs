@@ -1,11 +1,32 @@
 //! Formats the preview of a plan: a diff for files, and command lines.
 
+use super::error::FixError;
+use super::files::look;
+use super::place::Place;
 use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Needs};
 use crate::text::{diff, paragraph, quoted_line, sanitise};
 use std::fmt::Write as _;
 
 /// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
+
+/// The plan with the obstacle that applying it would meet in its files: a symbolic link, or bytes that are not text.
+#[must_use]
+pub fn with_file_obstacle(place: &Place, plan: FixPlan) -> FixPlan {
+    if plan.obstacle.is_some() || !plan.applies() {
+        return plan;
+    }
+    let Ok(root) = place.open_root() else { return plan };
+    // The user who previews a plan of root need not be able to read its files.
+    let is_obstacle = |error: &FixError| {
+        matches!(error, FixError::Symlink { .. } | FixError::NotText { .. }) || !place.lacks_root(&plan)
+    };
+    let obstacle = plan.changes.iter().find_map(|change| match change {
+        Change::WriteFile { path, .. } => look(&root, path).err().filter(is_obstacle),
+        Change::Run { .. } => None,
+    });
+    FixPlan { obstacle: obstacle.map(|error| error.to_string()), ..plan }
+}
 
 /// The preview of a plan as text, wrapped at `width` columns. Diffs and commands are not wrapped.
 #[must_use]
@@ -27,6 +48,7 @@ pub fn preview(plan: &FixPlan, width: usize) -> String {
         FixRisk::High => "high: the machine may need manual repair",
     };
     let policy = match plan.policy {
+        FixPolicy::Ask if plan.obstacle.is_some() => "gds-top cannot apply this fix here; do it by hand",
         FixPolicy::Ask => "gds-top applies it after consent",
         FixPolicy::Show => "gds-top only shows this fix; run its commands yourself",
         FixPolicy::Never if matches!(plan.risk, FixRisk::Low) => {

@@ -51,7 +51,7 @@ pub(super) fn record_plan(root: &Root, report: &Report) -> Option<FixPlan> {
     })
 }
 
-/// The record that udev would have written: the existing lines, and those about the file system.
+/// The record that udev would have written: the existing lines, and those about the file system in place of others.
 fn record(facts: &PathFacts, before: Option<&str>) -> String {
     // Unknown values are not written, because libcufile reads only the usage.
     let mut wanted: Vec<(&str, String)> = facts.filesystem.iter().map(|kind| ("E:ID_FS_TYPE=", kind.clone())).collect();
@@ -59,10 +59,12 @@ fn record(facts: &PathFacts, before: Option<&str>) -> String {
     let level = facts.block_device.first().and_then(|device| device.level.clone());
     wanted.extend(level.map(|level| ("E:MD_LEVEL=", level)));
     let mut lines: Vec<String> = before.unwrap_or("").lines().map(str::to_owned).collect();
+    // Without this line, the record is older than the file system, or of another use of the disk.
+    let is_of_filesystem = lines.iter().any(|line| line == "E:ID_FS_USAGE=filesystem");
     for (key, value) in wanted {
         let line = format!("{key}{value}");
         match lines.iter_mut().find(|old| old.starts_with(key)) {
-            Some(old) if key == "E:ID_FS_USAGE=" => *old = line,
+            Some(old) if !is_of_filesystem => *old = line,
             Some(_) => {}
             None => lines.push(line),
         }
@@ -120,11 +122,25 @@ mod tests {
     }
 
     #[test]
-    fn what_udev_wrote_is_kept() {
+    fn lines_about_other_facts_are_kept() {
         let before = "I:123\nE:ID_FS_USAGE=other\nE:ID_SERIAL=x\n";
         assert_eq!(
             record(&facts(), Some(before)),
             "I:123\nE:ID_FS_USAGE=filesystem\nE:ID_SERIAL=x\nE:ID_FS_TYPE=xfs\n"
+        );
+    }
+
+    #[test]
+    fn a_record_of_another_use_gets_the_type_of_the_mounted_file_system() {
+        let raid = "E:ID_FS_USAGE=raid\nE:ID_FS_TYPE=linux_raid_member\n";
+        assert_eq!(record(&facts(), Some(raid)), "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=xfs\n");
+        // The kernel can mount an ext3 as ext4, so a record with the right usage keeps its type.
+        let complete = "E:ID_FS_TYPE=ext3\nE:ID_FS_USAGE=filesystem\n";
+        assert_eq!(record(&facts(), Some(complete)), complete);
+        // The type of a file system that is not known is kept.
+        assert_eq!(
+            record(&PathFacts::default(), Some(raid)),
+            "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=linux_raid_member\n"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The setting with which the boot loader selects one certain kernel, also after another one was installed.
 
 use super::boot::{BootLoader, boot_loader, efi_text};
-use super::grub::grub_files;
+use super::grub::{grub_files, grub_value, shell_value};
 use super::packages::{Family, family};
 use super::root::Root;
 
@@ -35,20 +35,14 @@ pub fn pinned_entry(root: &Root) -> Option<PinnedEntry> {
 
 fn by_grub(root: &Root) -> Option<PinnedEntry> {
     let files = grub_files(root);
-    let value = |name: &str| {
-        files.iter().rev().find_map(|(path, text)| {
-            let mut values = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='));
-            Some((path.clone(), values.next_back()?.trim().trim_matches(['"', '\'']).to_owned()))
-        })
-    };
-    let (source, set) = value("GRUB_DEFAULT")?;
+    let (source, set) = grub_value(&files, "GRUB_DEFAULT")?;
     if set != "saved" {
         return names_kernel(&set).then(|| PinnedEntry { source, text: format!("GRUB_DEFAULT={set}") });
     }
     // With this setting, the script 20-grub.install of Fedora and RHEL makes a new kernel the saved entry.
     let kernel = root.read_text("/etc/sysconfig/kernel").unwrap_or_default();
-    let is_updated = kernel.lines().any(|line| line.trim().replace('"', "") == "UPDATEDEFAULT=yes")
-        && value("GRUB_UPDATE_DEFAULT_KERNEL").is_none_or(|(_, value)| value != "false");
+    let is_updated = shell_value(&kernel, "UPDATEDEFAULT").as_deref() == Some("yes")
+        && grub_value(&files, "GRUB_UPDATE_DEFAULT_KERNEL").is_none_or(|(_, value)| value != "false");
     if family(root) == Family::RedHat && is_updated {
         return None;
     }

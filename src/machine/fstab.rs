@@ -1,9 +1,11 @@
 //! The file systems that /etc/fstab and the mount units of systemd name, and the one that is missing above a path.
 
-use super::mounts::parse_mountinfo;
+use super::mounts::{parse_mountinfo, unescape};
 use super::path_facts::PathFacts;
 use super::root::Root;
 use super::summary::container;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 /// The table of the file systems that are mounted at boot.
@@ -58,6 +60,13 @@ impl PlannedMount {
     }
 }
 
+/// The mount point in a field of /etc/fstab. Paths are compared by their components, so a final slash has no effect, as in
+/// mount(8).
+#[must_use]
+pub fn fstab_point(field: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(field.as_bytes())))
+}
+
 /// The lines of /etc/fstab for mounts at boot.
 #[must_use]
 pub fn fstab_mounts(root: &Root) -> Vec<PlannedMount> {
@@ -69,7 +78,7 @@ pub fn fstab_mounts(root: &Root) -> Vec<PlannedMount> {
         let is_skipped = options.split(',').any(|option| option == "noauto");
         (!device.starts_with('#') && point.starts_with('/') && !is_skipped).then(|| PlannedMount {
             device: (*device).to_owned(),
-            point: PathBuf::from(point.replace("\\040", " ")),
+            point: fstab_point(point),
             filesystem: (*filesystem).to_owned(),
             options: options.to_owned(),
             file: FSTAB.to_owned(),
@@ -85,7 +94,7 @@ pub fn lacks_fstab_line(root: &Root, point: &Path) -> bool {
     let names = |line: &str| {
         let mut fields = line.split_whitespace();
         fields.next().is_some_and(|device| !device.starts_with('#'))
-            && fields.next().is_some_and(|field| Path::new(&field.replace("\\040", " ")) == point)
+            && fields.next().is_some_and(|field| fstab_point(field) == point)
     };
     root.read_text(FSTAB).is_ok_and(|text| !text.lines().any(names))
 }

@@ -41,6 +41,37 @@ pub fn grub_files(root: &Root) -> Vec<(String, String)> {
     paths.filter_map(|path| Some((root.read_text(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
 }
 
+/// The value of a variable in these files, and the file that sets it last.
+#[must_use]
+pub fn grub_value(files: &[(String, String)], name: &str) -> Option<(String, String)> {
+    files.iter().rev().find_map(|(path, text)| Some((path.clone(), shell_value(text, name)?)))
+}
+
+/// The value of a variable in a file that a shell reads: its last assignment without quotes and comments.
+pub(super) fn shell_value(text: &str, name: &str) -> Option<String> {
+    let mut values = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("export ").unwrap_or(line).trim_start().strip_prefix(name)?.strip_prefix('=')
+    });
+    values.next_back().map(first_word)
+}
+
+/// The first word of a text, without the quotes of the shell.
+fn first_word(text: &str) -> String {
+    let (mut word, mut quote) = (String::new(), None);
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (Some(open), letter) if letter == open => quote = None,
+            (None, '"' | '\'') => quote = Some(letter),
+            (None | Some('"'), '\\') => word.extend(letters.next()),
+            (None, letter) if letter.is_whitespace() || letter == ';' => break,
+            _ => word.push(letter),
+        }
+    }
+    word
+}
+
 /// The variables with kernel arguments in the text of such a file.
 #[must_use]
 pub fn grub_lines(text: &str) -> Vec<GrubLine> {
@@ -117,6 +148,35 @@ fn empty(start: usize) -> GrubArgument {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_has_no_quotes_blanks_and_comments() {
+        for (text, expected) in [
+            ("A=0", Some("0")),
+            ("A='0'", Some("0")),
+            ("A=\"0\"", Some("0")),
+            ("  A=0\t# the first one", Some("0")),
+            ("export A=0", Some("0")),
+            ("A=\"saved\" # A=0", Some("saved")),
+            ("A='a b>c \\d'", Some("a b>c \\d")),
+            ("A=\"a \\\"b\\\"\"", Some("a \"b\"")),
+            ("A=1\nA=2\n#A=3\n", Some("2")),
+            ("A=", Some("")),
+            ("#A=0", None),
+            ("AB=0\nB=A=0", None),
+            ("", None),
+        ] {
+            assert_eq!(shell_value(text, "A").as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_later_file_replaces_a_value() {
+        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let files = [file("a", "GRUB_DEFAULT=saved"), file("b", "GRUB_DEFAULT='0'"), file("c", "GRUB_TIMEOUT=1")];
+        assert_eq!(grub_value(&files, "GRUB_DEFAULT"), Some(file("b", "0")));
+        assert_eq!(grub_value(&files, "GRUB_THEME"), None);
+    }
 
     #[test]
     fn a_semicolon_needs_quotes_that_reach_grub() {

@@ -28,7 +28,7 @@ pub fn kernel_with_p2pdma(root: &Root) -> Option<String> {
         .into_iter()
         .filter(|release| *release != running && root.exists(format!("/boot/vmlinuz-{release}")))
         .filter(has_p2pdma)
-        .max_by_key(|release| (!is_foreign_kernel(release), numbers(release)))
+        .max_by_key(|release| (!is_foreign_kernel(release), release_numbers(release)))
 }
 
 /// Whether a kernel of RHEL 9.6 or later, or of a rebuild, has P2PDMA as a backport (NVIDIA's steps for P2PDMA name 9.6).
@@ -37,12 +37,14 @@ fn has_backport(release: &str) -> bool {
     release.contains(".el9") && build.is_some_and(|build| build >= 570)
 }
 
-fn version(release: &str) -> Option<(u32, u32)> {
-    let numbers = numbers(release);
+fn version(release: &str) -> Option<(u64, u64)> {
+    let numbers = release_numbers(release);
     Some((*numbers.first()?, *numbers.get(1)?))
 }
 
-fn numbers(release: &str) -> Vec<u32> {
+/// The numbers of a kernel release. Their order is that of the releases: the newest one is the largest.
+#[must_use]
+pub fn release_numbers(release: &str) -> Vec<u64> {
     release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
@@ -100,6 +102,18 @@ mod tests {
         }
         for release in ["6.12.31-hpc2", "6.18.0", "6.1.55-custom+"] {
             assert!(is_foreign_kernel(release), "{release}");
+        }
+    }
+
+    #[test]
+    fn the_newest_kernel_has_the_largest_numbers() {
+        for (older, newer) in [
+            ("6.8.0-99-generic", "6.8.0-100-generic"),
+            ("5.15.0-130-generic", "6.14.0-37-generic"),
+            ("5.14.0-427.13.1.el9_4.x86_64", "5.14.0-570.62.1.el9_6.x86_64"),
+            ("6.14.0-37-generic", "6.14.0-37-generic-64k"),
+        ] {
+            assert!(release_numbers(older) < release_numbers(newer), "{older} {newer}");
         }
     }
 

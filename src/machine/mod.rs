@@ -94,15 +94,15 @@ pub use driver_origin::{
 pub use excluded::{Excluded, excluded};
 pub use ext4::{ext4_journal, ext4_mode, ext4_sets_ordered};
 pub use fabric::{fabric_manager_package, fabric_manager_version, is_umad_loaded, runs_fabric};
-pub use fstab::{FSTAB, PlannedMount, fstab_mounts, lacks_fstab_line, unmounted};
+pub use fstab::{FSTAB, PlannedMount, fstab_mounts, fstab_point, lacks_fstab_line, unmounted};
 pub use gone::{device_of_uuid, gone_device};
-pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines};
+pub use grub::{GRUB, GRUB_FOLDER, GrubArgument, grub_files, grub_lines, grub_value};
 pub use hardware::{numa_node, storage};
 pub use image::{ImageHost, driver_container, image_host, image_host_of_node};
 pub use kconfig::{KernelConfig, built_in, kernel_config};
 pub use kept::{Kept, kept};
 pub use kernel_log::{KERNEL_LOG, KernelLog, Message, Source, kernel_log};
-pub use kernels::{installed_kernels, is_foreign_kernel, kernel_with_p2pdma};
+pub use kernels::{installed_kernels, is_foreign_kernel, kernel_with_p2pdma, release_numbers};
 pub use libcufile::{CudaSeen, FoundLibrary, LibcufileFacts, OpenFacts};
 pub use library_owner::{LibraryOwner, cufile_wheel, library_owner, library_pip, library_update};
 pub use live_options::LiveOptions;

@@ -60,8 +60,8 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// Decodes the octal escapes with which mountinfo writes space, tab, newline and backslash.
-fn unescape(bytes: &[u8]) -> Vec<u8> {
+/// Decodes the octal escapes with which mountinfo and fstab write space, tab, newline and backslash.
+pub(super) fn unescape(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {

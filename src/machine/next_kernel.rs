@@ -1,9 +1,11 @@
 //! The kernel that the next boot starts, and the modules of this machine that it lacks.
 
+use super::boot::{BootLoader, boot_loader};
 use super::dkms::{DkmsRow, dkms_rows};
 use super::driver::Driver;
-use super::grub::grub_files;
+use super::grub::{GRUB, grub_files, grub_value};
 use super::image::image_host;
+use super::kernels::release_numbers;
 use super::module_list::lists_module;
 use super::nvidia_fs::{nvidia_fs_builds, nvidia_fs_loaded};
 use super::plain_name::is_plain_name;
@@ -106,19 +108,21 @@ pub fn next_kernel_release(root: &Root) -> Option<String> {
     if let Some((_, next)) = default_entry(root) {
         return Some(next);
     }
-    let settings = grub_files(root);
-    let mut values =
-        settings.iter().flat_map(|(_, text)| text.lines()).filter_map(|line| line.strip_prefix("GRUB_DEFAULT="));
-    let is_first = values.next_back()?.trim().trim_matches('"') == "0";
+    let is_first = starts_first_entry(root);
     let names = root.entries("/boot").unwrap_or_default();
     let releases = names
         .iter()
         .filter_map(|name| name.strip_prefix("vmlinuz-"))
         .filter(|name| !name.ends_with(".old") && is_plain_name(name));
-    let numbers = |release: &&str| -> Vec<u64> {
-        release.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-    };
-    releases.filter(|_| is_first).max_by_key(numbers).map(str::to_owned)
+    releases.filter(|_| is_first).max_by_key(|release| release_numbers(release)).map(str::to_owned)
+}
+
+/// Whether GRUB starts the first entry of its menu. grub-mkconfig also uses that one if GRUB_DEFAULT is not set or empty.
+fn starts_first_entry(root: &Root) -> bool {
+    let files = grub_files(root);
+    boot_loader(root).is_some_and(|boot| boot.loader == BootLoader::Grub)
+        && files.first().is_some_and(|(path, _)| path == GRUB)
+        && grub_value(&files, "GRUB_DEFAULT").is_none_or(|(_, value)| matches!(value.as_str(), "" | "0"))
 }
 
 /// The default entry in grubenv, and its kernel.

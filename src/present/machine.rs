@@ -321,9 +321,6 @@ pub fn check_counts(state: &State) -> String {
     parts.join(" · ")
 }
 
-/// The verification, if it succeeded for all runs.
-const VERIFIED: &str = ", all bytes verified";
-
 /// The amount of work in the session: `79 checks; 9 of 9 runs finished.` That all bytes are verified is in the answers
 /// about the runs.
 #[must_use]
@@ -332,12 +329,17 @@ pub fn extent(state: &State) -> String {
         0 => "Not checked".to_owned(),
         checks => format!("{checks} {}", plural(checks, "check")),
     };
-    format!("{checks}; {}", measured(state).replace(VERIFIED, ""))
+    format!("{checks}; {}", measurements(state, ""))
 }
 
 /// The measurements of the session: `9 of 9 runs finished, all bytes verified.`
 #[must_use]
 pub fn measured(state: &State) -> String {
+    measurements(state, ", all bytes verified")
+}
+
+/// The measurements of the session. `verified_text` follows the number of runs if all of them are verified.
+fn measurements(state: &State, verified_text: &str) -> String {
     if let Some(grid) = state.grid.as_ref().filter(|_| state.lanes.is_empty()) {
         return format!("{} of {} cells measured.", grid.done(), grid.plan.cells.len());
     }
@@ -348,7 +350,7 @@ pub fn measured(state: &State) -> String {
     match (good.len(), state.lanes.len()) {
         (_, 0) => "no runs.".to_owned(),
         (0, all) => format!("none of {all} {runs} finished."),
-        (n, all) if n == verified => format!("{n} of {all} {runs} finished{VERIFIED}."),
+        (n, all) if n == verified => format!("{n} of {all} {runs} finished{verified_text}."),
         (n, all) => format!("{n} of {all} {runs} finished, {verified} of them verified."),
     }
 }

@@ -68,26 +68,14 @@ pub fn status(verdict: &Verdict) -> Status {
 /// The answer for a verdict: do reads of the path go straight to the GPU?
 #[must_use]
 pub fn answer(verdict: &Verdict) -> Answer {
-    let path = verdict.path.display();
     let status = status(verdict);
+    let (word, reads) = word_and_reads(verdict);
+    let headline = format!("{word}: {reads}");
     if no_gpu(verdict) {
         // The finding about the GPU has the reason and what is still possible.
-        return Answer::new(status, format!("No: reads of {path} go to host memory."), "");
+        return Answer::new(status, headline, "");
     }
     let route = verdict.route;
-    let headline = match route {
-        // Another file system is in its place, or none.
-        Route::None if verdict.blockers.contains(&CheckId::FsResolve) => {
-            format!("No: the file system of {path} is not available.")
-        }
-        Route::None => format!("No: cuFile cannot read {path}."),
-        Route::Compat if is_open(verdict) => {
-            format!("Perhaps: reads of {path} may go straight to the GPU ({}).", verdict.possible)
-        }
-        Route::Compat => format!("No: reads of {path} are copied through host memory (compat)."),
-        _ if verdict.proven => format!("Yes: reads of {path} go straight to the GPU ({route}, proven)."),
-        _ => format!("Probably: reads of {path} should go straight to the GPU ({route})."),
-    };
     let mut conditions: Vec<String> = Vec::new();
     if !route.is_direct() {
         conditions.push(distance(verdict));
@@ -101,6 +89,26 @@ pub fn answer(verdict: &Verdict) -> Answer {
         conditions.push("No read proved it yet.".to_owned());
     }
     Answer::new(status, headline, conditions.join(" "))
+}
+
+/// The answer for a verdict in one word, and the sentence about the reads of its path.
+fn word_and_reads(verdict: &Verdict) -> (&'static str, String) {
+    let path = verdict.path.display();
+    let route = verdict.route;
+    match route {
+        _ if no_gpu(verdict) => ("No", format!("reads of {path} go to host memory.")),
+        // Another file system is in its place, or none.
+        Route::None if verdict.blockers.contains(&CheckId::FsResolve) => {
+            ("No", format!("the file system of {path} is not available."))
+        }
+        Route::None => ("No", format!("cuFile cannot read {path}.")),
+        Route::Compat if is_open(verdict) => {
+            ("Perhaps", format!("reads of {path} may go straight to the GPU ({}).", verdict.possible))
+        }
+        Route::Compat => ("No", format!("reads of {path} are copied through host memory (compat).")),
+        _ if verdict.proven => ("Yes", format!("reads of {path} go straight to the GPU ({route}, proven).")),
+        _ => ("Probably", format!("reads of {path} should go straight to the GPU ({route}).")),
+    }
 }
 
 /// The answer if no path was examined, because a capture has none.
@@ -186,9 +194,7 @@ pub fn unmet(level: &str, verdict: Option<&Verdict>) -> String {
         [] => verdict.proof.clone(),
         blockers => format!("blocked by {}", names(blockers)),
     };
-    let headline = answer(verdict).headline;
-    // The sentence without its yes or no.
-    let reads = headline.split_once(": ").map_or(headline.as_str(), |(_, reads)| reads);
+    let (_, reads) = word_and_reads(verdict);
     format!("--require {level} is not met{gpu} ({why}): {reads}")
 }
 
@@ -336,6 +342,14 @@ mod tests {
             unmet("direct", Some(&blocked)),
             "--require direct is not met for GPU-1 (blocked by vm-type): reads of /data/models are copied through host memory (compat)."
         );
+    }
+
+    #[test]
+    fn an_unmet_requirement_has_the_complete_path() {
+        let path = "/data/a: b".into();
+        let slow = Verdict { path, ..verdict(Route::None, Route::None, false, &[]) };
+        assert!(unmet("direct", Some(&slow)).ends_with(&answer(&slow).headline["No: ".len()..]));
+        assert!(unmet("direct", Some(&slow)).contains("/data/a: b"));
     }
 
     #[test]

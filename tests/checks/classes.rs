@@ -225,3 +225,30 @@ fn a_cloud_has_a_cause_and_a_reason_against_each_route() {
         }
     }
 }
+
+#[test]
+fn grub_starts_its_first_entry_unless_a_setting_selects_another_one() {
+    for (grub, is_first) in [
+        ("GRUB_DEFAULT=0\n", true),
+        ("GRUB_DEFAULT='0'\n", true),
+        ("  GRUB_DEFAULT=\"0\" # the newest\n", true),
+        ("#GRUB_DEFAULT=2\nGRUB_TIMEOUT=0\n", true),
+        ("GRUB_DEFAULT=2\nGRUB_DEFAULT=0\n", true),
+        ("GRUB_DEFAULT=saved\n", false),
+        ("GRUB_DEFAULT='1>2'\n", false),
+        ("GRUB_DEFAULT=0\nGRUB_DEFAULT='gnulinux-6.14.0-37-generic-advanced-1'\n", false),
+    ] {
+        let machine = build("first-entry-without-driver", &[put("files/etc/default/grub", grub)]);
+        let report = machine::check(machine.path());
+        let finding = report.finding("reboot-pending");
+        assert_eq!(finding.is_some_and(|finding| finding.status == Status::Warn), is_first, "{grub}: {finding:?}");
+    }
+}
+
+#[test]
+fn a_file_system_on_a_disk_without_a_namespace_is_mounted_after_one_is_attached() {
+    let advice = check("nvme-without-namespace").finding("fs-resolve").unwrap().advice.clone().unwrap();
+    for command in ["`sudo mount /data`", "`sudo nvme list-ns /dev/nvme1 --all`"] {
+        assert!(advice.contains(command), "{advice}");
+    }
+}

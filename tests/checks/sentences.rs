@@ -2,7 +2,7 @@
 
 use crate::fixtures::check;
 use crate::machine::{self, build, config, options, put};
-use gds_top::core::Finding;
+use gds_top::core::{CheckId, Finding, Route, Status};
 
 fn finding(name: &str, id: &str) -> Finding {
     check(name).finding(id).unwrap_or_else(|| panic!("{name}: no {id}")).clone()
@@ -15,14 +15,17 @@ fn a_key_that_is_not_enrolled_has_the_command_that_enrols_it() {
 }
 
 #[test]
-fn the_reads_that_a_translating_iommu_breaks_are_named() {
+fn a_translating_iommu_blocks_only_the_route_of_nvidia_fs() {
     let found = finding("iommu-on", "iommu-state");
-    assert!(found.summary.ends_with("reads by nvidia-fs"), "{}", found.summary);
+    assert_eq!((found.status, found.blocks), (Status::Fail, vec![Route::Nvfs]));
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_named_with_its_module() {
-    assert_eq!(finding("nvfs-device-group", "nvfs-devnodes").summary, "the device of nvidia-fs cannot be opened");
+fn a_device_of_nvidia_fs_that_cannot_be_opened_has_its_path_and_the_command_of_its_group() {
+    let found = finding("nvfs-device-group", "nvfs-devnodes");
+    assert_eq!((found.status, found.blocks), (Status::Fail, vec![Route::Nvfs]));
+    assert_eq!(found.evidence[0].source, "/dev/nvidia-fs0");
+    assert_eq!(found.command.as_deref(), Some("sudo usermod -aG gds \"$USER\""));
 }
 
 #[test]
@@ -35,6 +38,43 @@ fn the_mount_option_is_set_in_the_file_that_mounts_the_disk() {
         let report = machine::check(machine.path());
         let advice = report.finding("ext4-ordered").unwrap().advice.clone().unwrap();
         assert!(advice.contains(wanted), "{advice}");
+    }
+}
+
+/// The healthy machines with ext4 on a local disk, and their routes.
+const LOCAL: [(&str, Route); 3] =
+    [("nvfs-healthy", Route::Nvfs), ("p2pdma-healthy", Route::P2pdma), ("grace", Route::C2c)];
+
+#[test]
+fn every_direct_route_of_a_local_disk_needs_the_journal_mode_among_the_options() {
+    for (name, route) in LOCAL {
+        let machine = build(name, &[options("rw,relatime")]);
+        let report = machine::check(machine.path());
+        let verdict = &report.verdicts[0];
+        assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+        assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+        assert_eq!(report.finding("ext4-ordered").unwrap().status, Status::Warn, "{name}");
+    }
+}
+
+#[test]
+fn a_journal_mode_of_the_superblock_is_judged_like_one_of_the_options() {
+    for (name, route) in LOCAL {
+        for mode in ["writeback", "journal"] {
+            let by_options = build(name, &[options(&format!("rw,relatime,data={mode}"))]);
+            let in_effect = put("files/proc/fs/ext4/nvme0n1p1/options", format!("rw\ndata={mode}\n"));
+            let by_superblock = build(name, &[options("rw,relatime"), in_effect]);
+            for machine in [by_options, by_superblock] {
+                let report = machine::check(machine.path());
+                let verdict = &report.verdicts[0];
+                assert_eq!((verdict.route, verdict.possible), (Route::Compat, route), "{name}");
+                assert_eq!(verdict.blockers, [CheckId::Ext4Ordered], "{name}");
+                let found = report.finding("ext4-ordered").unwrap();
+                assert_eq!(found.status, Status::Fail, "{name}");
+                assert!(found.blocks.contains(&route), "{name}: {:?}", found.blocks);
+                assert!(found.evidence.iter().any(|one| one.text.contains(mode)), "{name}: {:?}", found.evidence);
+            }
+        }
     }
 }
 
@@ -56,12 +96,20 @@ fn an_empty_list_of_addresses_is_not_a_missing_one() {
 #[test]
 fn a_line_about_slabs_is_compared_with_the_present_file() {
     let line = " 12-11-2026 10:00:00:123 [pid=4 tid=4] WARN  cufio:1 No slabs <=16MB configured - nvidia-fs IOs will be rejected\n";
-    for (sizes, counts, is_told) in [("64, 1024", "128, 128", false), ("32768, 65536", "8, 4", true)] {
-        let text = format!(
-            "{{\"logging\": {{\"dir\": \"/var/log/gds\"}}, \"properties\": {{\"gpu_bounce_buffer_slab_config\": {{\"slab_size_kb\": [{sizes}], \"slab_count\": [{counts}]}}}}}}"
-        );
+    let slabs = |sizes: &str, counts: &str| {
+        format!("\"gpu_bounce_buffer_slab_config\": {{\"slab_size_kb\": [{sizes}], \"slab_count\": [{counts}]}}")
+    };
+    for (slabs, is_reported) in [
+        (slabs("64, 1024", "128, 128"), false),
+        (slabs("32768, 65536", "8, 4"), true),
+        // The slabs were removed.
+        (String::new(), false),
+    ] {
+        let text = format!("{{\"logging\": {{\"dir\": \"/var/log/gds\"}}, \"properties\": {{{slabs}}}}}");
         let machine = build("nvfs-healthy", &[config(text), put("files/var/log/gds/cufile.log", line)]);
         let found = machine::check(machine.path()).finding("log-scan").unwrap().clone();
-        assert_eq!(found.summary.contains("16 MiB"), is_told, "{sizes}: {}", found.summary);
+        let has_line = found.evidence.iter().any(|evidence| evidence.text.contains("slabs <=16MB"));
+        assert_eq!(has_line, is_reported, "{slabs}: {:?}", found.evidence);
+        assert_eq!(found.status == Status::Warn, is_reported, "{slabs}: {}", found.summary);
     }
 }

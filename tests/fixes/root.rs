@@ -293,6 +293,32 @@ fn nothing_goes_through_a_symbolic_link_or_into_a_file_that_changed_while_it_was
 }
 
 #[test]
+fn a_preview_has_the_obstacle_of_a_file_that_the_fix_would_not_write() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = Throwaway::tree(UBUNTU);
+    let (file, folder) = (root.files().join(REGISTRY), root.files().join("etc/modprobe.d"));
+    let obstacle = || -> Option<String> {
+        let before = root.image();
+        let shown = root.fix(&["p2pdma-registry-keys", "--dry-run", "--json"]);
+        assert!(shown.status.success(), "{}", err(&shown));
+        assert_eq!(root.image(), before);
+        let answer: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();
+        answer["plans"][0]["obstacle"].as_str().map(str::to_owned)
+    };
+    assert_eq!(obstacle(), None);
+    fs::write(&file, b"# caf\xe9\n").unwrap();
+    assert!(obstacle().unwrap().contains(REGISTRY));
+    // There is no question, for which a terminal would be needed.
+    assert_eq!(root.fix(&["p2pdma-registry-keys"]).status.code(), Some(3));
+    fs::remove_file(&file).unwrap();
+    symlink(outside.path().join("none"), &file).unwrap();
+    assert!(obstacle().unwrap().contains(REGISTRY));
+    fs::remove_dir_all(&folder).unwrap();
+    symlink(outside.path(), &folder).unwrap();
+    assert!(obstacle().unwrap().starts_with("/etc/modprobe.d"));
+}
+
+#[test]
 fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     let root = Throwaway::captured("p2pdma-two-steps");
     let boot = root.files().join("proc/sys/kernel/random/boot_id");

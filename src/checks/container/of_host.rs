@@ -180,7 +180,7 @@ fn adapted(ctx: &Context<'_>, container: &Container, has_operator: bool, judged:
 }
 
 /// How the image of a pod gets another libcufile of a Python or conda environment. A new pod, which other steps create,
-/// loses what was installed in this one. `None` if the environment is not part of the image.
+/// loses the packages that were installed in this one. `None` if the environment is not part of the image.
 fn into_image(ctx: &Context<'_>, judged: &Judged) -> Option<Advice> {
     judged.in_the_way().next()?;
     let chosen = ctx.root.libcufile().chosen.clone()?;

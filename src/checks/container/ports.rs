@@ -87,7 +87,7 @@ fn start_manager(ctx: &Context<'_>) -> String {
     }
     let install = match family(ctx.root) {
         _ if !known_family(ctx.root) => return "sudo systemctl enable --now opensm".to_owned(),
-        Family::Debian => "sudo apt-get install opensm".to_owned(),
+        Family::Debian => "sudo apt-get update && sudo apt-get install opensm".to_owned(),
         Family::RedHat => format!("sudo {} install opensm", dnf(ctx.root)),
         Family::Suse => "sudo zypper install opensm".to_owned(),
     };

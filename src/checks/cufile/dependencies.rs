@@ -53,7 +53,7 @@ fn install(ctx: &Context<'_>, [debian, red_hat, suse]: [&str; 3]) -> String {
     } else if has("suse") || has("sles") {
         format!("sudo zypper --non-interactive install {suse}")
     } else {
-        format!("sudo apt-get install -y {debian}")
+        format!("sudo apt-get update && sudo apt-get install -y {debian}")
     }
 }
 

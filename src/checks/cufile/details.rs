@@ -95,15 +95,14 @@ const SIZES: &str = "properties.gpu_bounce_buffer_slab_config.slab_size_kb";
 /// The largest slab that nvidia-fs accepts, in KiB.
 const LARGEST: u64 = 16384;
 
-/// Whether cufile.json has a slab on the GPU that nvidia-fs accepts.
-pub(crate) fn has_small_slab(ctx: &Context<'_>) -> bool {
-    let sizes = ctx.config().latest(SIZES).and_then(|(value, _)| value.as_array().cloned()).unwrap_or_default();
-    sizes.iter().filter_map(serde_json::Value::as_u64).any(|size| size <= LARGEST)
+/// Whether cufile.json has slabs on the GPU, and all of them are too large for nvidia-fs.
+pub(crate) fn has_only_large_slabs(ctx: &Context<'_>) -> bool {
+    large_slabs(ctx).is_some()
 }
 
-/// Whether all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with 16 MiB and
-/// warns if none is smaller or equal. It ignores slabs that are not valid.
-fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
+/// The sizes of the slabs on the GPU and their file, if all are too large for nvidia-fs. libcufile ignores slabs that are
+/// not valid.
+fn large_slabs(ctx: &Context<'_>) -> Option<(Vec<u64>, String)> {
     const COUNTS: &str = "properties.gpu_bounce_buffer_slab_config.slab_count";
     let numbers = |key: &str| -> Option<(Vec<u64>, String)> {
         let (value, origin) = ctx.config().latest(key)?;
@@ -116,8 +115,15 @@ fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
         && sizes.iter().all(|size| size % 4 == 0)
         && sizes.windows(2).all(|pair| pair[0] < pair[1])
         && !counts.contains(&0);
+    (is_valid && sizes.iter().all(|size| *size > LARGEST)).then_some((sizes, origin))
+}
+
+/// The finding if all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with 16 MiB
+/// and warns if none is smaller or equal.
+fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
+    let (sizes, origin) = large_slabs(ctx)?;
     let is_used = ctx.root.libcufile().version_numbers().is_none_or(|version| version >= (1, 17));
-    (is_valid && is_used && sizes.iter().all(|size| *size > LARGEST)).then(|| {
+    is_used.then(|| {
         let list: Vec<String> = sizes.iter().map(u64::to_string).collect();
         Judged::lack(CheckId::CfgVsHardware, "all GPU slabs of cufile.json exceed 16 MiB, so nvidia-fs rejects reads")
             .found(&origin, format!("{SIZES}: [{}]", list.join(", ")))

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_is_said_with_its_place() {
+    fn an_error_has_the_place_that_cannot_be_edited() {
         let said = set_keys("{\n \"properties\": 5\n}", &KEYS).unwrap_err().sentence;
         assert!(said.starts_with("line 2, column 16: "), "{said}");
         assert!(set_keys("{,}", &KEYS).is_err());

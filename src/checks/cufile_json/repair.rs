@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_with_its_place() {
+    fn an_unusual_value_is_kept_and_its_place_reported() {
         let (_keep, root) = nowhere();
         for text in [
             "{ \"properties\": { \"rdma_peer_type\": \"x\" } }",

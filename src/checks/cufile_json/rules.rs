@@ -427,7 +427,7 @@ const VARIABLES: &[(&str, u32, &str, &str)] = &[
 ];
 
 #[test]
-fn each_variable_is_linted_by_what_it_takes() {
+fn each_variable_is_linted_by_its_type() {
     for (name, minor, good, bad) in VARIABLES {
         for (value, expected) in [(good, false), (bad, true)] {
             let (_keep, root) = machine(&json!({ *name: value }), &[("var/log/x", "")]);

@@ -48,7 +48,7 @@ const MEASURED: &[(&str, &[&str], &[&str])] = &[
 ];
 
 #[test]
-fn values_are_refused_where_the_library_refuses_them_and_only_there() {
+fn values_are_rejected_exactly_if_the_library_rejects_them() {
     let mut wrong = Vec::new();
     for (key, taken, not_taken) in MEASURED {
         let (section, name) = key.split_once('.').unwrap();
@@ -219,7 +219,7 @@ fn damaged_text_never_crashes_parser() {
 }
 
 #[test]
-fn a_tuned_file_is_accepted_and_holds_only_what_differs() {
+fn a_tuned_file_is_accepted_and_has_only_values_that_differ() {
     let hardware = Hardware {
         version: Some((1, 14)),
         model_bytes: Some(60 << 30),

@@ -353,7 +353,7 @@ pub(crate) fn against(text: &str, top: &Node, hardware: &Hardware) -> Vec<Proble
     mount_tables(&mut linter, top, hardware);
     if let Some(Node { kind: Kind::List(items), .. }) = top.at("properties.rdma_dev_addr_list") {
         for item in items {
-            // Rule L21 reports what is not an address.
+            // Rule L21 reports items that are not addresses.
             if let Kind::Text(address) = &item.kind
                 && address.parse::<std::net::Ipv4Addr>().is_ok()
                 && hardware.own_addresses.as_ref().is_some_and(|own| !own.contains(address))

@@ -182,10 +182,8 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     })
 }
 
-/// The routes that need data=ordered.
+/// The routes that need data=ordered among the mount options. libcufile reads them before it selects a route.
 const OF_LOCAL_DISKS: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
-/// The routes that need data=ordered among the mount options. It is not known whether P2PDMA needs it there too.
-const WITH_THE_OPTION: &[Route] = &[Route::Nvfs];
 
 fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
@@ -198,23 +196,25 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let in_unit = facts.mount_point.as_deref().is_some_and(|point| machine::lacks_fstab_line(ctx.root, point));
     let judged = match facts.option_value("data") {
         Some("ordered") => Judged::pass(ID, "mounted with data=ordered"),
-        Some(other) => Judged::lack(ID, format!("mounted with data={other}; direct routes need data=ordered"))
-            .missing(Cost::Root, OF_LOCAL_DISKS)
-            .fix(FixId::Ext4Ordered)
-            .advice(if is_root {
+        Some(other) => {
+            other_mode(format!("mounted with data={other}; direct routes need data=ordered")).advice(if is_root {
                 "Set data=ordered in rootflags= of the kernel command line and in /etc/fstab, both before one reboot."
             } else if in_unit {
                 IN_UNIT
             } else {
                 "Set data=ordered in /etc/fstab, then unmount and mount it."
-            }),
+            })
+        }
         None => {
             let journal = machine::ext4_journal(ctx.root, facts);
             let mode = journal.as_ref().map_or("ordered", |(.., text)| machine::ext4_mode(text));
             let judged = match (&journal, machine::ext4_sets_ordered(ctx.root, facts)) {
                 (Some((false, ..)), _) => without_journal(facts, is_root, in_unit),
                 (_, Some((source, line))) if mode == "ordered" => hidden(facts, is_root).found(source, line),
-                (Some(_), _) if mode != "ordered" => of_superblock(mode).advice(set_ordered(is_root, in_unit)),
+                (Some(_), _) if mode != "ordered" => {
+                    other_mode(format!("the superblock sets data={mode}; direct routes need data=ordered"))
+                        .advice(set_ordered(is_root, in_unit))
+                }
                 (Some(_), _) => not_shown().advice(set_ordered(is_root, in_unit)),
                 // The kernel refuses the option if there is no journal, which stops the start of the system.
                 (None, _) => not_shown().advice(
@@ -232,19 +232,18 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     Some(judged.found("/proc/self/mountinfo", options))
 }
 
+/// The finding of an ext4 with another journal mode, by its mount options or by its superblock (`tune2fs -o`). The kernel
+/// does not list the mode of the superblock.
+fn other_mode(summary: String) -> Judged {
+    Judged::lack(CheckId::Ext4Ordered, summary).missing(Cost::Root, OF_LOCAL_DISKS).fix(FixId::Ext4Ordered)
+}
+
 /// The finding of an ext4 whose journal mode is right, but not among its mount options.
 fn not_shown() -> Judged {
     Judged::lack(CheckId::Ext4Ordered, "data=ordered is in effect, but the mount options do not show it")
-        .missing(Cost::Root, WITH_THE_OPTION)
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .fix(FixId::Ext4Ordered)
-}
-
-/// The finding of an ext4 with another mode by its superblock (`tune2fs -o`). The kernel does not list such a mode.
-fn of_superblock(mode: &str) -> Judged {
-    let mut judged = not_shown();
-    judged.finding.summary = format!("the superblock sets data={mode}, and the mount options must show data=ordered");
-    judged
 }
 
 /// The finding of an ext4 whose mode is set, but not listed, because its superblock has the same one.
@@ -292,7 +291,7 @@ fn without_journal(facts: &PathFacts, is_root: bool, in_unit: bool) -> Judged {
     let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
     let mount = quoted(&mount);
     Judged::lack(CheckId::Ext4Ordered, "this ext4 has no journal, so it cannot be mounted with data=ordered")
-        .missing(Cost::Root, WITH_THE_OPTION)
+        .missing(Cost::Root, OF_LOCAL_DISKS)
         .only_warn()
         .by_hand()
         .advice(if is_root {

@@ -58,10 +58,10 @@ pub(super) fn unmounted(ctx: &Context<'_>, path: &Path, planned: &PlannedMount, 
         (None, None) => {
             let advice = Advice::run(mount).and(advice).text(" If it fails, the reason is in ").command(reason);
             match namespaces::empty(ctx, &rejected).first() {
-                Some(name) => advice.text(format!(
-                    ". {name} has no namespace: if {point} was on it, follow {} before the mount.",
-                    CheckId::NvmeState
-                )),
+                Some(name) => advice
+                    .text(format!(". If {point} was on {name}, which has no namespace, first attach one that "))
+                    .command(namespaces::list(name))
+                    .text(" lists."),
                 None => advice,
             }
         }

@@ -211,7 +211,7 @@ fn old_module(ctx: &Context<'_>) -> Advice {
     let dnf = machine::packages::dnf(ctx.root);
     let (remove, install) = match machine::packages::family(ctx.root) {
         machine::packages::Family::Debian => {
-            ("sudo apt-get purge nvidia-fs-dkms".to_owned(), "sudo apt-get install".to_owned())
+            ("sudo apt-get purge nvidia-fs-dkms".to_owned(), "sudo apt-get update && sudo apt-get install".to_owned())
         }
         machine::packages::Family::RedHat => (
             format!("sudo {dnf} remove --setopt=clean_requirements_on_remove=False nvidia-fs-dkms"),

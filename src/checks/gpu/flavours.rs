@@ -28,14 +28,14 @@ pub(crate) fn choice(ctx: &Context<'_>) -> Option<Advice> {
         "A machine loads one kind of kernel modules, so choose. For direct routes, install the open ones (`gds-top fix {} --dry-run` shows the commands): {} is then lost here. {} Or keep the proprietary ones, branch {LAST_PROPRIETARY}: {} then {loss}.",
         FixId::NvidiaDriverOpen,
         old.name,
-        elsewhere(),
+        elsewhere("it"),
         new.name,
     )))
 }
 
 /// The place for a GPU that the loaded modules do not serve.
-const fn elsewhere() -> &'static str {
-    "Use it in another machine, or pass it to a virtual machine (vfio-pci)."
+fn elsewhere(gpu: &str) -> String {
+    format!("Use {gpu} in another machine, or pass it to a virtual machine (vfio-pci).")
 }
 
 /// The finding for a GPU that needs the open kernel modules while an older GPU keeps the proprietary ones.
@@ -85,7 +85,7 @@ pub(crate) fn unserved(ctx: &Context<'_>) -> Option<Judged> {
     Some(if is_open {
         Judged::info(ID, format!("{count}: the open modules do not support {}", first.address)).advice(format!(
             "Keep the open kernel modules: with the proprietary ones, the other GPUs have no direct route. {}",
-            elsewhere().replacen("it", &first.name, 1)
+            elsewhere(&first.name)
         ))
     } else {
         Judged::warn(ID, format!("{count}: {} needs the open modules", first.address)).cause(CheckId::DriverFlavour)

@@ -16,9 +16,7 @@ pub(super) fn packaged_elsewhere(ctx: &Context<'_>, release: &str) -> Option<Str
 /// Another installed kernel that has the driver and is not a real-time kernel. The newest is the last one.
 pub(super) fn with_driver(ctx: &Context<'_>, release: &str, rows: &[DkmsRow]) -> Option<String> {
     let mut kernels = machine::installed_kernels(ctx.root);
-    kernels.sort_by_cached_key(|kernel| {
-        kernel.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse::<u64>().ok()).collect::<Vec<u64>>()
-    });
+    kernels.sort_by_cached_key(|kernel| machine::release_numbers(kernel));
     let has = |kernel: &String| {
         rows.iter().any(|row| row.is_driver() && row.is_installed_for(kernel))
             || machine::has_driver(ctx.root, kernel)

@@ -480,7 +480,7 @@ fn built_by_ubuntu(ctx: &Context<'_>, release: &str) -> Option<(String, String)>
         return None;
     }
     let mut kernels = machine::installed_kernels(ctx.root);
-    kernels.sort();
+    kernels.sort_by_cached_key(|kernel| machine::release_numbers(kernel));
     let (kernel, name) = kernels.into_iter().rev().find_map(|kernel| Some((kernel.clone(), of(&kernel)?)))?;
     Some((format!("linux-modules-{}-{release}", name.replace("srv", "-server")), kernel))
 }

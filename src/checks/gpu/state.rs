@@ -82,10 +82,10 @@ fn bar1_left(ctx: &Context<'_>, gpu: &GpuSeen, nvml: &NvmlGpu, source: &str) -> 
         .read_text(machine::registry::PARAMS_FILE)
         .is_ok_and(|text| machine::registry::number(&text, "RMForceStaticBar1", Some(&gpu.address)) == Some(1));
     let is_small = total < nvml.memory_total_bytes.unwrap_or(0);
-    let end = "End the program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
+    let end = "the program that holds registered GPU memory, or lower its max_device_cache_size_kb.";
     let advice = || match is_small {
-        true => enlarge_bar1(gpu).text(format!(" Until then: {}", end.replacen('E', "e", 1))),
-        false => end.into(),
+        true => enlarge_bar1(gpu).text(format!(" Until then: end {end}")),
+        false => format!("End {end}").into(),
     };
     // The driver reports a mapping that does not fit, whatever is free at the moment.
     let failed = machine::kernel_log(ctx.root).filter(|_| is_small).and_then(|log| {

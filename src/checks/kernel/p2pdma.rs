@@ -36,7 +36,7 @@ pub(crate) fn version(ctx: &Context<'_>) -> Judged {
             // The additional effort: P2PDMA is preferred to nvidia-fs with its driver only if the kernel is the last step.
             (None, Some(package)) => {
                 let install = Advice::from("Install the newer kernel of this release: ")
-                    .command(format!("sudo apt-get install --install-recommends {package}"));
+                    .command(format!("sudo apt-get update && sudo apt-get install --install-recommends {package}"));
                 let advice = match boot_kernel::select_newest(ctx.root) {
                     Some(select) => install.and(select),
                     None => install,

@@ -397,7 +397,10 @@ fn next_kernel(ctx: &Context<'_>) -> Option<Judged> {
         Some((saved, next)) => judged
             .found(machine::GRUB_ENVIRONMENT, format!("saved_entry={saved}"))
             .found(format!("/boot/loader/entries/{saved}.conf"), format!("version {next}")),
-        None => judged.found(GRUB, "GRUB_DEFAULT=0: the newest kernel in /boot"),
+        None => match machine::grub_value(&machine::grub_files(ctx.root), "GRUB_DEFAULT") {
+            Some((path, value)) => judged.found(path, format!("GRUB_DEFAULT={value}: the newest kernel in /boot")),
+            None => judged.found(GRUB, "no line GRUB_DEFAULT: the newest kernel in /boot"),
+        },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
-use crate::checks::cufile::details::has_small_slab;
+use crate::checks::cufile::details::has_only_large_slabs;
 use crate::checks::judged::Judged;
 use crate::checks::logs::signatures::{Explained, NO_SMALL_SLAB, explain_cufile, explain_messages};
 use crate::core::{CheckId, Route, Status};
@@ -40,8 +40,8 @@ fn cufile_log(ctx: &Context<'_>, does_open: bool, passes: &dyn Fn(CheckId) -> bo
     let (place, text) =
         places.into_iter().find_map(|place| ctx.root.read_text(&place).ok().map(|text| (place, text)))?;
     let mut causes = explain_cufile(&text);
-    // The log is older than the repair of this file.
-    causes.retain(|cause| cause.meaning != NO_SMALL_SLAB || !has_small_slab(ctx));
+    // If the present file has no such slabs, the line is older than its repair.
+    causes.retain(|cause| cause.meaning != NO_SMALL_SLAB || has_only_large_slabs(ctx));
     let mut judged = judged(CheckId::LogScan, "cufile.log", &place, &causes, passes);
     // The open of libcufile still fails, and its finding has the cause.
     let worst = causes.iter().find(|cause| cause.status >= Status::Warn);

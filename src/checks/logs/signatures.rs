@@ -165,7 +165,7 @@ const KERNEL: &[Signature] = &[
     fixed(&["unsigned module is rejected"], Fail, "Secure Boot rejects a module that is not signed", "", CheckId::NvfsSecureboot),
     fixed(&["unsigned module loading is restricted"], Fail, "Secure Boot rejects a module that is not signed", "", CheckId::NvfsSecureboot),
     sign(&["nvfs modules probe failed with error"], Fail, "nvidia-fs could not register with the storage drivers", "see nvfs-registered and nvfs-nvme-symbol", Some(CheckId::NvfsRegistered)),
-    sign(&["failing symbol_get of non-gplonly symbol", "_register_nvfs_dma_ops"], Fail, "the kernel refuses nvidia-fs the symbol of a storage driver", "update that driver: its symbol must be exported for the GPL", Some(CheckId::NvfsRegistered)),
+    sign(&["failing symbol_get of non-gplonly symbol", "_register_nvfs_dma_ops"], Fail, "the kernel does not give nvidia-fs the symbol of a storage driver", "update that driver: its symbol must be exported for the GPL", Some(CheckId::NvfsRegistered)),
     sign(&["error ret -22 invoking nvidia_p2p_get_pages"], Fail, "nvidia-fs got no GPU memory from the driver: the GPU is not permitted, or BAR1 is full", "see gpu-class and gpu-bar1-free", Some(CheckId::GpuClass)),
     fixed(&["unable to obtain dma_mapping"], Fail, "the IOMMU or ACS blocks the disk's access to GPU memory", "", CheckId::IommuState),
     sign(&["incompatible page table version"], Fail, "nvidia-fs was built for a driver with other page tables", "build it again for the loaded driver (dkms build --force), then reboot", Some(CheckId::NvfsDkms)),

@@ -294,7 +294,7 @@ fn unregistered(
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let refused = log.of(Source::NvidiaFs).rev().find(|message| message.has(&[REFUSED, symbol]));
     let judged = if let Some(message) = refused {
-        let summary = format!("nvidia-fs cannot register the client of {filesystem}: the kernel refuses its symbol");
+        let summary = format!("nvidia-fs cannot register the client of {filesystem}: the kernel does not give it the symbol");
         Judged::lack(ID, summary)
             .found(machine::KERNEL_LOG, &message.line)
             .missing(Cost::System, NVFS)

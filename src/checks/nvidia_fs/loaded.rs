@@ -104,11 +104,11 @@ pub(crate) fn device_nodes(ctx: &Context<'_>) -> Judged {
     const ID: CheckId = CheckId::NvfsDevnodes;
     const NODE: &str = "/dev/nvidia-fs0";
     match ctx.root.opens(NODE) {
-        Ok(()) => Judged::pass(ID, "its device opens").found(NODE, "opens"),
+        Ok(()) => Judged::pass(ID, "the device of nvidia-fs opens").found(NODE, "opens"),
         Err(why) => {
             let inside = machine::container(ctx.root);
             let judged = match &why {
-                Unread::Missing => Judged::lack(ID, "the module is loaded, but its devices do not exist"),
+                Unread::Missing => Judged::lack(ID, "nvidia-fs is loaded, but its devices do not exist"),
                 _ => Judged::lack(ID, "the device of nvidia-fs cannot be opened"),
             };
             let judged = judged.unread(NODE, &why).missing(Cost::Root, NVFS);

@@ -111,7 +111,7 @@ fn not_loaded(ctx: &Context<'_>, earlier: &[Judged]) -> Judged {
                 .text("; the headers of this kernel must be installed."),
         );
     }
-    // A package that DKMS knows is installed. Its check names what is left to do.
+    // A package that DKMS knows is installed. Its check has the remaining steps.
     let is_known = installed.is_none() && !machine::nvidia_fs_builds(ctx.root).is_empty();
     let stops = |id: CheckId| earlier.iter().any(|j| j.id == id && j.stops(Route::Nvfs));
     let is_unbuilt = is_known && stops(CheckId::NvfsDkms);

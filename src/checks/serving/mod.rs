@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_an_error() {
+    fn a_text_that_is_not_a_configuration_is_an_error() {
         for text in ["", "[1, 2]", "a: [", "\u{1b}[31m"] {
             assert!(read(Serving::Lmcache, text, &BTreeMap::new(), &|_| Ok(String::new())).is_err(), "{text:?}");
         }

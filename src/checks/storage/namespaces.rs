@@ -139,9 +139,14 @@ pub(crate) fn run(ctx: &Context<'_>) -> Vec<Judged> {
     rejected.into_iter().map(judged).chain(empty).collect()
 }
 
+/// The command that lists the namespaces of a controller, also those that are not attached.
+pub(crate) fn list(controller: &str) -> String {
+    format!("sudo nvme list-ns /dev/{controller} --all")
+}
+
 /// How a controller gets a namespace (nvme-list-ns(1), nvme-attach-ns(1)).
 fn attach(controller: &str) -> Advice {
-    Advice::run(format!("sudo nvme list-ns /dev/{controller} --all"))
+    Advice::run(list(controller))
         .text(". If that lists a namespace, attach it with its number: ")
         .command(format!(
             "sudo nvme attach-ns /dev/{controller} --namespace-id=NUMBER --controllers=$(cat /sys/class/nvme/{controller}/cntlid) && sudo nvme ns-rescan /dev/{controller}"

@@ -13,6 +13,8 @@ pub(crate) enum Maker {
     Alibaba,
     /// A hypervisor whose host the user may control.
     Hypervisor(&'static str),
+    /// A hypervisor that the disk does not name.
+    Unnamed,
 }
 
 /// How the hypervisor of a virtual machine gives it a real disk. Sources: vSphere documentation (DirectPath I/O), and
@@ -48,6 +50,7 @@ impl Maker {
             Self::Azure => "Azure",
             Self::Alibaba => "Alibaba Cloud",
             Self::Hypervisor(name) => name,
+            Self::Unnamed => "the hypervisor",
         }
     }
 
@@ -58,7 +61,7 @@ impl Maker {
             Self::Google => Some("Its data is lost when the virtual machine stops."),
             Self::Azure => Some("Its data is lost when the machine is deallocated."),
             Self::Alibaba => Some("Its data is lost when the instance is released."),
-            Self::Hypervisor(_) => None,
+            Self::Hypervisor(_) | Self::Unnamed => None,
         }
     }
 
@@ -78,7 +81,7 @@ impl Maker {
                 "A size with a local NVMe disk ('Microsoft NVMe Direct Disk') is faster, but stays in compat mode."
             }
             Self::Alibaba => "Use an instance family with a local NVMe disk for the model.",
-            Self::Hypervisor("the hypervisor") => return pass_through(ctx),
+            Self::Unnamed => return pass_through(ctx),
             Self::Hypervisor(name) => return through(name),
         };
         format!("{disk} {}", self.loss().unwrap_or_default())
@@ -130,7 +133,7 @@ pub(crate) fn cloud(ctx: &Context<'_>) -> Option<(Maker, String, String)> {
 pub(crate) fn maker(ctx: &Context<'_>, disk: &BlockDevice) -> Option<(Maker, String, String)> {
     let is_named = |starts: &[&str]| starts.iter().any(|start| disk.name.starts_with(start));
     if is_named(&["vd", "xvd"]) {
-        let hypervisor = || (Maker::Hypervisor("the hypervisor"), "/sys/dev/block".to_owned(), disk.name.clone());
+        let hypervisor = || (Maker::Unnamed, "/sys/dev/block".to_owned(), disk.name.clone());
         return Some(cloud(ctx).unwrap_or_else(hypervisor));
     }
     if is_named(&["sd"]) {

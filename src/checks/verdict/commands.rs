@@ -31,7 +31,7 @@ pub(crate) fn add_fixes(ctx: &Context<'_>, judged: &mut [Judged]) {
             judged.finding.fix = None;
             judged.finding.command = None;
         } else if judged.finding.fix.is_none() && judged.finding.cause.is_none() && is_problem {
-            // What is permanent can only be avoided.
+            // A permanent cause can only be avoided.
             let is_permanent = judged.finding.permanent;
             let fix = judged
                 .id
@@ -75,7 +75,8 @@ fn path_of(judged: &Judged) -> usize {
     }
 }
 
-/// What the commands for a path depend on. The working directory is examined without an option, so it is not named.
+/// The facts on which the commands for a path depend. The working directory is examined without an option, so it is not
+/// named.
 pub(crate) fn examined<'a>(ctx: &'a Context<'_>, path: usize) -> Examined<'a> {
     let path = ctx.subjects.get(path).map(|subject| subject.path.as_path());
     let is_here = |path: &&Path| ctx.root.is_live() && std::env::current_dir().is_ok_and(|here| here == **path);

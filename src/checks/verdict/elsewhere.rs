@@ -95,7 +95,7 @@ fn combines_paths(root: &Root) -> bool {
     }
 }
 
-/// What a direct route still needs at a place on a local NVMe disk: the fixes, or the checks without one. `None` if it
+/// The needs of a direct route at a place on a local NVMe disk: the fixes, or the checks without one. `None` if it
 /// needs nothing, and if no such route is known to work on this machine.
 fn needs(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged], place: Option<&Path>) -> Option<String> {
     let has_nvfs = machine::nvidia_fs_loaded(ctx.root) == Some(true);

@@ -124,6 +124,8 @@ impl Examiner {
         for mut plan in fixes::offered(root, &report) {
             if is_capture {
                 plan.obstacle.get_or_insert_with(|| "this is a capture, and captures are never changed".to_owned());
+            } else if let Some(place) = &place {
+                plan = fixes::with_file_obstacle(place, plan);
             }
             self.bus.emit(EventBody::FixPlanned { plan });
         }
@@ -269,7 +271,8 @@ impl Examiner {
 
     /// Reports the changes that a fix would make.
     pub(super) fn dry_run(&mut self, id: FixId) {
-        let Some(plan) = self.plan(id) else { return };
+        let (Some(plan), Some(place)) = (self.plan(id), self.place()) else { return };
+        let plan = fixes::with_file_obstacle(&place, plan);
         for line in fixes::preview(&plan, usize::MAX).lines() {
             self.news(id, FixStage::Previewed, line);
         }
