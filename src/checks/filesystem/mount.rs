@@ -182,8 +182,11 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     })
 }
 
-/// The routes that need data=ordered among the mount options. libcufile reads them before it selects a route.
+/// The routes that need the journal mode data=ordered.
 const OF_LOCAL_DISKS: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
+/// The routes that need it among the mount options. NVIDIA's texts about it are older than P2PDMA and C2C, so it is not known
+/// whether these need the text too.
+const WITH_THE_OPTION: &[Route] = &[Route::Nvfs];
 
 fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     const ID: CheckId = CheckId::Ext4Ordered;
@@ -241,7 +244,7 @@ fn other_mode(summary: String) -> Judged {
 /// The finding of an ext4 whose journal mode is right, but not among its mount options.
 fn not_shown() -> Judged {
     Judged::lack(CheckId::Ext4Ordered, "data=ordered is in effect, but the mount options do not show it")
-        .missing(Cost::Root, OF_LOCAL_DISKS)
+        .missing(Cost::Root, WITH_THE_OPTION)
         .only_warn()
         .fix(FixId::Ext4Ordered)
 }
@@ -291,7 +294,7 @@ fn without_journal(facts: &PathFacts, is_root: bool, in_unit: bool) -> Judged {
     let mount = facts.mount_point.as_deref().map(|point| point.to_string_lossy()).unwrap_or_default();
     let mount = quoted(&mount);
     Judged::lack(CheckId::Ext4Ordered, "this ext4 has no journal, so it cannot be mounted with data=ordered")
-        .missing(Cost::Root, OF_LOCAL_DISKS)
+        .missing(Cost::Root, WITH_THE_OPTION)
         .only_warn()
         .by_hand()
         .advice(if is_root {
