@@ -447,17 +447,31 @@ mod tests {
 
     #[test]
     fn the_bytes_of_the_last_moment_of_a_session_are_counted() {
-        const READ: usize = 4 << 20;
-        let mut attached = attached(std::process::id(), None);
-        let zeros = std::fs::File::open("/dev/zero").unwrap();
-        std::io::Read::read_exact(&mut &zeros, &mut vec![0; READ]).unwrap();
+        // A pipe holds this much at least.
+        const READ: usize = 4096;
+        let piped = std::process::Stdio::piped;
+        let mut command = std::process::Command::new("dd");
+        command.arg("bs=4096").stdin(piped()).stdout(piped()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let pid = child.id();
+        // After its first block it has started completely.
+        let mut copy = || {
+            let mut bytes = [0; READ];
+            std::io::Write::write_all(child.stdin.as_mut().unwrap(), &bytes).unwrap();
+            std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut bytes).unwrap();
+        };
+        copy();
+        let mut attached = attached(pid, None);
+        copy();
         attached.finish();
         let seen = attached.report().attached.unwrap();
-        assert!(seen.read_call_bytes.is_some_and(|read| read >= READ as u64), "{seen:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(seen.read_call_bytes, Some(READ as u64), "{seen:?}");
     }
 
     #[test]
-    fn what_a_log_reported_stays_if_a_later_look_has_no_answer() {
+    fn a_report_of_a_log_stays_if_a_later_look_has_no_answer() {
         let dir = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(dir.path().join("cufile.log")).unwrap();
         let mut command = std::process::Command::new("sleep");

@@ -76,7 +76,10 @@ fn nvidia_fs_follows_its_driver_in_the_same_reboot() {
             let all = plans(&guide);
             let reboots = |plan: &&&FixPlan| lines(plan).iter().any(|line| line == "sudo reboot");
             let rebooting: Vec<FixId> = all.iter().filter(reboots).map(|plan| plan.id).collect();
-            assert_eq!(rebooting, [FixId::NvfsInstall], "{said}");
+            // Its own step or a later one has the only reboot.
+            let place = |id| all.iter().position(|plan| plan.id == id);
+            assert_eq!(rebooting.len(), 1, "{said}");
+            assert!(place(rebooting[0]) >= place(FixId::NvfsInstall), "{said}");
             let last = all.iter().find(|plan| plan.id == FixId::NvfsInstall).unwrap();
             assert_eq!(last.needs, Needs::Reboot);
             assert!(!lines(last).iter().any(|line| line == "sudo modprobe nvidia-fs"), "{said}");
