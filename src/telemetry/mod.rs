@@ -3,6 +3,7 @@
 //! One thread reads procfs and sends the samples. NVML has a separate thread, because its PCIe counters block for
 //! about 40 ms and its driver calls may hang. That thread exists only while the target is a GPU.
 
+mod access;
 mod gpu_processes;
 mod meters;
 mod nvml;

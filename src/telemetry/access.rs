@@ -1,0 +1,171 @@
+//! The libraries and files of a process in procfs, and the route of its reads that they suggest.
+
+use crate::core::{MORE_FILES, OpenFile, SeenRoute, is_libcufile, os_error};
+use crate::trust::Allowance;
+use crate::trust::process::{self, has_these_mounts, is_own};
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+/// Extensions of files that can be models. Other programs use some of them too, so the text calls them files.
+const MODEL_ENDINGS: [&str; 6] = [".safetensors", ".gguf", ".bin", ".pt", ".pth", ".tensors"];
+/// The bit of `O_DIRECT` in the octal flags of fdinfo, on x86-64 and on arm64 (include/uapi/asm-generic/fcntl.h,
+/// arch/arm64).
+pub(super) const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
+/// Maximum number of listed mapped files of a process.
+const MOST_MAPPED: usize = 1_000;
+/// Maximum number of open model files of a process that are listed.
+const MOST_OPEN: usize = 1_000;
+/// Maximum number of bytes of the facts about a descriptor. Those of a file are below 100.
+const INFO_BYTES: u64 = 4096;
+
+/// The libraries and model files in the mappings of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Libraries {
+    pub(super) cuda: bool,
+    pub(super) cufile: Option<String>,
+    pub(super) mapped: Vec<String>,
+    /// The reason why the mappings cannot be read.
+    pub(super) denied: Option<String>,
+}
+
+/// The number after a label at the start of a line.
+pub(super) fn field(text: &str, label: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(label))?.split_whitespace().next()?.parse().ok()
+}
+
+fn is_model(path: &str) -> bool {
+    MODEL_ENDINGS.iter().any(|ending| path.ends_with(ending))
+}
+
+/// The libraries and model files that a process has mapped.
+pub(super) fn libraries(folder: &Path, allowed: &mut Allowance) -> Libraries {
+    let mut found = Libraries::default();
+    let maps = match process::mappings(folder, allowed) {
+        Ok(maps) => maps,
+        // A process that ended meanwhile hides nothing.
+        Err(_) if !folder.exists() => return found,
+        Err(error) => {
+            return Libraries { denied: Some(format!("maps: {}", os_error(&error))), ..found };
+        }
+    };
+    let mut last = "";
+    let mut known = HashSet::new();
+    let mut left_out = false;
+    for line in maps.lines() {
+        // The path is the sixth field and may contain spaces. All mappings of a file are adjacent.
+        let Some(path) = line.find('/').and_then(|at| line.get(at..)) else { continue };
+        if path == last {
+            continue;
+        }
+        last = path;
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if name.starts_with("libcuda.so") {
+            found.cuda = true;
+        } else if is_libcufile(Path::new(path)) {
+            found.cufile = Some(name.to_owned());
+        } else if is_model(path) && known.insert(path) && known.len() <= MOST_MAPPED {
+            if !allowed.path(path) {
+                left_out = true;
+                continue;
+            }
+            found.mapped.push(path.to_owned());
+        }
+    }
+    if left_out || known.len() > MOST_MAPPED {
+        found.mapped.push(MORE_FILES.to_owned());
+    }
+    found
+}
+
+/// The open files of a process.
+pub(super) struct Open {
+    /// Those with endings of models.
+    pub(super) models: Vec<OpenFile>,
+    nvidia_fs: bool,
+    /// Whether the process has a cufile.log open: libcufile opens it together with its driver.
+    log: bool,
+}
+
+/// The open files of a process that are models or devices of GDS; `None` without permission.
+pub(super) fn open_files(folder: &Path, allowed: &mut Allowance) -> Option<Open> {
+    let mut open = Open { models: Vec::new(), nvidia_fs: false, log: false };
+    // A user who made the mounts of a process decides whether a file system answers.
+    let has_sizes = is_own(folder) || has_these_mounts(folder);
+    for entry in fs::read_dir(folder.join("fd")).ok()?.flatten() {
+        if !allowed.descriptor() {
+            break;
+        }
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        let path = target.to_string_lossy().into_owned();
+        open.nvidia_fs |= path.starts_with("/dev/nvidia-fs");
+        open.log |= path.ends_with("/cufile.log");
+        if !is_model(&path) || open.models.len() >= MOST_OPEN || !allowed.path(&path) {
+            continue;
+        }
+        let info = allowed.beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
+        let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|text| u64::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
+        open.models.push(OpenFile {
+            offset: field(&info, "pos:").unwrap_or(0),
+            bytes: if has_sizes { fs::metadata(&target).ok().map(|m| m.len()) } else { None },
+            direct: flags & O_DIRECT != 0,
+            path,
+        });
+    }
+    open.models.sort_by(|a, b| a.path.cmp(&b.path).then(b.direct.cmp(&a.direct)));
+    open.models.dedup_by(|a, b| a.path == b.path && a.direct == b.direct && a.offset == b.offset);
+    Some(open)
+}
+
+/// The apparent route of a process's reads, with the reason. It is inferred from outside the process, so it is never
+/// 'direct to the GPU'.
+pub(super) fn seen_route(libraries: &Libraries, open: Option<&Open>) -> (SeenRoute, String) {
+    let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
+    let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
+    let files = |n: usize| if n == 1 { "one file".to_owned() } else { format!("{n} files") };
+    match (&libraries.cufile, open) {
+        (Some(library), Some(o)) if o.nvidia_fs => {
+            (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
+        }
+        (Some(library), Some(o)) if direct > 0 || o.log => {
+            let log = if o.log { ", cufile.log is open" } else { "" };
+            let direct = if direct > 0 { format!(", {} open with O_DIRECT", files(direct)) } else { String::new() };
+            let text = format!("{library} is mapped{log}{direct}, /dev/nvidia-fs is not open");
+            (SeenRoute::Cufile, text)
+        }
+        (Some(library), None) => {
+            (SeenRoute::Unknown, format!("{library} is mapped; its open files need the rights of its owner or of root"))
+        }
+        (None, _) if direct > 0 => (SeenRoute::Direct, format!("{} open with O_DIRECT, no cuFile", files(direct))),
+        _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
+        _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
+        (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
+        (Some(library), _) => (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped")),
+        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_mapped_files_the_first_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let maps = |count: usize| -> String {
+            (0..count).map(|n| format!("7f{n:x} r--s 0 08:01 {n} /m/{n}.safetensors\n")).collect()
+        };
+        let mapped = |count: usize| {
+            fs::write(folder.path().join("maps"), maps(count)).unwrap();
+            libraries(folder.path(), &mut Allowance::unlimited()).mapped
+        };
+        let (few, many) = (mapped(MOST_MAPPED), mapped(MOST_MAPPED + 1));
+        assert_eq!(few.len(), MOST_MAPPED);
+        assert!(!few.contains(&MORE_FILES.to_owned()));
+        assert_eq!(many.len(), MOST_MAPPED + 1);
+        assert_eq!(many.last().map(String::as_str), Some(MORE_FILES));
+    }
+}
