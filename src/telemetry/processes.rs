@@ -1,8 +1,8 @@
 //! Finds the processes that use CUDA or cuFile, from procfs: their memory, storage and CPU use, and their apparent
 //! method of reading models.
 
-use super::access::{Libraries, Open, field, libraries, open_files, seen_route};
-use crate::core::{HiddenProcess, ProcessUse, Route, RouteProof, SeenRoute};
+use super::access::{Libraries, Open, field, libraries, needs_settings, open_files, seen_route};
+use crate::core::{HiddenProcess, ProcessUse, Route, RouteProof};
 use crate::trust::{Allowance, Examiner, process};
 use crate::watch::Running;
 use std::collections::{BTreeMap, BTreeSet};
@@ -146,14 +146,7 @@ impl Processes {
         self.running.insert(pid, (stat.started, answer.running));
         let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
         let open = answer.open;
-        let (mut route, mut evidence) = seen_route(&libraries, open.as_ref());
-        if route == SeenRoute::Cufile
-            && let Some(why) = answer.compat
-        {
-            (route, evidence) = (SeenRoute::Compat, format!("{evidence}, {why}"));
-        } else if route == SeenRoute::Cufile {
-            evidence.push_str(": P2PDMA or compat");
-        }
+        let (route, evidence) = seen_route(&libraries, open.as_ref(), answer.compat);
         Look::Uses(Box::new(ProcessUse {
             pid,
             name: stat.name,
@@ -207,9 +200,9 @@ impl Question {
             return Answer { libraries: Libraries { mapped: Vec::new(), ..libraries }, ..Answer::default() };
         }
         let open = open_files(&folder, allowed);
-        let is_cufile = seen_route(&libraries, open.as_ref()).0 == SeenRoute::Cufile;
-        let mut running = running.or_else(|| if is_cufile { Running::new(pid, allowed) } else { None });
-        let compat = running.as_mut().filter(|_| is_cufile).and_then(|running| compat(running, allowed));
+        let is_wanted = needs_settings(&libraries, open.as_ref());
+        let mut running = running.or_else(|| if is_wanted { Running::new(pid, allowed) } else { None });
+        let compat = running.as_mut().filter(|_| is_wanted).and_then(|running| compat(running, allowed));
         let command = process::command_line(&folder, allowed).unwrap_or_default();
         let command = process::shown_command(command).join(" ").trim().to_owned();
         let io = fs::read_to_string(folder.join("io")).unwrap_or_default();
@@ -270,7 +263,7 @@ fn text(file: &Path) -> Option<String> {
 mod tests {
     use super::super::access::O_DIRECT;
     use super::*;
-    use crate::core::MORE_FILES;
+    use crate::core::{MORE_FILES, SeenRoute};
     use crate::trust::{Limits, Unexamined};
     use std::time::Duration;
 
@@ -344,7 +337,7 @@ mod tests {
         // Without O_DIRECT, the log shows that the driver is open.
         put(&proc.path().join("4000001/fdinfo/5"), "pos:\t64\nflags:\t0\n");
         let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).found[0].route;
-        assert_eq!(route(&mut processes), SeenRoute::Cached);
+        assert_eq!(route(&mut processes), SeenRoute::Unknown, "its settings cannot be read");
         std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
         assert_eq!(route(&mut processes), SeenRoute::Cufile);
         // A mapped library alone does not show how the process reads.
@@ -352,6 +345,32 @@ mod tests {
         let found = processes.look(start + Duration::from_secs(4)).found;
         assert_eq!(found[0].route, SeenRoute::Unknown);
         assert!(found[0].evidence.starts_with("libcufile-6a1b.so.1.15.1 is mapped"), "{}", found[0].evidence);
+    }
+
+    #[test]
+    fn a_running_process_whose_settings_allow_only_compat_has_this_route_as_in_watch() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = dir.path().join("cufile.json");
+        fs::write(&settings, "{}").unwrap();
+        let mut child =
+            std::process::Command::new("sleep").arg("60").env("CUFILE_ENV_PATH_JSON", &settings).spawn().unwrap();
+        let proc = tempfile::tempdir().unwrap();
+        process(proc.path(), child.id(), "7f1 r-xp 0 08:01 6 /opt/libcufile.so.0\n", 1, 1);
+        // While a program starts, it has no variables for a moment.
+        let start = Instant::now();
+        let expected = loop {
+            if let Some(mut running) = Running::new(child.id(), &mut Allowance::unlimited()) {
+                break running.route(&mut Allowance::unlimited()).0;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let found = processes(&proc, long()).look(Instant::now()).found;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_compat = found[0].route == SeenRoute::Compat;
+        assert_eq!(is_compat, expected == Route::Compat, "{} {expected:?}", found[0].evidence);
+        assert!(is_compat || found[0].route == SeenRoute::Unknown);
     }
 
     #[test]
