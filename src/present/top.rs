@@ -2,7 +2,7 @@
 
 use super::view::{Answer, GAP, Table, number, or_gap, text};
 use crate::core::units::{bytes, plural_es, rate, verb};
-use crate::core::{ProcessUse, SeenRoute, Status, SystemSample};
+use crate::core::{OpenFile, ProcessUse, SeenRoute, Status, SystemSample};
 
 /// Reads below this rate, in bytes per second, are not mentioned.
 const LEAST_READ: f64 = 1e6;
@@ -122,6 +122,18 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
         }
         1 => "1 process uses CUDA or cuFile; it reads less than 1 MB/s.".to_owned(),
         _ => format!("{processes} use CUDA or cuFile; none reads 1 MB/s."),
+    }
+}
+
+/// The position in an open file with its size, and the share before it. Positioned reads do not move the position, so
+/// at the beginning of a file it says nothing about reads, and only the size is shown.
+#[must_use]
+pub fn position(file: &OpenFile) -> (String, Option<f64>) {
+    match (file.offset, file.bytes) {
+        (0, Some(all)) => (bytes(all), None),
+        (0, None) => (String::new(), None),
+        (at, Some(all)) => (format!("{} of {}", bytes(at), bytes(all)), (all > 0).then(|| at as f64 / all as f64)),
+        (at, None) => (format!("at {}", bytes(at)), None),
     }
 }
 
@@ -289,6 +301,15 @@ mod tests {
             assert!(now.contains(words) && of_it.contains(words), "{now} {of_it}");
             assert!(of_it.split_whitespace().count() <= 12, "{of_it}");
         }
+    }
+
+    #[test]
+    fn the_beginning_of_a_file_is_not_shown_as_a_position() {
+        let shown = |offset, bytes| position(&OpenFile { offset, bytes, ..OpenFile::default() });
+        assert_eq!(shown(0, Some(4 << 20)), ("4 MiB".to_owned(), None));
+        assert_eq!(shown(1 << 20, Some(4 << 20)), ("1 MiB of 4 MiB".to_owned(), Some(0.25)));
+        assert_eq!(shown(1 << 20, Some(0)).1, None);
+        assert_eq!(shown(0, None), (String::new(), None));
     }
 
     #[test]

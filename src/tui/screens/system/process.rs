@@ -3,7 +3,6 @@
 use super::charts;
 use super::state::Ui;
 use super::time::{self, over_time, series};
-use crate::core::units::bytes;
 use crate::core::{CeilingKind, ProcessUse};
 use crate::present::flow::{self as flows, Flow, Loaded, share_of};
 use crate::present::top;
@@ -153,15 +152,11 @@ fn files(pen: &mut Pen<'_>, process: &ProcessUse, theme: &Theme) {
     }
     let mut y = 0;
     for file in process.files.iter().take(usize::from(h)) {
-        let figures = match file.bytes {
-            Some(all) => format!("{} of {}", bytes(file.offset), bytes(all)),
-            None => bytes(file.offset),
-        };
+        let (figures, share) = top::position(file);
         let access = if file.direct { "O_DIRECT" } else { "open" };
         inside.right(w.saturating_sub(1), y, &format!("{figures}  {access:>8}"), theme.text);
         let bar = if w >= 90 { 16 } else { 0 };
-        if let Some(all) = file.bytes.filter(|b| *b > 0 && bar > 0) {
-            let share = file.offset as f64 / all as f64;
+        if let Some(share) = share.filter(|_| bar > 0) {
             bars::bar(&mut inside, w - bar - 36, y, bar, share, ('▆', theme.series(0)), ('─', theme.faint));
         }
         inside.fit(1, y, w.saturating_sub(bar + 40), &file.path, theme.text);
