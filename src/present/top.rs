@@ -106,19 +106,19 @@ pub fn reading_now(sample: &SystemSample, opened: Option<&ProcessUse>) -> String
         return reads_of(process);
     }
     let read = sample.disks.iter().filter_map(|disk| disk.read_bytes_per_s).fold(0.0, f64::max);
-    let seen = if sample.not_seen() == 0 { "" } else { " that could be examined" };
+    let none = if sample.not_seen() == 0 { "No process" } else { "No examined process" };
     let number = sample.processes.len() as u64;
     let (processes, uses) = (plural_es(number, "process"), verb(number, "uses", "use"));
     match number {
         0 if read > LEAST_READ => {
-            format!("No process{seen} uses CUDA or cuFile; the busiest disk is read at {}.", rate(read))
+            format!("{none} uses CUDA or cuFile; busiest disk: {}.", rate(read))
         }
-        0 => format!("No process{seen} uses CUDA or cuFile, and no disk is read."),
+        0 => format!("{none} uses CUDA or cuFile, and no disk is read."),
         _ if sample.processes.iter().all(is_uncounted) => {
             format!("{processes} {uses} CUDA or cuFile; the read rate is not known.")
         }
         _ if sample.processes.iter().any(may_read_unseen) => {
-            format!("{processes} {uses} CUDA or cuFile; visible reads below 1 MB/s, direct reads are not counted.")
+            format!("{processes}: visible reads below 1 MB/s; direct reads are not counted.")
         }
         1 => "1 process uses CUDA or cuFile; it reads less than 1 MB/s.".to_owned(),
         _ => format!("{processes} use CUDA or cuFile; none reads 1 MB/s."),
@@ -262,7 +262,7 @@ fn hidden(sample: &SystemSample) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::HiddenProcess;
+    use crate::core::{DiskUse, HiddenProcess};
 
     #[test]
     fn a_mapped_library_is_not_a_read_and_an_inferred_route_is_named() {
@@ -299,7 +299,22 @@ mod tests {
             let sample = SystemSample { processes: vec![seen.clone()], ..SystemSample::default() };
             let (now, of_it) = (reading_now(&sample, None), reading_now(&sample, Some(&seen)));
             assert!(now.contains(words) && of_it.contains(words), "{now} {of_it}");
-            assert!(of_it.split_whitespace().count() <= 12, "{of_it}");
+            assert!([&now, &of_it].iter().all(|words| words.split_whitespace().count() <= 12), "{now} {of_it}");
+        }
+    }
+
+    #[test]
+    fn each_headline_without_a_busy_process_has_at_most_twelve_words() {
+        let uses = |storage_bytes_per_s| ProcessUse { cuda: true, storage_bytes_per_s, ..ProcessUse::default() };
+        let (idle, uncounted) = (uses(Some(0.0)), uses(None));
+        let disk = DiskUse { read_bytes_per_s: Some(3.16e8), ..DiskUse::default() };
+        for processes in [vec![], vec![idle.clone()], vec![uncounted.clone()], vec![idle, uncounted]] {
+            for (disks, hidden_processes) in [(vec![], 0), (vec![disk.clone()], 0), (vec![disk.clone()], 3)] {
+                let sample =
+                    SystemSample { processes: processes.clone(), disks, hidden_processes, ..SystemSample::default() };
+                let now = reading_now(&sample, None);
+                assert!(now.split_whitespace().count() <= 12, "{now}");
+            }
         }
     }
 
