@@ -33,7 +33,7 @@ fn file(path: &str, reads: u64, plain: u64) -> WatchedFile {
 }
 
 /// A program that was watched for two seconds. Nothing here was measured.
-fn watched() -> State {
+pub(super) fn watched() -> State {
     let mut state = State::default();
     let call = |thread, start_ns| WatchedCall {
         process: 4711,

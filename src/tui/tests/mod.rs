@@ -18,6 +18,7 @@ mod player;
 mod snapshots;
 mod tensors;
 mod themes;
+mod watched;
 
 use super::app::App;
 use super::context::Context;

@@ -230,8 +230,10 @@ fn storage(lines: &mut Lines, state: &State, room: u16, theme: &Theme) {
 fn program(lines: &mut Lines, state: &State, ui: &Ui<'_>, room: u16, theme: &Theme) {
     let Some(report) = state.watch.as_deref() else { return };
     section(lines, "Program", theme);
-    for (label, text) in watch::facts(report, SessionEnd::of(state.ended, ui.ctx.over)) {
-        lines.extend(labelled_in(LABEL + 1, label, &sanitise_name(&text), room, theme.dim, theme.text));
+    let facts = watch::facts(report, SessionEnd::of(state.ended, ui.ctx.over));
+    let label_width = facts.iter().map(|(label, _)| width(label) as u16 + 1).max().unwrap_or(0).max(LABEL + 1);
+    for (label, text) in facts {
+        lines.extend(labelled_in(label_width, label, &sanitise_name(&text), room, theme.dim, theme.text));
     }
     let advice: Vec<String> =
         watch::advice(report).into_iter().map(|(_, text, proof)| format!("{text} ({proof}.)")).collect();
