@@ -3,7 +3,7 @@
 use super::calls::watched;
 use super::{app, frame, text};
 use crate::config::Taste;
-use crate::core::{AttachedProcess, Event, EventBody, WatchReport};
+use crate::core::{AttachedProcess, Event, EventBody, SystemSample, WatchReport};
 use crate::session::State;
 use crate::tui::screen_id::ScreenId;
 use crate::tui::theme::Theme;
@@ -28,4 +28,15 @@ fn each_label_of_the_report_has_a_space_before_its_value() {
     let state = with(|report| report.attached = Some(process));
     let shown = drawn(&state, ScreenId::Report, (140, 60));
     assert!(shown.contains("system calls 4 KiB"), "{shown}");
+}
+
+#[test]
+fn processes_that_root_cannot_examine_are_not_hidden_from_a_user() {
+    for (by_root, words) in [(true, "3 more denied by the kernel"), (false, "3 more hidden from this user")] {
+        let system = SystemSample { hidden_processes: 3, by_root, ..SystemSample::default() };
+        let mut state = State::default();
+        state.reduce(&Event { at_ns: 1, body: EventBody::SystemSeen { system } });
+        let shown = drawn(&state, ScreenId::System, (120, 36));
+        assert!(shown.contains(words), "{shown}");
+    }
 }

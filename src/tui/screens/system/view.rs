@@ -252,7 +252,9 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
             _ if n == 1 => "one more".to_owned(),
             _ => format!("{n} more"),
         };
-        counts.push(format!("  {count} hidden from this user"));
+        // Root has the rights of all users, but a security module can deny them too.
+        let by = if sample.by_root { "denied by the kernel" } else { "hidden from this user" };
+        counts.push(format!("  {count} {by}"));
     }
     if sample.unexamined_processes > 0 {
         counts.push(format!("  {} not examined", sample.unexamined_processes));
