@@ -16,6 +16,8 @@ const WIDTHS: [(usize, u16); 6] = [(1, 13), (3, 10), (4, 9), (5, 12), (6, 12), (
 const READS: usize = 4;
 /// The indices of the columns with the time and the rate, which only a wide table has.
 const TIMES: [usize; 2] = [6, 7];
+/// Widths of the columns of a narrow table: the longest value, and a space. The names get the other columns.
+const NARROW: [(usize, u16); 3] = [(1, 12), (3, 9), (5, 11)];
 /// Minimum number of columns for the number of reads.
 const MEDIUM: u16 = 70;
 /// Minimum number of columns for the file of each tensor.
@@ -41,7 +43,8 @@ impl Layout {
             READS => w >= MEDIUM,
             column => w >= TIMED || !TIMES.contains(&column),
         };
-        let figures: Vec<(usize, u16)> = WIDTHS.into_iter().filter(|(column, _)| is_shown(*column)).collect();
+        let widths: &[(usize, u16)] = if w >= MEDIUM { &WIDTHS } else { &NARROW };
+        let figures: Vec<(usize, u16)> = widths.iter().copied().filter(|(column, _)| is_shown(*column)).collect();
         let rest = w.saturating_sub(figures.iter().map(|(_, width)| width).sum::<u16>() + 2);
         let file = longest_file.filter(|_| w >= WIDE).map_or(0, |longest| (longest + 2).min(rest / 2));
         let file = if rest - file >= (longest_name + 2).min(NAME) { file } else { 0 };
@@ -192,6 +195,9 @@ mod tests {
                 assert!(w < 58 || layout.name >= 20, "{w}: {}", layout.name);
             }
         }
+        // A name with a number and three further parts fits into a small terminal.
+        let room = Layout::new(58, 38, Some(60)).name - 2;
+        assert_eq!(truncate_name("model.layers.10.self_attn.q_proj.weight", room.into()), "….10.….q_proj.weight");
         let wide = Layout::new(198, 38, Some(60));
         assert_eq!((wide.file, wide.bar), (62, 27));
         let columns = |w, longest_file| {
