@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub struct Latencies {
     /// The longest duration of each column, as text.
     pub durations: Vec<String>,
+    /// The largest size of each row in bytes.
+    pub up_to_bytes: Vec<u64>,
     /// For each row: the largest size, as text, and the number of reads in each column.
     pub rows: Vec<(String, Vec<u64>)>,
 }
@@ -35,21 +37,24 @@ pub fn latencies(report: &WatchReport) -> Latencies {
     let time = |up_to| if up_to == u64::MAX { "longer".to_owned() } else { units::short_duration(up_to) };
     Latencies {
         durations: columns.into_iter().map(time).collect(),
+        up_to_bytes: rows.keys().copied().collect(),
         rows: rows.into_iter().map(|(up_to, row)| (size(up_to), row)).collect(),
     }
 }
 
 impl Latencies {
-    /// The rows and columns with the most reads, as far as there is space for them, and the number of reads in the
-    /// others.
+    /// The columns with the most reads and the rows with the most bytes, as far as there is space for them, and the number of
+    /// reads in the others.
     #[must_use]
     pub fn within(&self, columns: usize, rows: usize) -> (Self, u64) {
         let of_column = |column: usize| units::sum(self.rows.iter().map(|(_, row)| row[column]));
         let shown_columns = largest(self.durations.len(), columns, of_column);
-        let of_row = |row: usize| units::sum(shown_columns.iter().map(|column| self.rows[row].1[*column]));
+        let reads_of_row = |row: usize| units::sum(shown_columns.iter().map(|column| self.rows[row].1[*column]));
+        let of_row = |row: usize| reads_of_row(row).saturating_mul(self.up_to_bytes[row]);
         let shown_rows = largest(self.rows.len(), rows, of_row);
         let shown = Self {
             durations: shown_columns.iter().map(|column| self.durations[*column].clone()).collect(),
+            up_to_bytes: shown_rows.iter().map(|row| self.up_to_bytes[*row]).collect(),
             rows: (shown_rows.iter())
                 .map(|row| &self.rows[*row])
                 .map(|(size, row)| (size.clone(), shown_columns.iter().map(|column| row[*column]).collect()))
@@ -228,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_a_grid_and_the_most_reads_remain() {
+    fn latencies_are_a_grid_and_the_sizes_with_the_most_bytes_remain() {
         let class = |up_to_bytes, up_to_ns, count| LatencyClass { up_to_bytes, up_to_ns, count };
         let report = WatchReport {
             latencies: vec![class(4096, 1000, 3), class(4096, u64::MAX, 1), class(16384, 1000, 2)],
@@ -240,7 +245,7 @@ mod tests {
         assert_eq!(grid.rows[1].1, [2, 0]);
         assert_eq!(grid.within(2, 2), (grid.clone(), 0));
         let (shown, hidden) = grid.within(1, 1);
-        assert_eq!((shown.rows[0].1.as_slice(), hidden), ([3].as_slice(), 3));
+        assert_eq!((shown.rows[0].1.as_slice(), shown.up_to_bytes[0], hidden), ([2].as_slice(), 16384, 4));
         assert_eq!(grid.within(0, 0).1, 6);
     }
 

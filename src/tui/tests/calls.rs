@@ -154,7 +154,7 @@ fn each_column_of_latencies_is_shown_if_there_is_space_next_to_or_below_the_othe
         report.latencies = times[..columns].iter().copied().map(class).collect();
         state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
-        assert_eq!(shown.matches("1371").count(), columns, "{width}×{height}:\n{shown}");
+        assert_eq!(shown.matches("1\u{202f}371").count(), columns, "{width}×{height}:\n{shown}");
         assert!(shown.contains("16.4 ms") && !shown.contains("not shown"), "{shown}");
     }
 }
@@ -169,8 +169,8 @@ fn the_units_of_latencies_have_a_second_line_if_all_columns_fit_next_to_one_anot
         report.latencies = times.into_iter().map(class).collect();
         state.reduce(&Event { at_ns: 9, body: EventBody::ProgramSeen { report: Box::new(report) } });
         let shown = text(&frame(&state, &mut app(ScreenId::Race), &Theme::new(Taste::default()), width, height));
-        let rows: Vec<&str> = shown.lines().filter(|line| line.contains("1371")).collect();
-        assert!(rows.len() == 1 && rows[0].matches("1371").count() == times.len(), "{shown}");
+        let rows: Vec<&str> = shown.lines().filter(|line| line.contains("1\u{202f}371")).collect();
+        assert!(rows.len() == 1 && rows[0].matches("1\u{202f}371").count() == times.len(), "{shown}");
         assert_eq!(shown.contains("65.5 ms"), is_one_line, "{shown}");
         assert!(shown.contains("65.5"), "{shown}");
     }

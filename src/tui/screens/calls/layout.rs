@@ -6,6 +6,8 @@ const LEAST_CHART: u16 = 7;
 const LEAST_LIST: u16 = 4;
 /// Minimum height of the latencies in lines, with their frame.
 const LEAST_LATENCIES: u16 = 5;
+/// The index of the threads in the order in which panes grow.
+const THREADS: usize = 2;
 
 /// The lines that the panes can use.
 #[derive(Clone, Copy, Debug)]
@@ -58,19 +60,22 @@ impl Heights {
         all
     }
 
-    /// Gives the lines to the panes that can use them, one after another.
+    /// Gives the lines to the panes that can use them, one after another. Without space for the chart of rates, further threads
+    /// get lines last: sizes and files say more.
     fn grow(&mut self, mut lines: u16, needs: Needs) {
         while lines > 0 {
             let before = lines;
             let has_rate = self.rate > 0;
-            for (height, need) in [
+            let panes = [
                 (&mut self.latencies, needs.latencies),
                 (&mut self.files, needs.files),
                 (&mut self.threads, needs.threads),
                 (&mut self.rate, u16::MAX),
-            ] {
+            ];
+            for (pane, (height, need)) in panes.into_iter().enumerate() {
+                let waits = pane == THREADS && !has_rate && lines < before;
                 // A pane without space gets no line.
-                if lines > 0 && *height > 0 && *height < need {
+                if lines > 0 && *height > 0 && *height < need && !waits {
                     *height += 1;
                     lines -= 1;
                 }
@@ -103,6 +108,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn sizes_and_files_get_lines_before_further_threads() {
+        let heights = Heights::new(17, Needs { threads: 10, ..NEEDS });
+        assert_eq!((heights.latencies, heights.files, heights.threads, heights.rate), (7, 5, 4, 0));
+        let heights = Heights::new(40, Needs { threads: 10, ..NEEDS });
+        assert!(heights.rate > 0 && heights.threads > LEAST_LIST, "{heights:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::layout::{Heights, Needs};
 use crate::core::WatchReport;
-use crate::core::units::{duration, plural, verb};
+use crate::core::units::{self, duration, plural, verb};
 use crate::present::call_rates::{newest, rates, unit};
 use crate::present::calls::{self, Latencies};
 use crate::session::State;
@@ -221,7 +221,7 @@ fn head(name: &str, heads: u16) -> Vec<&str> {
 fn columns(grid: &Latencies, heads: u16) -> Vec<u16> {
     let widest = |column: usize| {
         let counts = grid.rows.iter().filter_map(|(_, row)| row.get(column));
-        counts.map(|count| count.to_string().len()).max().unwrap_or(0)
+        counts.map(|count| width(&units::count(*count))).max().unwrap_or(0)
     };
     let names = grid.durations.iter().enumerate();
     let of_head = |name: &str| head(name, heads).into_iter().map(width).max().unwrap_or(0);
@@ -269,7 +269,7 @@ fn histogram(pen: &mut Pen<'_>, y: u16, grid: &Latencies, part: Range<usize>, sh
             if lines > 1 {
                 pen.restyle(end + 1 - width, top, width - 1, lines, style);
             }
-            pen.right(end, top + middle, &count.to_string(), style);
+            pen.right(end, top + middle, &units::count(*count), style);
         }
     }
 }
