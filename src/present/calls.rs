@@ -182,20 +182,21 @@ pub fn no_latencies(report: &WatchReport) -> &'static str {
     }
 }
 
-/// Sentences about the calls so far. `headline`: the answer as it is shown; failed transfers that it does not contain
-/// are in the first sentence.
+/// Sentences about the calls so far. `headline`: the answer as it is shown. If it does not contain the transfers, the
+/// first sentence has them.
 #[must_use]
 pub fn summary(state: &State, report: &WatchReport, headline: &str) -> Vec<String> {
     let calls: u64 = units::sum(report.calls.iter().map(|call| call.count));
-    let of_file = |file: &WatchedFile| file.reads.errors.saturating_add(file.writes.errors);
-    let failed: u64 = units::sum(report.files.iter().map(of_file));
-    let failed =
-        (failed > 0 && !headline.contains("failed")).then(|| format!("{} failed.", plural(failed, "transfer")));
-    // The answer counts transfers, so the sentence says that these are calls of the other functions too.
-    let made = format!("{} in {}, of all functions.", plural(calls, "cuFile call"), duration(report.wall_ns));
+    let time = duration(report.wall_ns);
+    let made = match watch::amounts(report).filter(|(amounts, _)| !headline.contains(amounts.as_str())) {
+        Some((amounts, true)) => format!("At least {amounts} in {time}."),
+        Some((amounts, false)) => format!("{amounts} in {time}."),
+        // The answer counts transfers, so the sentence says that these are calls of the other functions too.
+        None => format!("{} in {time}, of all functions.", plural(calls, "cuFile call")),
+    };
     let left_out = state.calls_left_out;
     let left_out = (left_out > 0).then(|| format!("Not in the timeline: {}.", plural(left_out, "call")));
-    failed.into_iter().chain([made]).chain(left_out).collect()
+    [made].into_iter().chain(left_out).collect()
 }
 
 /// The answers about the program. `is_over`: no more events will come.
@@ -211,7 +212,7 @@ pub fn answers(state: &State, is_over: bool) -> Vec<Answer> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::core::{Event, EventBody, LatencyClass, WatchedCall};
+    use crate::core::{Event, EventBody, LatencyClass, ProgramEnd, WatchedCall, WatchedLibrary};
 
     fn call(thread: u32, start_ns: u64, duration_ns: u64) -> WatchedCall {
         WatchedCall { process: 1, thread, start_ns, duration_ns, ..WatchedCall::default() }
@@ -258,13 +259,21 @@ mod tests {
     }
 
     #[test]
-    fn failed_transfers_are_in_the_summary_if_the_headline_does_not_contain_them() {
+    fn transfers_are_in_the_summary_if_the_headline_does_not_contain_them() {
         let mut file = watch::answer::tests::file_without_route();
-        (file.reads.errors, file.writes.errors) = (12_000, 800);
-        let report = WatchReport { files: vec![file], ..WatchReport::default() };
-        let summary = |headline: &str| summary(&State::default(), &report, headline);
-        assert_eq!(summary("The route is not proven.")[0], "12\u{202f}800 transfers failed.");
-        assert_eq!(summary("25 reads (12 800 failed).").len(), 1);
+        (file.reads.count, file.reads.bytes, file.reads.errors, file.writes.errors) = (25_000, 4096, 12_000, 800);
+        let report = WatchReport {
+            programs: 1,
+            libraries: vec![WatchedLibrary::default()],
+            ended: Some(ProgramEnd::Status(0)),
+            files: vec![file],
+            ..WatchReport::default()
+        };
+        let answer = watch::answer(&report, SessionEnd::Complete);
+        let of = |headline: &str| summary(&State::default(), &report, headline).join(" ");
+        let (short, complete) = (of(&answer.headline), of(&answer.text()));
+        assert!(short.contains("25\u{202f}000 reads") && short.contains("12\u{202f}800 failed"), "{short}");
+        assert!(complete.contains("of all functions") && !complete.contains("reads"), "{complete}");
     }
 
     #[test]
@@ -281,7 +290,7 @@ mod tests {
 
     #[test]
     fn missing_durations_of_an_earlier_version_are_not_batches_without_end() {
-        use crate::core::{ProgramEnd, Transfers};
+        use crate::core::Transfers;
         let why = |count, batched, streamed, bytes, ended: bool| {
             let mut file = watch::answer::tests::file_without_route();
             file.reads = Transfers { count, bytes, batched, streamed, ..Transfers::default() };

@@ -115,16 +115,13 @@ fn of_route(report: &WatchReport, is_cut: bool) -> Answer {
         return Answer::new(Status::Info, headline, read.trim_start().to_owned());
     }
     let counted = Counted::of(report);
-    let (reads, writes, failed) = (counted.reads, counted.writes, counted.failed);
+    let failed = counted.failed;
     let is_complete = is_complete(report) && !is_cut;
     let missing = missing(report).map_or_else(String::new, |missing| format!(" {missing}"));
     let conditions = format!(
-        "{}{} and {}{}, {} in {}{}.{missing}",
+        "{}{} in {}{}.{missing}",
         if counted.is_least || is_cut { "At least " } else { "" },
-        plural(reads, "read"),
-        plural(writes, "write"),
-        counted.without_bytes(),
-        bytes(counted.bytes),
+        counted.amounts(),
         duration(report.wall_ns),
         if is_running { " so far" } else { "" }
     );

@@ -1,7 +1,7 @@
 //! The transfers of a watched program in its answer: their number, and the routes that libcufile counted for them.
 
 use crate::analysis::{has_all_totals, is_complete};
-use crate::core::units::{self, count, plural};
+use crate::core::units::{self, bytes, count, plural};
 use crate::core::{CallTotal, Route, RouteStatistics, WatchReport};
 
 /// The functions that submit transfers. Their totals do not have the end of these transfers.
@@ -35,8 +35,14 @@ impl Counted {
         totals.filter(|all| all.reads >= recorded.reads && all.writes >= recorded.writes).unwrap_or(recorded)
     }
 
+    /// The transfers and their bytes: `25 reads and 0 writes (1 failed), 2.14 MiB`.
+    pub(super) fn amounts(&self) -> String {
+        let (reads, writes) = (plural(self.reads, "read"), plural(self.writes, "write"));
+        format!("{reads} and {writes}{}, {}", self.without_bytes(), bytes(self.bytes))
+    }
+
     /// The transfers that moved nothing: ` (1 failed, 4 cancelled)`.
-    pub(super) fn without_bytes(&self) -> String {
+    fn without_bytes(&self) -> String {
         let parts = [(self.failed, "failed"), (self.cancelled, "cancelled")];
         let parts = parts.into_iter().filter(|(transfers, _)| *transfers > 0);
         let parts: Vec<_> = parts.map(|(transfers, how)| format!("{} {how}", count(transfers))).collect();
@@ -64,6 +70,12 @@ impl Counted {
             is_least: false,
         })
     }
+}
+
+/// The transfers of a program and their bytes, and whether it may have made more. `None` without transfers.
+pub(in crate::present) fn amounts(report: &WatchReport) -> Option<(String, bool)> {
+    let counted = Counted::of(report);
+    (counted.reads > 0 || counted.writes > 0).then(|| (counted.amounts(), counted.is_least))
 }
 
 /// The headline about transfers on several routes, which only libcufile counts.

@@ -12,6 +12,7 @@ mod tensors;
 
 pub use advice::advice;
 pub use answer::{answer, end, unmet};
+pub(super) use counted::amounts;
 pub use facts::facts;
 pub use file::{file_failure, is_of_cufile, proof};
 pub(super) use file::{is_large, moved, name, route};
