@@ -162,6 +162,16 @@ pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String,
         .collect()
 }
 
+/// The texts of panes without bytes, without calls and without files. `is_over`: no more events will come.
+#[must_use]
+pub fn nothing_seen(state: &State, is_over: bool) -> [&'static str; 3] {
+    let has_ended = state.watch.as_deref().is_some_and(|report| report.ended.is_some());
+    match is_over || has_ended || state.ended.is_some() {
+        true => ["No bytes were recorded.", "No call was recorded.", "No file was recorded."],
+        false => ["No bytes yet.", "No call yet.", "No file yet."],
+    }
+}
+
 /// The reason why there are no latencies.
 #[must_use]
 pub fn no_latencies(report: &WatchReport) -> &'static str {
@@ -274,6 +284,15 @@ mod tests {
         let (short, complete) = (of(&answer.headline), of(&answer.text()));
         assert!(short.contains("25\u{202f}000 reads") && short.contains("12\u{202f}800 failed"), "{short}");
         assert!(complete.contains("of all functions") && !complete.contains("reads"), "{complete}");
+    }
+
+    #[test]
+    fn nothing_is_expected_after_the_end() {
+        let mut state = State::default();
+        let running = nothing_seen(&state, false);
+        assert_ne!(nothing_seen(&state, true), running);
+        state.reduce(&Event { at_ns: 1, body: EventBody::SessionEnded { interrupted: false } });
+        assert!(nothing_seen(&state, false).iter().zip(running).all(|(ended, running)| *ended != running));
     }
 
     #[test]

@@ -51,18 +51,19 @@ pub(crate) fn draw(pen: &mut Pen<'_>, state: &State, is_over: bool, theme: &Them
         pen.text(3, y, &line, theme.dim);
         y += 1;
     }
+    let nothing = calls::nothing_seen(state, is_over);
     let airy = u16::from(h >= 26);
     let rest = h.saturating_sub(y + airy);
     if w < WIDE || rest < 14 {
-        one_column(&mut pen.part(0, y, w, h.saturating_sub(y)), state, report, theme);
+        one_column(&mut pen.part(0, y, w, h.saturating_sub(y)), state, report, nothing, theme);
         return;
     }
     y += airy;
     let (left, upper) = (w / 2, rest / 2);
-    rate(&mut pen.part(0, y, left, upper), state, theme);
+    rate(&mut pen.part(0, y, left, upper), state, nothing[0], theme);
     latency(&mut pen.part(left, y, w - left, upper), report, theme);
-    threads(&mut pen.part(0, y + upper, left, rest - upper), state, theme);
-    files(&mut pen.part(left, y + upper, w - left, rest - upper), report, theme);
+    threads(&mut pen.part(0, y + upper, left, rest - upper), state, nothing[1], theme);
+    files(&mut pen.part(left, y + upper, w - left, rest - upper), report, nothing[2], theme);
 }
 
 /// The lines of the first sentences that fit into two lines.
@@ -72,7 +73,7 @@ fn summary(sentences: &[String], room: u16) -> Vec<String> {
 }
 
 /// Draws the panes below each other. A line names those without space.
-fn one_column(pen: &mut Pen<'_>, state: &State, report: &WatchReport, theme: &Theme) {
+fn one_column(pen: &mut Pen<'_>, state: &State, report: &WatchReport, nothing: [&str; 3], theme: &Theme) {
     let (w, h) = (pen.width(), pen.height());
     let airy = u16::from(h >= 22);
     let all = calls::latencies(report);
@@ -109,15 +110,15 @@ fn one_column(pen: &mut Pen<'_>, state: &State, report: &WatchReport, theme: &Th
     for (pane, (top, height)) in places.into_iter().enumerate().filter(|(_, (_, height))| *height > 0) {
         let mut pen = pen.part(0, top, w, height);
         match pane {
-            0 => rate(&mut pen, state, theme),
+            0 => rate(&mut pen, state, nothing[0], theme),
             1 => latency(&mut pen, report, theme),
-            2 => threads(&mut pen, state, theme),
-            _ => files(&mut pen, report, theme),
+            2 => threads(&mut pen, state, nothing[1], theme),
+            _ => files(&mut pen, report, nothing[2], theme),
         }
     }
 }
 
-fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+fn rate(pen: &mut Pen<'_>, state: &State, empty: &str, theme: &Theme) {
     // The frame has two columns.
     let rates = rates(state, pen.width().saturating_sub(THREAD + 2).into());
     let (unit, size) = unit(&rates);
@@ -139,7 +140,7 @@ fn rate(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
         .collect();
     let (from, to) = calls::window(state);
     let x = (from as f64 / 1e9, to.max(from.saturating_add(1)) as f64 / 1e9);
-    let chart = Chart { series: &series, x, ceiling: None, cursor: None, empty: "No bytes yet." };
+    let chart = Chart { series: &series, x, ceiling: None, cursor: None, empty };
     chart.draw_with(&mut inside, theme, &Extras { margin: THREAD, ..Extras::default() });
 }
 
@@ -274,7 +275,7 @@ fn histogram(pen: &mut Pen<'_>, y: u16, grid: &Latencies, part: Range<usize>, sh
     }
 }
 
-fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
+fn threads(pen: &mut Pen<'_>, state: &State, empty: &str, theme: &Theme) {
     // The name, and the border with its spaces.
     let room = usize::from(pen.width().saturating_sub(7 + 5));
     let shades = SHADES.into_iter().find(|text| width(text) <= room).unwrap_or(SHADES[1]);
@@ -282,7 +283,7 @@ fn threads(pen: &mut Pen<'_>, state: &State, theme: &Theme) {
     let mut inside = pen.frame(&title, theme.faint);
     let threads = calls::timeline(state, inside.width().saturating_sub(THREAD).into());
     if threads.is_empty() {
-        inside.text(1, 0, "No call yet.", theme.dim);
+        inside.text(1, 0, empty, theme.dim);
         return;
     }
     let rows = inside.height().saturating_sub(1);
@@ -309,12 +310,12 @@ fn moment(ns: u64) -> String {
     if ns > 0 { duration(ns) } else { "0".to_owned() }
 }
 
-fn files(pen: &mut Pen<'_>, report: &WatchReport, theme: &Theme) {
+fn files(pen: &mut Pen<'_>, report: &WatchReport, empty: &str, theme: &Theme) {
     let title = [("Files".to_owned(), theme.strong), (" by cuFile, read calls, mappings".to_owned(), theme.dim)];
     let mut inside = pen.frame(&title, theme.faint);
     let rows = calls::top_files(report, usize::from(inside.height()));
     if rows.is_empty() {
-        inside.text(1, 0, "No file yet.", theme.dim);
+        inside.text(1, 0, empty, theme.dim);
         return;
     }
     let route_width = rows.iter().map(|(_, _, route_width, _)| width(route_width)).max().unwrap_or(0) as u16;
