@@ -1,11 +1,11 @@
 //! The calls of a watched program: latencies by size, a timeline for each thread, and the files with the most bytes.
 
 use super::headline::UNEXPECTED_END;
-use super::view::{Answer, GAP};
+use super::view::Answer;
 use super::watch::{self, moved};
 use crate::analysis::SessionEnd;
 use crate::core::units::{self, bytes, duration, plural};
-use crate::core::{Status, WatchReport, WatchedFile};
+use crate::core::{Route, RouteProof, Status, WatchReport, WatchedFile};
 use crate::session::State;
 use std::collections::BTreeMap;
 
@@ -136,30 +136,38 @@ pub fn timeline(state: &State, parts: usize) -> Vec<ThreadTime> {
     rows.collect()
 }
 
-/// The files with the most bytes: bytes as a share of those of the first file, bytes, method and path.
+/// The files with the most bytes: bytes as a share of those of the first file, bytes, methods and path.
 #[must_use]
 pub fn top_files(report: &WatchReport, most: usize) -> Vec<(f64, String, String, String)> {
     let has_large = report.files.iter().any(watch::is_large);
-    let without = |file: &WatchedFile| file.plain.bytes.saturating_add(file.plain.touched_bytes);
-    let method = |file: &WatchedFile| match (watch::is_of_cufile(file), file.plain.touched_bytes > file.plain.bytes) {
-        (true, _) if file.reads.count + file.writes.count > 0 => match without(file) > moved(file) / 10 {
-            true => {
-                let other = if file.plain.touched_bytes > file.plain.bytes { "mapping" } else { "read calls" };
-                format!("{}; {other}", watch::route(file))
-            }
-            false => watch::route(file),
-        },
-        (_, true) => "mapping".to_owned(),
-        _ if file.plain.count > 0 => "read calls".to_owned(),
-        _ => GAP.to_owned(),
-    };
     let shown = |file: &&WatchedFile| !has_large || watch::is_large(file) || watch::is_of_cufile(file);
     let mut files: Vec<&WatchedFile> = report.files.iter().filter(shown).collect();
     files.sort_by_key(|file| std::cmp::Reverse(moved(file)));
     let largest = files.first().map_or(0, |file| moved(file));
     let rows = files.into_iter().take(most);
-    rows.map(|file| (moved(file) as f64 / largest.max(1) as f64, bytes(moved(file)), method(file), watch::name(file)))
+    rows.map(|file| (moved(file) as f64 / largest.max(1) as f64, bytes(moved(file)), methods(file), watch::name(file)))
         .collect()
+}
+
+/// The route of a file's transfers and the other methods that moved a tenth of its bytes: `compat, inferred; mapping`.
+fn methods(file: &WatchedFile) -> String {
+    let has_transfers = file.reads.count + file.writes.count > 0;
+    let is_shown = |bytes: u64| bytes > moved(file) / 10;
+    let others = [("read calls", file.plain.bytes), ("mapping", file.plain.touched_bytes)];
+    let others = others.into_iter().filter(|(_, bytes)| is_shown(*bytes)).map(|(name, _)| name.to_owned());
+    let route = has_transfers.then(|| match (file.route, file.proof) {
+        (Route::None, RouteProof::AllFailed) => "all failed".to_owned(),
+        (Route::None, _) => "route not known".to_owned(),
+        _ => watch::route(file),
+    });
+    let all: Vec<String> = route.into_iter().chain(others).collect();
+    match all.is_empty() {
+        false => all.join("; "),
+        true if watch::is_of_cufile(file) => "registered only".to_owned(),
+        true if file.plain.count > 0 => "read calls".to_owned(),
+        true if file.plain.mappings > 0 => "mapping".to_owned(),
+        true => "opened only".to_owned(),
+    }
 }
 
 /// The texts of panes without bytes, without calls and without files. `is_over`: no more events will come.
@@ -284,6 +292,24 @@ mod tests {
         let (short, complete) = (of(&answer.headline), of(&answer.text()));
         assert!(short.contains("25\u{202f}000 reads") && short.contains("12\u{202f}800 failed"), "{short}");
         assert!(complete.contains("of all functions") && !complete.contains("reads"), "{complete}");
+    }
+
+    #[test]
+    fn each_file_has_its_methods_in_words() {
+        let methods = |route: Route, reads: u64, bytes: u64, (calls, touched): (u64, u64)| {
+            let mut file = watch::answer::tests::file_without_route();
+            (file.route, file.reads.count, file.reads.bytes) = (route, reads, bytes);
+            file.registrations = reads;
+            file.plain.count = u64::from(calls > 0);
+            (file.plain.bytes, file.plain.touched_bytes) = (calls, touched);
+            methods(&file)
+        };
+        assert_eq!(methods(Route::Compat, 1, 4096, (0, 0)), "compat, inferred");
+        assert_eq!(methods(Route::Compat, 1, 4096, (100, 4096)), "compat, inferred; mapping");
+        assert_eq!(methods(Route::None, 1, 4096, (0, 0)), "route not known");
+        assert_eq!(methods(Route::None, 0, 0, (4096, 8192)), "read calls; mapping");
+        assert_eq!(methods(Route::None, 0, 0, (4096, 0)), "read calls");
+        assert_eq!(methods(Route::None, 0, 0, (0, 0)), "opened only");
     }
 
     #[test]

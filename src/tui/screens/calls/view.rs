@@ -326,7 +326,8 @@ fn files(pen: &mut Pen<'_>, report: &WatchReport, empty: &str, theme: &Theme) {
     let lines = if is_long && 2 * rows.len() <= usize::from(inside.height()) { 2 } else { 1 };
     for (row, (share, bytes, method, name)) in rows.iter().enumerate() {
         let y = row as u16 * lines;
-        bars::bar(&mut inside, 0, y, BAR, *share, ('█', theme.series(0)), (' ', theme.text));
+        // A lower block leaves a space between the bars of adjacent rows.
+        bars::bar(&mut inside, 0, y, BAR, *share, ('▆', theme.series(0)), (' ', theme.text));
         inside.right(BAR + 10, y, bytes, theme.text);
         inside.text(BAR + 11, y, method, theme.dim);
         let (x, y, room) = if lines == 2 { (1, y + 1, inside.width().saturating_sub(1)) } else { (x, y, room) };
