@@ -129,9 +129,8 @@ impl Chart<'_> {
         let is_near = |level: f64| level > 0.0 && level <= left_max.max(0.0) * 2.5;
         let left_max = levels().map(|(level, _)| *level).filter(|l| is_near(*l)).fold(left_max, f64::max).max(0.0);
         let near: Vec<&(f64, String)> = levels().filter(|(level, _)| *level > 0.0 && *level <= left_max).collect();
-        // One row at the top may stay empty, if the ticks then have equal distances.
-        let spare = rows > 4 && Scale::even(left_max, rows).is_none() && Scale::even(left_max, rows - 1).is_some();
-        let (top, rows) = if spare { (legend + 1, rows - 1) } else { (legend, rows) };
+        let spare = spare_rows(left_max, rows);
+        let (top, rows) = (legend + spare, rows - spare);
         let left = Scale::on(left_max, rows);
         let right = (right_max > f64::NEG_INFINITY).then(|| Scale::on(right_max.max(0.0), rows));
         let label_width = |scale: Scale| scale.ticks().map(|t| width(&scale.label(t))).max().unwrap_or(1) as u16;
@@ -340,6 +339,15 @@ fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
     (x..x + width(text) as u16).all(|x| matches!(plot.glyph(x, y), Some(' ' | '┄')))
 }
 
+/// Maximum number of rows at the top that stay empty.
+const MOST_SPARE: u16 = 2;
+
+/// The number of rows at the top that stay empty so that the ticks of an axis have equal distances. Few rows are all used.
+fn spare_rows(max: f64, rows: u16) -> u16 {
+    let mut fewest = (0..=MOST_SPARE).filter(|spare| *spare == 0 || rows > 2 + 2 * spare);
+    fewest.find(|spare| Scale::even(max, rows - spare).is_some()).unwrap_or(0)
+}
+
 fn row_of(value: f64, scale: Scale, rows: u16) -> u16 {
     let last = f64::from(rows.saturating_sub(1));
     (last - (value / scale.top).clamp(0.0, 1.0) * last).round() as u16
@@ -377,6 +385,17 @@ mod tests {
         assert_eq!(Scale { top: 5.0, step: 2.5 }.label(2.5), "2.5");
         assert_eq!(Scale { top: 50.0, step: 10.0 }.label(50.0), "50");
         assert_eq!(Scale { top: 0.001, step: 0.00025 }.label(0.00075), "0.00075");
+    }
+
+    #[test]
+    fn ticks_have_equal_distances_if_two_rows_or_fewer_can_stay_empty_for_it() {
+        for rows in 2..30 {
+            let spare = spare_rows(262.0, rows);
+            let scale = Scale::on(262.0, rows - spare);
+            let ticks: Vec<u16> = scale.ticks().map(|tick| row_of(tick, scale, rows - spare)).collect();
+            let distances: std::collections::BTreeSet<u16> = ticks.windows(2).map(|pair| pair[0] - pair[1]).collect();
+            assert!(spare <= MOST_SPARE && (distances.len() == 1 || rows < 7), "{rows}: {ticks:?}");
+        }
     }
 
     #[test]
