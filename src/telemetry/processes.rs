@@ -264,6 +264,7 @@ mod tests {
     use super::super::access::O_DIRECT;
     use super::*;
     use crate::core::{MORE_FILES, SeenRoute};
+    use crate::trust::waiting_tests::{patient, until};
     use crate::trust::{Limits, Unexamined};
     use std::time::Duration;
 
@@ -286,11 +287,6 @@ mod tests {
         fs::create_dir_all(folder.join("fd")).unwrap();
     }
 
-    /// Limits whose times do not end.
-    fn long() -> Limits {
-        Limits { process: Duration::from_secs(60), round: Duration::from_secs(600), ..Limits::default() }
-    }
-
     fn processes(proc: &tempfile::TempDir, limits: Limits) -> Processes {
         Processes::with(proc.path().to_owned(), Examiner::new(limits))
     }
@@ -303,7 +299,7 @@ mod tests {
         fs::write(folder.join("stat"), b"4000001 (a\xff) S 1 1 1 0 -1 4194304 0 0 0 0 1 0 0 0 20 0 9 0 777 0 0")
             .unwrap();
         fs::write(folder.join("status"), b"Name:\ta\xff\nVmRSS:\t    2048 kB\nThreads:\t9\n").unwrap();
-        let seen = processes(&proc, long()).look(Instant::now());
+        let seen = processes(&proc, patient()).look(Instant::now());
         assert_eq!((seen.found.len(), seen.denied.len()), (1, 0));
         assert_eq!(seen.found[0].name, "a\u{fffd}");
     }
@@ -319,7 +315,7 @@ mod tests {
         let fd = proc.path().join("4000001/fd");
         std::os::unix::fs::symlink(&model, fd.join("5")).unwrap();
         put(&proc.path().join("4000001/fdinfo/5"), &format!("pos:\t64\nflags:\t0{O_DIRECT:o}\n"));
-        let mut processes = processes(&proc, long());
+        let mut processes = processes(&proc, patient());
         let start = Instant::now();
         let Seen { found: first, denied, unexamined } = processes.look(start);
         assert_eq!((first.len(), denied.len(), unexamined.len()), (1, 0, 0));
@@ -357,15 +353,13 @@ mod tests {
         let proc = tempfile::tempdir().unwrap();
         process(proc.path(), child.id(), "7f1 r-xp 0 08:01 6 /opt/libcufile.so.0\n", 1, 1);
         // While a program starts, it has no variables for a moment.
-        let start = Instant::now();
-        let expected = loop {
-            if let Some(mut running) = Running::new(child.id(), &mut Allowance::unlimited()) {
-                break running.route(&mut Allowance::unlimited()).0;
-            }
-            assert!(start.elapsed() < Duration::from_secs(60));
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let found = processes(&proc, long()).look(Instant::now()).found;
+        let mut running = None;
+        until(|| {
+            running = Running::new(child.id(), &mut Allowance::unlimited());
+            running.is_some()
+        });
+        let expected = running.unwrap().route(&mut Allowance::unlimited()).0;
+        let found = processes(&proc, patient()).look(Instant::now()).found;
         child.kill().unwrap();
         child.wait().unwrap();
         let is_compat = found[0].route == SeenRoute::Compat;
@@ -380,7 +374,7 @@ mod tests {
         process(proc.path(), 4_000_001, maps, 1, 1);
         process(proc.path(), 4_000_002, "", 1, 1);
         fs::remove_file(proc.path().join("4000002/maps")).unwrap();
-        let all = processes(&proc, long()).look(Instant::now());
+        let all = processes(&proc, patient()).look(Instant::now());
         let (seen, hidden) = (all.found, all.denied);
         let [hidden] = hidden.as_slice() else { unreachable!("one process") };
         assert_eq!((seen.len(), hidden.pid, hidden.denied.starts_with("maps: ")), (1, 4_000_002, true));
@@ -395,7 +389,7 @@ mod tests {
     fn libraries_loaded_later_are_noticed() {
         let proc = tempfile::tempdir().unwrap();
         process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libc.so.6\n", 1, 1);
-        let mut processes = processes(&proc, long());
+        let mut processes = processes(&proc, patient());
         assert!(processes.look(Instant::now()).found.is_empty());
         process(proc.path(), 4_000_001, "7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n", 1, 1);
         let rounds = (0..AGAIN).filter(|_| processes.look(Instant::now()).found.is_empty()).count() as u64;
@@ -413,7 +407,7 @@ mod tests {
         fs::remove_file(&silent).unwrap();
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &silent, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let mut processes = processes(&proc, Limits { process: Duration::from_millis(100), ..long() });
+        let mut processes = processes(&proc, Limits { process: Duration::from_millis(100), ..patient() });
         let silent = vec![(4_000_001, Unexamined::NoAnswer.reason().to_owned())];
         let (start, mut rounds) = (Instant::now(), 0);
         while rounds < 2 {
@@ -436,7 +430,7 @@ mod tests {
                 std::os::unix::fs::symlink("/x", proc.path().join(format!("400000{pid}/fd/{fd}"))).unwrap();
             }
         }
-        let mut processes = processes(&proc, Limits { descriptors: 40, ..long() });
+        let mut processes = processes(&proc, Limits { descriptors: 40, ..patient() });
         let mut pids = || {
             let Seen { found, denied, unexamined } = processes.look(Instant::now());
             assert!(denied.is_empty() && unexamined.iter().any(|process| process.pid == 4_000_003));
@@ -455,7 +449,7 @@ mod tests {
             process(proc.path(), pid, &format!("7f0 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n{maps}"), 1, 1);
         }
         let path_bytes = 15 * "/m/0.safetensors".len();
-        let seen = processes(&proc, Limits { path_bytes, ..long() }).look(Instant::now());
+        let seen = processes(&proc, Limits { path_bytes, ..patient() }).look(Instant::now());
         let counts: Vec<usize> = seen.found.iter().map(|process| process.mapped.len()).collect();
         assert_eq!(counts, [10, 6], "five, and one entry for the others");
         assert_eq!(seen.found[1].mapped[5], MORE_FILES);

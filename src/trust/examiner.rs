@@ -246,13 +246,9 @@ impl Examiner {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::waiting_tests::patient;
     use super::*;
     use std::path::Path;
-
-    /// Limits whose times do not end.
-    fn long() -> Limits {
-        Limits { process: Duration::from_secs(60), round: Duration::from_secs(600), ..Limits::default() }
-    }
 
     fn fifo(path: &Path) {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -323,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_limits_of_a_round_are_those_of_all_its_processes() {
-        let mut examiner = Examiner::new(Limits { descriptors: 16, ..long() });
+        let mut examiner = Examiner::new(Limits { descriptors: 16, ..patient() });
         let three = |allowance: &mut Allowance| (0..3).filter(|_| allowance.descriptor()).count();
         let seen: Vec<_> = (0..7).map(|process| examiner.ask((process, 1), three)).collect();
         assert_eq!(seen[..5], [Ok(3); 5]);
@@ -342,7 +338,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("maps");
         std::fs::File::create(&file).unwrap().set_len(4 << 20).unwrap();
-        let mut examiner = Examiner::new(Limits { descriptors: 16, bytes: 8 << 20, ..long() });
+        let mut examiner = Examiner::new(Limits { descriptors: 16, bytes: 8 << 20, ..patient() });
         for _ in 0..2 {
             examiner.begin_round();
             let all = |allowance: &mut Allowance| while allowance.descriptor() {};

@@ -63,6 +63,9 @@ fn program_in(name: &str, path: &str) -> Result<PathBuf, String> {
 }
 
 #[cfg(test)]
+pub(crate) mod waiting_tests;
+
+#[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;

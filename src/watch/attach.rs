@@ -389,15 +389,10 @@ fn pause(took: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::trust::Limits;
-
-    /// Waits for late answers.
-    fn patient() -> Examiner {
-        let long = Duration::from_secs(60);
-        Examiner::new(Limits { process: long, round: long, ..Limits::default() })
-    }
+    use crate::trust::waiting_tests::patient;
 
     fn attached(pid: u32, time: Option<Duration>) -> Attached {
-        attach_with(pid, time, patient()).unwrap()
+        attach_with(pid, time, Examiner::new(patient())).unwrap()
     }
 
     #[test]
@@ -487,7 +482,7 @@ mod tests {
         attached.look_at_log();
         let (is_lost, later) = (attached.log.is_none(), shown(&attached));
         log.set_len(0).unwrap();
-        attached.examiner = patient();
+        attached.examiner = Examiner::new(patient());
         attached.look_at_log();
         child.kill().unwrap();
         child.wait().unwrap();

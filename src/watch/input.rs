@@ -189,20 +189,12 @@ fn tree(mut left: Vec<u32>) -> (Vec<Process>, bool) {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::trust::Limits;
+    use crate::trust::waiting_tests::{patient, until};
     use std::process::Stdio;
-    use std::time::{Duration, Instant};
-
-    /// Waits for a condition, for at most a minute.
-    pub(in crate::watch) fn until(is: impl Fn() -> bool) {
-        let start = Instant::now();
-        while !is() {
-            assert!(start.elapsed() < Duration::from_secs(60));
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
+    use std::time::Duration;
 
     #[test]
     fn reads_of_a_child_and_of_an_orphan_are_counted() {
@@ -214,9 +206,7 @@ pub(super) mod tests {
             touch done; exec sleep 60' & while test ! -e end; do sleep 0.02; done";
         let mut shell = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).spawn().unwrap();
         let root = shell.id();
-        let long = Duration::from_secs(60);
-        let limits = Limits { process: long, round: long, ..Limits::default() };
-        let (mut input, mut examiner) = (Input::default(), Examiner::new(limits));
+        let (mut input, mut examiner) = (Input::default(), Examiner::new(patient()));
         let mut add = |input: &mut Input| {
             examiner.begin_round();
             let processes = input.tree(root);
@@ -298,8 +288,7 @@ pub(super) mod tests {
         until(|| tree(vec![child.id()]).0.len() == 2);
         let of = identity(child.id());
         let mut input = Input::default();
-        let long = Duration::from_secs(60);
-        let mut examiner = Examiner::new(Limits { process: long, round: long, ..Limits::default() });
+        let mut examiner = Examiner::new(patient());
         let processes = input.tree(of.0);
         input.add(&processes, &mut examiner);
         assert!(input.is_current(of) && !input.has_ended_process);

@@ -336,8 +336,8 @@ fn present(pagemap: &File, (from, to): (u64, u64), offset: u64, ranges: &mut Vec
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::input::tests::until;
     use super::*;
+    use crate::trust::waiting_tests::until;
 
     #[test]
     fn reads_until_the_end_of_a_program_are_counted() {
