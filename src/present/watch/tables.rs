@@ -57,7 +57,11 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
             ]
         });
         let unnamed = by_cufile.iter().any(|file| file.path == UNKNOWN_FILE);
-        let unnamed = if unnamed { UNNAMED } else { "" };
+        let unnamed = match &report.attached {
+            _ if !unnamed => "",
+            Some(_) => UNNAMED_OF_PROCESS,
+            None => UNNAMED,
+        };
         let note = format!("{unnamed} {}", left_out(by_cufile.len(), most, "file")).trim().to_owned();
         let note = of_recorded(report, note);
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
@@ -73,6 +77,9 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
 /// The causes of paths that are not known.
 const UNNAMED: &str =
     "The path of (unknown file) is not known, for example after a lost record or for files opened after chroot.";
+/// The same for a running process.
+const UNNAMED_OF_PROCESS: &str =
+    "(unknown file) is for files that were registered before the attach, and for failed or lost registrations.";
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
@@ -395,12 +402,17 @@ mod tests {
 
     #[test]
     fn files_without_a_path_have_the_possible_causes() {
-        let note = |path: &str| {
+        let note = |path: &str, attached| {
             let file = WatchedFile { path: path.to_owned(), ..file_without_route() };
-            let report = WatchReport { files: vec![file], ..WatchReport::default() };
+            let report = WatchReport { files: vec![file], attached, ..WatchReport::default() };
             tables(&report, false).remove(0).note
         };
-        assert_eq!((note("/data/a").as_str(), note(UNKNOWN_FILE).as_str()), ("", UNNAMED));
+        let process = || Some(crate::core::AttachedProcess::default());
+        assert_eq!((note("/data/a", process()), note("/data/a", None)), (String::new(), String::new()));
+        assert_eq!(
+            (note(UNKNOWN_FILE, None).as_str(), note(UNKNOWN_FILE, process()).as_str()),
+            (UNNAMED, UNNAMED_OF_PROCESS)
+        );
     }
 
     #[test]
