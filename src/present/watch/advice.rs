@@ -164,6 +164,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             format!("no counters of {} with transfers; {}", plural_es(*missing, "process"), counters(*counted)),
         ),
         WatchAdvice::RouteUnknown { counted, wanted, batches, .. } => route_unknown(*counted, *wanted, *batches),
+        WatchAdvice::NoModule(transfers) => (
+            "Run 'gds-top check' on the folder of these files: nvidia-fs is not loaded, so the counters of libcufile contradict the machine."
+                .to_owned(),
+            format!("libcufile counted {} on nvfs", plural(*transfers, "transfer")),
+        ),
         WatchAdvice::Unfinished(count) => (
             "Wait for all transfers on streams and in batches before the end, and check the result of each.".to_owned(),
             format!("the program did not wait for {}", plural(*count, "transfer")),

@@ -96,6 +96,7 @@ pub const fn proof(proof: RouteProof) -> &'static str {
         RouteProof::AllFailed => "all transfers failed",
         RouteProof::Statistics => "proven by libcufile's level-3 statistics",
         RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
+        RouteProof::NoModule => "not proven: libcufile's statistics count nvfs, but nvidia-fs is not loaded",
         RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
         RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
         RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
