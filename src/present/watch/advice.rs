@@ -309,8 +309,14 @@ mod tests {
             ("one-thread", format!("among the recorded calls: {all}")),
         ];
         assert_eq!(proofs(&report), expected);
-        assert_eq!(threads(&report), "1 called cuFile, at least 1 read with it");
-        assert!(buffers(&report).is_some_and(|text| text.starts_with("at least 2 ") && !text.contains("at most")));
+        assert_eq!(threads(&report), "1 called cuFile, 1 read with it");
+        assert!(
+            buffers(&report).is_some_and(|text| text.starts_with("at least 2 ") && text.ends_with("at least 4 KiB"))
+        );
+        report.threads = 3;
+        assert_eq!(threads(&report), "3 called cuFile, at least 1 read with it");
+        (report.threads, report.uncounted) = (1, 1);
+        assert_eq!(threads(&report), "at least 1 called cuFile, at least 1 read with it");
     }
 
     #[test]
