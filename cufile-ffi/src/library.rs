@@ -1,6 +1,6 @@
 //! The loaded library: finding it, its functions and its version.
 
-use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -54,10 +54,10 @@ impl Library {
                 continue;
             }
             match load(&candidate) {
-                Ok(symbols) => {
+                Ok((symbols, path)) => {
                     tried.push(Tried { name: name.clone(), error: None });
                     let version = ask_version(&symbols);
-                    let path = file_of(&symbols).map(|p| p.canonicalize().unwrap_or(p));
+                    let path = path.map(|p| p.canonicalize().unwrap_or(p));
                     return Ok(Self { inner: Arc::new(Inner { symbols, version, name, path, tried }) });
                 }
                 Err(error) => tried.push(Tried { name, error: Some(error) }),
@@ -154,7 +154,8 @@ impl Library {
     }
 }
 
-fn load(name: &OsStr) -> Result<Symbols, String> {
+/// The functions of the library and the path of its file.
+fn load(name: &OsStr) -> Result<(Symbols, Option<PathBuf>), String> {
     // SAFETY: loading runs the constructors of the library. Those of libcufile do not access our memory. Any other
     // file with this name is as dangerous as any file on the loader's path. A file that the search found belongs to
     // root or to this user.
@@ -162,11 +163,11 @@ fn load(name: &OsStr) -> Result<Symbols, String> {
     // SAFETY: a library with this name exports these functions with the types in cufile.h.
     let symbols = unsafe { Symbols::load(&library) };
     // The library is never unloaded, even if it is not libcufile, because its constructors may have started threads.
-    let _ = library.into_raw();
+    let handle = library.into_raw();
     if symbols.driver_open.is_none() || symbols.read.is_none() {
         return Err("loaded, but it has no cuFileDriverOpen or no cuFileRead, so it is not libcufile".to_owned());
     }
-    Ok(symbols)
+    Ok((symbols, file_of(handle)))
 }
 
 /// The error of the loader without the prefix of libloading.
@@ -182,20 +183,28 @@ fn ask_version(symbols: &Symbols) -> Option<Version> {
     (status.err == codes::SUCCESS && number > 0).then_some(Version(number))
 }
 
-fn file_of(symbols: &Symbols) -> Option<PathBuf> {
-    let address = symbols.read? as *const c_void;
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: `info` is a valid location. dladdr only looks up the address.
-    let found = unsafe { libc::dladdr(address, &raw mut info) } != 0 && !info.dli_fname.is_null();
+/// The start of `struct link_map` in link.h.
+#[repr(C)]
+struct LinkMap {
+    _base: usize,
+    name: *const c_char,
+}
+
+/// The path of a library that is never unloaded. dladdr does not have it: an audit library such as that of `gds-top watch`
+/// can put its own functions in the place of those of the library.
+fn file_of(handle: *mut c_void) -> Option<PathBuf> {
+    let mut map: *const LinkMap = std::ptr::null();
+    // SAFETY: `handle` is that of a loaded library, and the request writes one pointer to `map`.
+    let found = unsafe { libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) } == 0 && !map.is_null();
     if !found {
         return None;
     }
-    // SAFETY: dladdr succeeded, so the name is a C string. It exists as long as the library, which is never unloaded.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    // SAFETY: dlinfo succeeded, so `map` is the entry of the library, which exists as long as it is loaded.
+    let name = unsafe { (*map).name };
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the name of an entry is a C string. It exists as long as the library, which is never unloaded.
+    let name = unsafe { CStr::from_ptr(name) };
     Some(PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name.to_bytes())))
 }

@@ -133,6 +133,8 @@ pub enum WatchAdvice {
         /// The number of these processes in which the statistics of another copy of libcufile were read.
         partial_processes: u64,
     },
+    /// The number of transfers that libcufile's statistics count on nvfs although nvidia-fs is not loaded.
+    NoModule(u64),
     /// Stream transfers without a recorded result when the program ended.
     Unfinished(u64),
     /// Lost details of calls.
@@ -172,7 +174,7 @@ impl WatchAdvice {
             Self::Compat { .. } => "compat-route",
             Self::FallsBack { .. } => "falls-back",
             Self::NotByCuFile { .. } => "not-by-cufile",
-            Self::RouteUnknown { .. } => "route-unknown",
+            Self::RouteUnknown { .. } | Self::NoModule(_) => "route-unknown",
             Self::Unfinished(_) => "unfinished-transfers",
             Self::Lost { .. } => "lost-events",
             Self::Unseen(_) => "unseen-transfers",
@@ -235,6 +237,8 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
     let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
     if let Some(unseen) = report.unseen {
         advice.push(WatchAdvice::Unseen(unseen));
+    } else if used.iter().any(|file| file.proof == RouteProof::NoModule) {
+        advice.push(WatchAdvice::NoModule(report.statistics.map_or(0, |seen| seen.nvfs)));
     } else if used.iter().any(|file| is_unknown(file.proof)) || (transfers > 0 && report.statistics_name_no_route()) {
         let counted = report.statistics.map(|seen| (seen.transfers(), seen.by_route()));
         let batches = all().any(|transfers| transfers.batched > 0);
@@ -511,6 +515,17 @@ mod tests {
         assert_eq!(watch_advice(&report), [unknown(Some("cuFileStatsReset"), 1)]);
         report.statistics = Some(RouteStatistics { posix: 20, ..report.statistics.unwrap_or_default() });
         assert_eq!(watch_advice(&report), []);
+    }
+
+    #[test]
+    fn statistics_of_nvfs_without_its_module_have_their_own_advice() {
+        let reads = Transfers { count: 3, bytes: 3 << 20, ..Transfers::default() };
+        let statistics = Some(RouteStatistics { processes: 1, reads: 3, nvfs: 3, ..RouteStatistics::default() });
+        let mut report = WatchReport { files: vec![file(reads)], statistics, ..WatchReport::default() };
+        let file = &mut report.files[0];
+        (file.route, file.proven, file.proof) = (Route::None, false, RouteProof::NoModule);
+        assert_eq!(watch_advice(&report), [WatchAdvice::NoModule(3)]);
+        assert_eq!(is_proven_direct(&report), Some(false));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A call of this age is not just in progress, in nanoseconds.
 pub(super) const LONG_CALL_NS: u64 = 10_000_000_000;
 
-/// The calls that never returned: those of a program that has ended, and those that take very long.
+/// The calls that never returned: those of a program that has ended, and those that take very long. The others of a program
+/// that runs on are in progress.
 #[must_use]
 pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
     let is_over = report.ended.is_some();
@@ -121,9 +122,6 @@ pub fn has_all_totals(report: &WatchReport) -> bool {
 
 fn of_report(report: &WatchReport) -> impl Iterator<Item = WatchGap> {
     let is_late = report.attached.as_ref().is_some_and(|process| process.loaded_late);
-    // While a program runs, its calls in progress are not missing.
-    let is_running = report.attached.is_none() && report.ended.is_none();
-    let all_returned = if is_running { not_returned(report).is_empty() } else { report.open_calls.is_empty() };
     only([
         (WatchGap::LoadedLate, is_late),
         (WatchGap::LostEvents, report.lost_events > 0),
@@ -131,7 +129,7 @@ fn of_report(report: &WatchReport) -> impl Iterator<Item = WatchGap> {
         (WatchGap::LibrariesLeftOut, report.libraries_left_out > 0),
         (WatchGap::ProgramsNotRecorded, !report.unrecorded.is_empty()),
         (WatchGap::OtherSession, !report.in_other_session.is_empty()),
-        (WatchGap::CallsNotReturned, !all_returned),
+        (WatchGap::CallsNotReturned, !not_returned(report).is_empty()),
         (WatchGap::StillRunning, report.still_running > 0),
         (WatchGap::UnseenTransfers, report.unseen.is_some()),
     ])
@@ -144,7 +142,7 @@ fn only<const N: usize>(gaps: [(WatchGap, bool); N]) -> impl Iterator<Item = Wat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{AttachedProcess, OpenCall, UnseenTransfers};
+    use crate::core::{AttachedProcess, OpenCall, ProgramEnd, UnseenTransfers};
 
     #[test]
     fn each_reason_is_named_once_and_an_end_that_is_missing_is_the_first() {
@@ -159,7 +157,7 @@ mod tests {
             libraries_left_out: 1,
             unrecorded: vec!["su".to_owned()],
             in_other_session: vec!["sh".to_owned()],
-            open_calls: vec![OpenCall::default()],
+            open_calls: vec![OpenCall { age_ns: LONG_CALL_NS, ..OpenCall::default() }],
             still_running: 1,
             unseen: Some(UnseenTransfers::default()),
             ..WatchReport::default()
@@ -173,5 +171,17 @@ mod tests {
             assert_eq!(serde_json::to_value(gap).ok(), Some(gap.id().into()));
         }
         assert!(!is_complete(&all) && is_complete(&whole));
+    }
+
+    #[test]
+    fn calls_in_progress_at_the_chosen_end_are_no_gap_unless_they_are_old_or_the_process_ended() {
+        let gaps = |age_ns, ended| {
+            let attached = Some(AttachedProcess { recorded: true, ..AttachedProcess::default() });
+            let open_calls = vec![OpenCall { age_ns, ..OpenCall::default() }];
+            watch_gaps(&WatchReport { attached, ended, open_calls, ..WatchReport::default() }, SessionEnd::Complete)
+        };
+        assert_eq!(gaps(78_000_000, None), []);
+        assert_eq!(gaps(LONG_CALL_NS, None), [WatchGap::CallsNotReturned]);
+        assert_eq!(gaps(100_000, Some(ProgramEnd::Unknown)), [WatchGap::CallsNotReturned]);
     }
 }

@@ -299,24 +299,18 @@ pub(super) fn baseline(race: &RaceArgs) -> Result<Option<Baseline>, String> {
 /// Follows a feed without screens.
 pub(super) fn follow_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
     end_on_signals(feed);
-    print_feed(feed, output, export)
+    print_feed(feed, &headless_options(output, export))
 }
 
 /// Like [`follow_feed`], for a watched program. It ends at signals if it decides so.
-pub(super) fn follow_watched(
-    feed: &Feed,
-    signals: &SignalsFor,
-    output: &OutputArgs,
-    export: Option<Export>,
-) -> headless::Outcome {
+pub(super) fn follow_watched(feed: &Feed, signals: &SignalsFor, options: &headless::Options) -> headless::Outcome {
     let _ = signals.0.send(feed.commands.clone());
-    print_feed(feed, output, export)
+    print_feed(feed, options)
 }
 
-fn print_feed(feed: &Feed, output: &OutputArgs, export: Option<Export>) -> headless::Outcome {
-    let options = headless_options(output, export);
+fn print_feed(feed: &Feed, options: &headless::Options) -> headless::Outcome {
     // Unlocked handles are used, because a lock would block libraries that print for minutes.
-    headless::run(feed, &options, &mut streams::result(output.json), &mut streams::err())
+    headless::run(feed, options, &mut streams::result(options.json), &mut streams::err())
 }
 
 type Signals = SignalsInfo<WithOrigin>;

@@ -19,6 +19,7 @@ pub(super) fn headless_options(output: &OutputArgs, export: Option<Export>) -> h
         full: false,
         verbose: output.verbose,
         progress: io::stderr().is_terminal() && !output.plain && !dumb,
+        first_task: headless::FirstTask::default(),
         colour: !output.plain && output.color.colours(io::stdout().is_terminal() && !mono && !dumb),
         export,
         width: columns(),

@@ -6,6 +6,7 @@ use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, Ran, fail, has_terminal, n
 use super::{race, report_file, settings, terminal};
 use crate::analysis::{Tolerance, WATCH_THRESHOLD, WatchComparison, WatchGap, compare_watched, is_not_recorded};
 use crate::core::{Status, WatchReport};
+use crate::headless::{self, FirstTask};
 use crate::present::{watch, watch_compare};
 use crate::report;
 use crate::session::live::{self, WatchSessionError, WatchTarget};
@@ -111,7 +112,14 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
     let outcome = match signals {
-        Some(signals) => race::follow_watched(&feed, &signals, &output, export),
+        Some(signals) => {
+            let first_task = match &target {
+                WatchTarget::Launch(_) => FirstTask::SharedTerminal,
+                WatchTarget::Process(..) => FirstTask::Watching,
+            };
+            let options = headless::Options { first_task, ..terminal::headless_options(&output, export) };
+            race::follow_watched(&feed, &signals, &options)
+        }
         None => race::watched_on_screens(feed, look, &output, export)?,
     };
     let seen = outcome.state.watch.as_deref();

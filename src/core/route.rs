@@ -37,6 +37,8 @@ pub enum RouteProof {
     Statistics,
     /// The level-3 statistics of libcufile count several routes, so the route of a single file is unknown.
     MixedStatistics,
+    /// The level-3 statistics of libcufile count nvfs, but nvidia-fs is not loaded.
+    NoModule,
     /// nvidia-fs counted reads while the program ran. Its counter includes the reads of all processes.
     NvidiaFsCounter,
     /// The route is inferred: the cufile.log of the process reports compat mode.

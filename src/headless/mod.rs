@@ -11,7 +11,7 @@ use crate::report::{self, ExportError};
 use crate::session::{Command, Feed, Group, Lane, LaneStatus, State};
 use crate::text::{fitted, sanitise_line};
 use crossbeam_channel::RecvTimeoutError;
-pub use options::{Asked, Options};
+pub use options::{Asked, FirstTask, Options};
 pub use progress::Progress;
 pub use serve::MetricsServer;
 use std::io::{self, Write};

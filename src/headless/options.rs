@@ -5,6 +5,18 @@ use crate::report::Format;
 use crate::session::{Lane, LaneStatus, State};
 use std::path::PathBuf;
 
+/// The task that the progress shows before the first run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstTask {
+    /// The checks of the machine.
+    #[default]
+    Checks,
+    /// Watching a running process.
+    Watching,
+    /// None is shown: a program that was started writes to the same terminal.
+    SharedTerminal,
+}
+
 /// How a session is printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -19,6 +31,8 @@ pub struct Options {
     /// Whether a progress bar is drawn, which needs a terminal. Otherwise the start and the end of each run are
     /// printed as lines.
     pub progress: bool,
+    /// The task that the progress shows first.
+    pub first_task: FirstTask,
     /// Whether ANSI colours are used. They are off with `--plain` and `NO_COLOR`.
     pub colour: bool,
     /// The directory and the formats of the report that is written at the end.
@@ -81,6 +95,7 @@ impl Default for Options {
             full: false,
             verbose: false,
             progress: false,
+            first_task: FirstTask::default(),
             colour: false,
             export: None,
             width: 100,

@@ -1,6 +1,6 @@
 //! The progress of a session: a bar on a terminal, otherwise one line per start and end.
 
-use super::options::Options;
+use super::options::{FirstTask, Options};
 use crate::core::{CellResult, Engine, Event, EventBody, Failure, LaneId, LaneStage, LogLevel, Status, units};
 use crate::present::engine_rows::{SAME_OBSTACLE, cannot_run};
 use crate::present::failures::stderr_tail;
@@ -18,11 +18,15 @@ const REDRAW: Duration = Duration::from_millis(66);
 /// Tasks that are shorter than this print no progress.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
+/// The task after the end of a session. Only a large recording takes longer than [`SHOWN_AFTER`].
+const WRITING: &str = "writing the recording";
+
 /// Prints the progress.
 pub struct Progress {
     quiet: bool,
     verbose: bool,
     bar: bool,
+    first_task: FirstTask,
     /// The engines that the user named.
     named: Vec<Engine>,
     /// The width at which lines are wrapped.
@@ -47,6 +51,7 @@ impl Progress {
             quiet: options.quiet,
             verbose: options.verbose,
             bar: options.progress && !options.quiet,
+            first_task: options.first_task,
             named: options.asked.engines.clone(),
             edge: options.edge(),
             colour: options.colour,
@@ -62,10 +67,15 @@ impl Progress {
     /// Prints an event that is already part of `state`.
     pub fn event(&mut self, state: &State, event: &Event, err: &mut impl Write) {
         match &event.body {
-            EventBody::SessionStarted { .. } => self.doing = Some(("checks".to_owned(), Instant::now())),
-            EventBody::Said { level: LogLevel::Info, text } => {
-                self.doing = Some((sanitise_line(text).into_owned(), Instant::now()));
+            EventBody::SessionStarted { .. } => match self.first_task {
+                FirstTask::Checks => self.begin("checks"),
+                FirstTask::Watching => self.begin("watching"),
+                FirstTask::SharedTerminal => self.doing = None,
+            },
+            EventBody::Said { level: LogLevel::Info, text } if self.first_task == FirstTask::Checks => {
+                self.begin(&sanitise_line(text));
             }
+            EventBody::SessionEnded { .. } => self.begin(WRITING),
             EventBody::ChecksDone { .. } | EventBody::ModelOpened { .. } | EventBody::LaneStarted { .. } => {
                 self.doing = None;
             }
@@ -75,6 +85,11 @@ impl Progress {
             self.line(&line, err);
         }
         self.bar(state, err);
+    }
+
+    /// Begins a task without a known end.
+    fn begin(&mut self, task: &str) {
+        self.doing = Some((task.to_owned(), Instant::now()));
     }
 
     /// Draws the bar unless it was drawn very recently. A command with many sessions uses the bar without the lines.
@@ -332,5 +347,33 @@ mod tests {
         let lines = printed(bodies);
         let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
         assert_eq!((count(": started"), count("no library"), count("no memory")), (1, 1, 1), "{lines:?}");
+    }
+
+    #[test]
+    fn a_program_that_shares_the_terminal_has_no_progress_before_the_end_of_the_session() {
+        let started = EventBody::SessionStarted {
+            tool: String::new(),
+            unix_ms: 0,
+            command: String::new(),
+            directory: String::new(),
+            left_out_variables: Vec::new(),
+        };
+        let said = EventBody::Said { level: LogLevel::Info, text: "an earlier session".to_owned() };
+        let seen = EventBody::ProgramSeen { report: Box::default() };
+        let tasks = |first_task| {
+            let mut progress = Progress::new(&Options { first_task, ..Options::default() });
+            let state = State::default();
+            let mut tasks = Vec::new();
+            for body in [started.clone(), said.clone(), seen.clone(), EventBody::SessionEnded { interrupted: false }] {
+                progress.event(&state, &Event { at_ns: 0, body }, &mut Vec::new());
+                tasks.push(progress.doing.as_ref().map(|(task, _)| task.clone()));
+            }
+            tasks
+        };
+        let same = |task: &str| Some(task.to_owned());
+        let (watching, said, last) = (same("watching"), same("an earlier session"), same(WRITING));
+        assert_eq!(tasks(FirstTask::SharedTerminal), [None, None, None, last.clone()]);
+        assert_eq!(tasks(FirstTask::Watching), [watching.clone(), watching.clone(), watching, last.clone()]);
+        assert_eq!(tasks(FirstTask::Checks), [same("checks"), said.clone(), said, last]);
     }
 }

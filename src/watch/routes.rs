@@ -131,7 +131,7 @@ fn decide_at(report: &mut WatchReport, requested_bytes: u64, machine: MachineRou
                 proven.filter(|_| seen.missing_processes == 0)
             }
         };
-        shown_by(&seen, proven.filter(|_| is_complete))
+        shown_by(&seen, proven.filter(|_| is_complete), machine.has_nvidia_fs)
     });
     report.unseen = unseen(report, requested_bytes);
     let has_lost = report.lost_events > 0;
@@ -158,11 +158,12 @@ fn unseen(report: &WatchReport, requested_bytes: u64) -> Option<UnseenTransfers>
 
 /// The route of the statistics of libcufile, or the reason why they prove none. `None` if they count no direct route and
 /// prove nothing. `proven` is the route of all transfers.
-const fn shown_by(seen: &RouteStatistics, proven: Option<Route>) -> Option<(Route, RouteProof)> {
+const fn shown_by(seen: &RouteStatistics, proven: Option<Route>, has_nvidia_fs: bool) -> Option<(Route, RouteProof)> {
     let routes = (seen.nvfs > 0) as u8 + (seen.p2pdma > 0) as u8 + (seen.posix > 0) as u8;
     match proven {
         _ if routes > 1 => Some((Route::None, RouteProof::MixedStatistics)),
         Some(route) => Some((route, RouteProof::Statistics)),
+        None if seen.nvfs > 0 && !has_nvidia_fs => Some((Route::None, RouteProof::NoModule)),
         None if seen.nvfs > 0 || seen.p2pdma > 0 => Some((Route::None, RouteProof::Nothing)),
         None => None,
     }
@@ -271,7 +272,8 @@ mod tests {
                 Route::None,
                 RouteProof::Nothing,
             ),
-            (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::None, RouteProof::Nothing),
+            (Some(RouteStatistics { nvfs: 9, ..seen }), bare, Route::None, RouteProof::NoModule),
+            (Some(RouteStatistics { nvfs: 4, ..seen }), bare, Route::None, RouteProof::NoModule),
             // Writes that no counter by route has, and reads with the counters of writes.
             (
                 Some(RouteStatistics { p2pdma: 4, written_bytes: 512, ..seen }),

@@ -302,6 +302,17 @@ fn a_changed_path_in_the_shared_file_loads_no_library() {
 }
 
 #[test]
+fn gds_top_inside_a_session_reports_the_file_of_its_libcufile() {
+    let Some(place) = Place::new() else { return };
+    let mut shell = place.watch(&["--json"]);
+    shell.args(["sh", "-c", &format!("exec '{}' __probe-cufile . --no-open > facts", crate::program::PROGRAM)]);
+    assert_eq!(Seen::of(shell).count("cuFileGetVersion"), 1);
+    let facts: serde_json::Value = serde_json::from_slice(&std::fs::read(place.file("facts")).unwrap()).unwrap();
+    let file = place.built.cufile.canonicalize().unwrap();
+    assert_eq!(facts["chosen"], file.to_str().unwrap(), "{facts}");
+}
+
+#[test]
 fn the_inner_of_two_nested_sessions_records_and_the_outer_names_its_program() {
     let Some(place) = Place::new() else { return };
     let inner = place.file("inner.json");

@@ -3,7 +3,9 @@
 use super::answer::unseen;
 use crate::analysis::{WatchAdvice, watch_advice};
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
-use crate::core::{Caller, ProgramEnd, WITHOUT_SPACE, WatchReport, WatchedFailure};
+use crate::core::{
+    Caller, MORE_FILES, ProgramEnd, UNKNOWN_FILE, WITHOUT_SPACE, WatchReport, WatchedFailure, WatchedFile,
+};
 
 /// The advice, each with the calls that are the evidence for it.
 #[must_use]
@@ -11,12 +13,23 @@ pub fn advice(report: &WatchReport) -> Vec<(WatchAdvice, String, String)> {
     watch_advice(report)
         .into_iter()
         .map(|advice| {
-            let (text, proof) = sentence(&advice);
-            let is_least = report.lost_events > 0 && counts_details(&advice);
-            let proof = if is_least { format!("among the recorded calls: {proof}") } else { proof };
+            let (text, mut proof) = sentence(&advice);
+            // This advice counts rows of files.
+            if matches!(advice, WatchAdvice::Compat { .. }) && has_shared_row(report) {
+                proof = format!("at least {proof}");
+            }
+            if report.lost_events > 0 && counts_details(&advice) {
+                proof = format!("among the recorded calls: {proof}");
+            }
             (advice, text, proof)
         })
         .collect()
+}
+
+/// Whether several files can share a row with transfers.
+fn has_shared_row(report: &WatchReport) -> bool {
+    let is_shared = |file: &WatchedFile| [UNKNOWN_FILE, MORE_FILES].contains(&file.path.as_str());
+    report.files.iter().any(|file| is_shared(file) && file.moved() > 0)
 }
 
 /// Whether the numbers of a piece of advice are counted from the details of calls, so that lost ones are missing.
@@ -151,6 +164,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             format!("no counters of {} with transfers; {}", plural_es(*missing, "process"), counters(*counted)),
         ),
         WatchAdvice::RouteUnknown { counted, wanted, batches, .. } => route_unknown(*counted, *wanted, *batches),
+        WatchAdvice::NoModule(transfers) => (
+            "Run 'gds-top check' on the folder of these files: nvidia-fs is not loaded, so the counters of libcufile contradict the machine."
+                .to_owned(),
+            format!("libcufile counted {} on nvfs", plural(*transfers, "transfer")),
+        ),
         WatchAdvice::Unfinished(count) => (
             "Wait for all transfers on streams and in batches before the end, and check the result of each.".to_owned(),
             format!("the program did not wait for {}", plural(*count, "transfer")),
@@ -268,7 +286,7 @@ fn failed(failure: &WatchedFailure, ignored: bool) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::Transfers;
+    use crate::core::{Route, Transfers};
     use crate::present::watch::answer::tests::file_without_route;
     use crate::present::watch::facts::{buffers, threads};
 
@@ -291,8 +309,25 @@ mod tests {
             ("one-thread", format!("among the recorded calls: {all}")),
         ];
         assert_eq!(proofs(&report), expected);
-        assert_eq!(threads(&report), "1 called cuFile, at least 1 read with it");
-        assert!(buffers(&report).is_some_and(|text| text.starts_with("at least 2 ") && !text.contains("at most")));
+        assert_eq!(threads(&report), "1 called cuFile, 1 read with it");
+        assert!(
+            buffers(&report).is_some_and(|text| text.starts_with("at least 2 ") && text.ends_with("at least 4 KiB"))
+        );
+        report.threads = 3;
+        assert_eq!(threads(&report), "3 called cuFile, at least 1 read with it");
+        (report.threads, report.uncounted) = (1, 1);
+        assert_eq!(threads(&report), "at least 1 called cuFile, at least 1 read with it");
+    }
+
+    #[test]
+    fn a_row_of_several_files_makes_their_number_a_lower_bound() {
+        let proof = |path: &str| {
+            let reads = Transfers { count: 2, bytes: 8192, ..Transfers::default() };
+            let file = WatchedFile { path: path.to_owned(), route: Route::Compat, reads, ..file_without_route() };
+            advice(&WatchReport { files: vec![file], ..WatchReport::default() }).remove(0).2
+        };
+        assert_eq!(proof("/data/a"), "1 file on the route compat, inferred");
+        assert_eq!(proof(UNKNOWN_FILE), "at least 1 file on the route compat, inferred");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn answer(process: &AttachedProcess) -> Answer {
                 .map_or_else(String::new, |why| format!("Calls are not recorded: {why}. "));
             let headline = match process.route {
                 Route::None => "The process has libcufile loaded; its route is not proven.".to_owned(),
-                route => format!("The process has libcufile loaded; its route seems to be {route}, inferred."),
+                route => format!("The process has libcufile loaded; its route is {route}, inferred."),
             };
             Answer::new(Status::Info, headline, why + start)
         }
@@ -117,6 +117,12 @@ mod tests {
         };
         let compat = of(Route::Compat, RouteProof::ProcessLog).unwrap_or_default();
         assert!(compat.starts_with("compat, inferred: the") && compat.matches("inferred").count() == 1, "{compat}");
+        let headline = |route| {
+            let process = AttachedProcess { libcufile: Some("/l".to_owned()), route, ..Default::default() };
+            answer(&process).headline
+        };
+        assert!(headline(Route::Compat).ends_with("its route is compat, inferred."), "{}", headline(Route::Compat));
+        assert!(headline(Route::None).ends_with("its route is not proven."), "{}", headline(Route::None));
         let unknown = of(Route::None, RouteProof::Nothing);
         assert_eq!(unknown.as_deref(), Some(watch::proof(RouteProof::Nothing)));
     }

@@ -129,16 +129,22 @@ fn counted_twice(report: &WatchReport, seen: RouteStatistics) -> &'static str {
 /// The threads that called cuFile. The details of lost calls do not have their thread.
 pub(super) fn threads(report: &WatchReport) -> String {
     let least = |is_least: bool| if is_least { "at least " } else { "" };
-    let (all, reading) = (least(report.uncounted > 0), least(report.lost_events > 0));
+    let all = least(report.uncounted > 0);
+    // No more threads can read than call.
+    let is_all = report.uncounted == 0 && report.reading_threads >= report.threads;
+    let reading = least(report.lost_events > 0 && !is_all);
     format!("{all}{} called cuFile, {reading}{} read with it", count(report.threads), count(report.reading_threads))
 }
 
 /// The registrations of buffers. `None` if there is none.
 pub(super) fn buffers(report: &WatchReport) -> Option<String> {
-    let (least, most) = if report.lost_events > 0 { ("at least ", "at times ") } else { ("", "at most ") };
     let (registrations, time) = (plural(report.buffers.registered, "registration"), duration(report.buffers.total_ns));
     let size = bytes(report.buffers.most_bytes);
-    (report.buffers.registered > 0).then(|| format!("{least}{registrations} in {time}, {most}{size} at a time"))
+    let text = match report.lost_events {
+        0 => format!("{registrations} in {time}, at most {size} at a time"),
+        _ => format!("at least {registrations} in {time}, at the peak at least {size}"),
+    };
+    (report.buffers.registered > 0).then_some(text)
 }
 
 /// Copies that are not calls of the recorded functions.

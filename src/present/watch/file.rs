@@ -17,10 +17,25 @@ pub(in crate::present) fn moved(file: &WatchedFile) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Whether a file has at least 1 MiB. If there is one, short lists leave out smaller files without cuFile: next to a
-/// model, the modules of an interpreter do not matter.
+/// From this size on, a file that is not a part of a program can be a model or a cache.
+pub(super) const LARGE: u64 = 1 << 20;
+
+/// Whether at least 1 MiB of a file was moved, or mapped if it is not a part of a program. If there is one, short lists
+/// leave out smaller files without cuFile: next to a model, the modules of an interpreter do not matter.
 pub(in crate::present) fn is_large(file: &WatchedFile) -> bool {
-    moved(file) >= 1 << 20
+    moved(file) >= LARGE || file.plain.mapped_bytes >= LARGE && !is_of_program(&file.path)
+}
+
+/// Folders of programs and their data, in which there are no models.
+const SYSTEM: [&str; 9] =
+    ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
+/// Endings of the modules of an interpreter and of libraries.
+const MODULES: [&str; 3] = [".pyc", ".py", ".so"];
+
+/// Whether a file is a part of a program: by its folder, or because it is a module.
+pub(super) fn is_of_program(path: &str) -> bool {
+    let is_module = MODULES.iter().any(|ending| path.ends_with(ending)) || path.contains("/site-packages/");
+    is_module || SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
 /// The path of a file. If the file contains a chunk of a KV cache, the chunk is named too.
@@ -81,6 +96,7 @@ pub const fn proof(proof: RouteProof) -> &'static str {
         RouteProof::AllFailed => "all transfers failed",
         RouteProof::Statistics => "proven by libcufile's level-3 statistics",
         RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
+        RouteProof::NoModule => "not proven: libcufile's statistics count nvfs, but nvidia-fs is not loaded",
         RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
         RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
         RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",

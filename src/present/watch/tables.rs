@@ -1,6 +1,6 @@
 //! The tables of a watched program.
 
-use super::file::{is_large, is_of_cufile, name, proof, route};
+use super::file::{LARGE, is_large, is_of_cufile, is_of_program, name, proof, route};
 use super::tensors::{
     TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, is_upper_bound, read_tensors, tensor_cells, tensor_summary,
 };
@@ -57,12 +57,16 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
             ]
         });
         let unnamed = by_cufile.iter().any(|file| file.path == UNKNOWN_FILE);
-        let unnamed = if unnamed { UNNAMED } else { "" };
+        let unnamed = match &report.attached {
+            _ if !unnamed => "",
+            Some(_) => UNNAMED_OF_PROCESS,
+            None => UNNAMED,
+        };
         let note = format!("{unnamed} {}", left_out(by_cufile.len(), most, "file")).trim().to_owned();
         let note = of_recorded(report, note);
         tables.push(Table { title: "Files".to_owned(), note, heads, rows: rows.collect() });
     }
-    tables.extend(other_calls(report));
+    tables.extend(other_calls(report, most));
     tables.extend(other_files(report, most));
     tables.extend(report.attached.as_ref().and_then(|process| open_files(report, process, most)));
     tables.extend(sizes(report));
@@ -73,6 +77,9 @@ pub fn tables(report: &WatchReport, full: bool) -> Vec<Table> {
 /// The causes of paths that are not known.
 const UNNAMED: &str =
     "The path of (unknown file) is not known, for example after a lost record or for files opened after chroot.";
+/// The same for a running process.
+const UNNAMED_OF_PROCESS: &str =
+    "(unknown file) is for files that were registered before the attach, and for failed or lost registrations.";
 
 /// The calls that the table of calls contains.
 fn calls_note(report: &WatchReport) -> String {
@@ -129,7 +136,7 @@ fn not_counted(report: &WatchReport) -> Vec<String> {
     reasons
 }
 
-fn other_calls(report: &WatchReport) -> Option<Table> {
+fn other_calls(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![text("function"), number("calls"), number("errors"), number("bytes"), number("time")];
     let rows: Vec<_> = (report.other_calls.iter())
         .map(|call| {
@@ -138,12 +145,30 @@ fn other_calls(report: &WatchReport) -> Option<Table> {
         })
         .collect();
     let aio = if report.other_calls.iter().any(CallTotal::is_aio) { AIO } else { "" };
-    let note = format!("Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.{aio}");
+    // If no file is listed, there is no table that counts the files.
+    let files = match listed_files(report, most) {
+        (all @ 1.., listed) if listed.is_empty() => {
+            let files = all as u64;
+            format!(" Their {} {} in the JSON report.", plural(files, "file"), verb(files, "is", "are"))
+        }
+        _ => String::new(),
+    };
+    let note = format!("Reads and mappings of files of 64 KiB or more by libc, and copies by libcuda.{aio}{files}");
     (!rows.is_empty()).then(|| Table { title: "Other calls".to_owned(), note, heads, rows })
 }
 
 /// The meaning of the calls of `io_submit`.
 const AIO: &str = " Each read that io_submit submitted is a call; its end is not recorded.";
+
+/// The number of files that were used without cuFile, and the listed ones. Small files next to a model, and those of a
+/// program, are only in complete lists.
+fn listed_files(report: &WatchReport, most: usize) -> (usize, Vec<&WatchedFile>) {
+    let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
+    let has_large = report.files.iter().any(is_large);
+    let is_full = most == usize::MAX;
+    let is_listed = |file: &&WatchedFile| is_full || is_large(file) || !(has_large || is_of_program(&file.path));
+    (all.len(), all.into_iter().filter(is_listed).take(most).collect())
+}
 
 fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
     let heads = vec![
@@ -155,12 +180,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
         number("mapped"),
         number("touched"),
     ];
-    let all: Vec<_> = report.files.iter().filter(|file| file.plain.count + file.plain.mappings > 0).collect();
-    // Small files next to a model, and those of a program, are only in complete lists.
-    let has_large = report.files.iter().any(is_large);
-    let is_full = most == usize::MAX;
-    let is_listed = |file: &WatchedFile| is_full || is_large(file) || !(has_large || is_of_program(&file.path));
-    let listed: Vec<_> = all.iter().filter(|file| is_listed(file)).take(most).collect();
+    let (all, listed) = listed_files(report, most);
     let rows: Vec<_> = (listed.iter())
         .map(|file| {
             let plain = &file.plain;
@@ -176,7 +196,7 @@ fn other_files(report: &WatchReport, most: usize) -> Option<Table> {
             ]
         })
         .collect();
-    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all.len(), listed.len(), "file"));
+    let note = format!("Touched bytes are inferred from page tables. {}", left_out(all, listed.len(), "file"));
     (!rows.is_empty()).then(|| Table { title: "Files without cuFile".to_owned(), note, heads, rows })
 }
 
@@ -194,20 +214,6 @@ fn left_out(all: usize, most: usize, thing: &str) -> String {
         1 => format!("1 more {thing} is in the JSON report."),
         more => format!("{} more {thing}s are in the JSON report.", count(more as u64)),
     }
-}
-
-/// Folders of programs and their data, in which there are no models.
-const SYSTEM: [&str; 9] =
-    ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
-/// Endings of the modules of an interpreter and of libraries.
-const MODULES: [&str; 3] = [".pyc", ".py", ".so"];
-/// From this size on, a file outside these folders can be a model or a cache.
-const LARGE: u64 = 1 << 20;
-
-/// Whether a file is a part of a program: by its folder, or because it is a module.
-fn is_of_program(path: &str) -> bool {
-    let is_module = MODULES.iter().any(|ending| path.ends_with(ending)) || path.contains("/site-packages/");
-    is_module || SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Whether a file of a process can hold the data that it loads: cuFile or `O_DIRECT` uses it, or it is large and not
@@ -372,13 +378,41 @@ mod tests {
     }
 
     #[test]
+    fn mapped_shards_are_listed_by_their_size_and_files_in_no_table_are_counted() {
+        let mapped = |path: &str, mapped_bytes| {
+            let plain =
+                crate::core::PlainReads { mappings: 1, mapped_bytes, touched_bytes: 1 << 19, ..Default::default() };
+            WatchedFile { path: path.to_owned(), plain, ..file_without_route() }
+        };
+        let call = CallTotal { function: "mmap".to_owned(), count: 2, ..CallTotal::default() };
+        let table = |files: &[WatchedFile], title: &str| {
+            let report =
+                WatchReport { files: files.to_vec(), other_calls: vec![call.clone()], ..WatchReport::default() };
+            tables(&report, false).into_iter().find(|table| table.title == title)
+        };
+        let of_program = [mapped("/usr/lib/locale/locale-archive", 3 << 20), mapped("/venv/a.pyc", 1 << 16)];
+        let shards = [&[mapped("/data/1", 4 << 20), mapped("/data/2", 1 << 20)][..], &of_program].concat();
+        let listed = table(&shards, "Files without cuFile").unwrap_or_else(|| unreachable!("a table"));
+        assert_eq!(listed.rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(), ["/data/1", "/data/2"]);
+        assert!(listed.note.ends_with("2 more files are in the JSON report."), "{}", listed.note);
+        let note = |files: &[WatchedFile]| table(files, "Other calls").map(|table| table.note).unwrap_or_default();
+        assert!(note(&of_program).ends_with("Their 2 files are in the JSON report."), "{}", note(&of_program));
+        assert!(!note(&shards).contains("JSON") && table(&of_program, "Files without cuFile").is_none());
+    }
+
+    #[test]
     fn files_without_a_path_have_the_possible_causes() {
-        let note = |path: &str| {
+        let note = |path: &str, attached| {
             let file = WatchedFile { path: path.to_owned(), ..file_without_route() };
-            let report = WatchReport { files: vec![file], ..WatchReport::default() };
+            let report = WatchReport { files: vec![file], attached, ..WatchReport::default() };
             tables(&report, false).remove(0).note
         };
-        assert_eq!((note("/data/a").as_str(), note(UNKNOWN_FILE).as_str()), ("", UNNAMED));
+        let process = || Some(crate::core::AttachedProcess::default());
+        assert_eq!((note("/data/a", process()), note("/data/a", None)), (String::new(), String::new()));
+        assert_eq!(
+            (note(UNKNOWN_FILE, None).as_str(), note(UNKNOWN_FILE, process()).as_str()),
+            (UNNAMED, UNNAMED_OF_PROCESS)
+        );
     }
 
     #[test]

@@ -301,6 +301,23 @@ fn a_recording_that_stays_too_large_has_its_span_times_rounded_and_says_so() {
     assert!(back.iter().zip(&spans).all(|(a, b)| a.start_ns == b.start_ns / 10_000 * 10_000 && a.offset == b.offset));
 }
 
+#[test]
+fn a_recording_without_spans_is_compressed_once_and_keeps_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("watch.gdst");
+    let mut writer = Writer::create(&path).unwrap();
+    let mut seed = 7;
+    let events: Vec<Event> = (0..200).map(|i| said(i, &noise(&mut seed).to_string())).collect();
+    events.iter().for_each(|event| writer.write(event).unwrap());
+    let finished = writer.finish_within(1).unwrap().unwrap();
+    assert!(finished.file_bytes > 1 && finished.span_resolution_ns == 1, "{finished:?}");
+    let lines = zstd::decode_all(fs::File::open(&path).unwrap()).unwrap();
+    let mut expected = Vec::new();
+    write_line(&mut expected, &header(1)).unwrap();
+    events.iter().for_each(|event| write_event(&mut expected, event, 1).unwrap());
+    assert!(lines == expected, "{} and {} bytes", lines.len(), expected.len());
+}
+
 /// The message texts of a recording.
 fn texts(path: &Path) -> Vec<String> {
     read(path)

@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use zstd::stream::read::Decoder;
 use zstd::stream::write::Encoder;
 use zstd::zstd_safe::CParameter;
 
@@ -22,17 +23,18 @@ pub const SIZE_GOAL_BYTES: u64 = 2 << 20;
 /// Compression level while the session runs. It compresses about 500 MB/s, so that recording does not take CPU time
 /// from the load.
 const LIVE_LEVEL: i32 = 1;
-/// Compression level at the end, after all measurements.
-const FINAL_LEVEL: i32 = 19;
-/// Window size at the end: 2^19 bytes, or 512 KiB. A replay needs this much memory all the time. With 64 MiB, the
-/// recordings of the full race are 1.7 % smaller but need up to 8 MiB more.
+/// Compression level at the end, after all measurements. It compresses about 60 MB/s. Level 19 makes the recordings in
+/// assets/recordings 11 % smaller, but takes 20 to 40 times as long (2026-11-29, two-core machine, `zstd` 1.5.4).
+const FINAL_LEVEL: i32 = 9;
+/// Window size at the end: 2^19 bytes, or 512 KiB. A replay needs this much memory all the time. At this level, a
+/// window of 64 MiB does not make the recordings of the full race smaller.
 const FINAL_WINDOW_LOG: u32 = 19;
-/// Sizes of the compressor's tables at the end: 2^19 and 2^18 entries. The tables of the level are for larger windows
-/// and need 84 MiB. With these sizes, all of it needs 6 MiB, and the recordings are 0.01 to 0.5 % larger.
+/// Sizes of the compressor's tables at the end: 2^19 and 2^18 entries. With them, it needs 6 MiB instead of 10 MiB, and the
+/// recordings are 0.1 % larger.
 const FINAL_TABLE_LOGS: [CParameter; 2] = [CParameter::ChainLog(19), CParameter::HashLog(18)];
 /// Maximum time of events that are lost if the process is killed. The owner of the writer flushes it at this interval.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(250);
-/// Resolutions of span times that are tried until the recording is small enough.
+/// Resolutions of span times that are tried until the recording is small enough. Without spans, only the first is.
 const RESOLUTIONS_NS: [u64; 3] = [1, 1_000, 10_000];
 
 /// A recording that is being written.
@@ -47,6 +49,7 @@ pub struct Writer {
     /// Whether events are not flushed.
     waits: bool,
     events: u64,
+    has_spans: bool,
     worth: Worth,
 }
 
@@ -118,7 +121,8 @@ impl Writer {
         write_line(&mut encoder, &header(1)).map_err(io_error(path, "writing the header"))?;
         encoder.flush().map_err(io_error(path, "writing the header"))?;
         let (path, flushed, worth) = (path.to_owned(), Instant::now(), Worth::default());
-        Ok(Self { path, earlier, partial, set_aside, encoder, flushed, waits: false, events: 0, worth })
+        let (waits, events, has_spans) = (false, 0, false);
+        Ok(Self { path, earlier, partial, set_aside, encoder, flushed, waits, events, has_spans, worth })
     }
 
     /// The new path of the recording of an earlier session that was killed before it was completed.
@@ -135,6 +139,7 @@ impl Writer {
         self.partial.keep();
         write_event(&mut self.encoder, event, 1).map_err(io_error(self.partial.path(), "writing an event"))?;
         self.worth.see(&event.body);
+        self.has_spans |= matches!(event.body, EventBody::LaneSpans { .. });
         self.events += 1;
         self.waits = true;
         if self.flushed.elapsed() >= FLUSH_EVERY {
@@ -163,7 +168,8 @@ impl Writer {
 
     /// Closes the recording, compresses it again at a higher level, and renames it. If the result is larger than
     /// [`SIZE_GOAL_BYTES`], the times of *spans* are rounded down to microseconds or to tens of microseconds. The
-    /// header and the returned value contain the resolution. Results, samples and events do not change.
+    /// header and the returned value contain the resolution. Results, samples and events do not change, so a recording
+    /// without spans can be larger.
     ///
     /// `None` if the session was interrupted before anything was worth keeping; then no file is written.
     ///
@@ -176,7 +182,7 @@ impl Writer {
     }
 
     fn finish_within(self, goal_bytes: u64) -> Result<Option<Finished>, RecordingError> {
-        let Self { path, earlier, mut partial, encoder, events, worth, .. } = self;
+        let Self { path, earlier, mut partial, encoder, events, has_spans, worth, .. } = self;
         if !worth.is_kept(earlier.is_some_and(|earlier| earlier.bytes > 0)) {
             partial.discard();
             return Ok(None);
@@ -187,6 +193,8 @@ impl Writer {
         if identity(&partial) != earlier {
             return Err(RecordingError::Changed { path, partial: partial.path().to_owned() });
         }
+        // Without spans, a second compression changes nothing.
+        let goal_bytes = if has_spans { goal_bytes } else { u64::MAX };
         match smaller(&path, &partial, &file, goal_bytes) {
             Ok((file_bytes, span_resolution_ns)) => {
                 partial.discard();
@@ -288,7 +296,7 @@ fn write_event(out: &mut impl Write, event: &Event, resolution_ns: u64) -> io::R
     }
 }
 
-fn recompress(path: &Path, input: File, out: &mut File, resolution_ns: u64) -> Result<u64, RecordingError> {
+fn recompress(path: &Path, mut input: File, out: &mut File, resolution_ns: u64) -> Result<u64, RecordingError> {
     let again = "compressing it again (the recording itself is complete)";
     let mut encoder = Encoder::new(&mut *out, FINAL_LEVEL).map_err(io_error(path, again))?;
     encoder.include_checksum(true).map_err(io_error(path, again))?;
@@ -296,10 +304,16 @@ fn recompress(path: &Path, input: File, out: &mut File, resolution_ns: u64) -> R
     for table in FINAL_TABLE_LOGS {
         encoder.set_parameter(table).map_err(io_error(path, again))?;
     }
-    write_line(&mut encoder, &header(resolution_ns)).map_err(io_error(path, again))?;
     // The input was written by this process, so no limits are needed.
-    for event in Reader::of_file(path, input, Limits::NONE)? {
-        write_event(&mut encoder, &event?, resolution_ns).map_err(io_error(path, again))?;
+    if resolution_ns == 1 {
+        io::Seek::rewind(&mut input).map_err(io_error(path, again))?;
+        let mut lines = Decoder::new(input).map_err(io_error(path, again))?;
+        io::copy(&mut lines, &mut encoder).map_err(io_error(path, again))?;
+    } else {
+        write_line(&mut encoder, &header(resolution_ns)).map_err(io_error(path, again))?;
+        for event in Reader::of_file(path, input, Limits::NONE)? {
+            write_event(&mut encoder, &event?, resolution_ns).map_err(io_error(path, again))?;
+        }
     }
     encoder.finish().and_then(|file| file.sync_all()).map_err(io_error(path, again))?;
     out.metadata().map(|m| m.len()).map_err(io_error(path, again))
