@@ -15,7 +15,7 @@ pub(crate) fn spread<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Syn
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
     let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|_| scope.spawn(&part)).collect();
+        let parts: Vec<_> = (0..threads).map(|_| scope.spawn(part)).collect();
         parts
             .into_iter()
             .flat_map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
