@@ -217,16 +217,21 @@ impl Recorder {
         let last: HashMap<u32, usize> =
             hits.iter().enumerate().map(|(at, found)| (thread_of(&found.hit), at)).collect();
         let (mut groups, mut records, mut is_over) = (Vec::new(), 0, false);
+        // The returns of calls that have begun may be among the discarded hits of these processes.
+        let (mut lacks_hits, mut lost) = (false, 0_u64);
         // A discarded call counts at its entry. Those without a return are below.
-        let mut lost = 0_u64;
-        for (process, at_return, count) in discarded {
-            lost = lost.saturating_add(if !at_return && self.may_belong(*process) { *count } else { 0 });
+        for (process, at_return, count) in discarded.iter().filter(|(process, ..)| self.may_belong(*process)) {
+            lacks_hits = true;
+            lost = lost.saturating_add(if *at_return { 0 } else { *count });
         }
         for (at, FunctionHit { library, function, at_return, hit, .. }) in hits.into_iter().enumerate() {
             let Hit::Probe { process, thread, .. } = hit else { continue };
             is_over = is_over || records >= MOST_RECORDS || elapsed() >= ROUND;
             if is_over {
-                lost = lost.saturating_add(u64::from(!at_return && self.may_belong(process)));
+                if self.may_belong(process) {
+                    lacks_hits = true;
+                    lost = lost.saturating_add(u64::from(!at_return));
+                }
                 continue;
             }
             if self.belongs(process) {
@@ -236,8 +241,7 @@ impl Recorder {
                 groups.extend(group);
             }
         }
-        // The returns of calls that have begun may be among the discarded hits.
-        if is_over || !discarded.is_empty() {
+        if lacks_hits {
             let begun: u64 = self.begun.drain().map(|(_, calls)| calls.len() as u64).sum();
             self.lose(lost.saturating_add(begun));
         }

@@ -291,3 +291,20 @@ fn discarded_hits_of_the_watched_processes_are_lost_calls() {
     let groups = recorder.calls(hits_of(3), &[], &mut || Duration::ZERO);
     assert_eq!((groups.len(), recorder.totals().lost), (3, 6));
 }
+
+#[test]
+fn discarded_hits_of_other_processes_leave_the_calls_in_progress() {
+    let begun = || hits_of(1).into_iter().take(1).collect::<Vec<_>>();
+    let returned = || hits_of(1).into_iter().skip(1).collect::<Vec<_>>();
+    let mut recorder = Recorder::new(1);
+    recorder.belongs.insert(2, None);
+    recorder.calls(begun(), &[(2, false, 7), (2, true, 7)], &mut || Duration::ZERO);
+    // The time of this reading is over before the hit of the other process.
+    let mut others = begun();
+    if let Hit::Probe { process, .. } = &mut others[0].hit {
+        *process = 2;
+    }
+    recorder.calls(others, &[], &mut || ROUND);
+    let groups = recorder.calls(returned(), &[], &mut || Duration::ZERO);
+    assert_eq!((groups.len(), recorder.totals().lost, recorder.lost_names), (1, 0, false));
+}
