@@ -385,8 +385,14 @@ impl Recorder {
     /// Adds a descendant with its parent.
     fn add_descendant(&mut self, process: u32, parent: u32, at_ns: u64) {
         self.belongs.insert(process, Some(at_ns));
-        let head = Record::head(kind::PROCESS, 0, 0);
-        let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: u64::from(parent), ..Record::default() };
+        let record = Record {
+            head: Record::head(kind::PROCESS, 0, 0),
+            start_ns: at_ns,
+            end_ns: at_ns,
+            object: u64::from(parent),
+            base: self.belongs.get(&parent).copied().flatten().unwrap_or(0),
+            ..Record::default()
+        };
         self.forked.push(Group { process, thread: process, is_visible: true, record, parts: Vec::new() });
     }
 

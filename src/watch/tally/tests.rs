@@ -370,6 +370,29 @@ fn only_the_child_of_a_fork_has_the_handles_of_its_parent() {
 }
 
 #[test]
+fn no_child_has_the_handles_of_a_later_program_with_the_number_of_its_parent() {
+    let mut tally = Tally::default();
+    let forked = |process, at_ns, parent, since_ns| {
+        let mut group = began(process, at_ns, parent);
+        group.record.base = since_ns;
+        group
+    };
+    let reads_in = |process, at_ns| Group { process, ..read(at_ns, 7) };
+    // The parent of process 3 made no call, so its record names the process before it.
+    for group in [began(1, 5, 0), registered(10, 7, FILES[0]), forked(3, 20, 1, 5), reads_in(3, 21)] {
+        tally.take(&group);
+    }
+    assert_eq!(reads(&tally), counts(&[(FILES[0], 1)]));
+    // Process 4 was forked before and makes its first call after the number has another program.
+    for group in [began(1, 30, 0), registered(40, 7, FILES[1]), forked(4, 50, 1, 5), reads_in(4, 51)] {
+        tally.take(&group);
+    }
+    tally.take(&forked(5, 60, 1, 30));
+    tally.take(&reads_in(5, 61));
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 1), (FILES[0], 1), (FILES[1], 1)]));
+}
+
+#[test]
 fn a_new_program_in_a_process_has_nothing_of_the_former_one() {
     let mut tally = Tally::default();
     for group in [registered(10, 7, FILES[0]), called(Function::BufRegister, 11, 1 << 30), began(1, 20, 0), read(30, 7)]
