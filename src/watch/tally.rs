@@ -1,12 +1,13 @@
 //! Counts the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
+mod buffers;
 mod counters;
 mod names;
 mod report;
 mod submitted;
 
 use super::classes::{CLASSES, class_of};
-use super::entry::{Entry, Handle};
+use super::entry::{Buffer, Entry, Handle};
 use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::losses::Losses;
@@ -42,9 +43,13 @@ const MOST_REGISTERED: usize = 1 << 20;
 struct Process {
     /// Registered files by library and handle.
     handles: HashMap<(u8, u64), Handle>,
-    /// Registered memory: size by address.
-    buffers: BTreeMap<u64, u64>,
+    /// Registered memory by address.
+    buffers: BTreeMap<u64, Buffer>,
     registered_bytes: u64,
+    /// The end of the last release of memory in nanoseconds.
+    released_ns: u64,
+    /// Whether it released memory that it did not register itself since it was forked.
+    has_released_inherited: bool,
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
@@ -436,47 +441,14 @@ impl Tally {
         seen.0 += 1;
     }
 
-    fn buffer(&mut self, function: Function, process: u32, record: &Record, failed: bool) {
-        let took_ns = record.end_ns.saturating_sub(record.start_ns);
-        self.buffers.total_ns = self.buffers.total_ns.saturating_add(took_ns);
-        if failed {
-            return;
-        }
-        let known = self.of(process);
-        let is_new = !known.buffers.contains_key(&record.base);
-        let is_old = known.lost.may_release(record.end_ns);
-        if function == Function::BufRegister && !is_old {
-            if self.may_keep(is_new) {
-                let known = self.of(process);
-                let former = known.buffers.insert(record.base, record.size).unwrap_or(0);
-                known.registered_bytes = known.registered_bytes.saturating_sub(former).saturating_add(record.size);
-            } else {
-                self.of(process).lost.registration_ns = record.end_ns.max(1);
-            }
-        } else if function == Function::BufDeregister
-            && let Some(size) = self.of(process).buffers.remove(&record.base)
-        {
-            self.registered -= 1;
-            let known = self.of(process);
-            known.registered_bytes = known.registered_bytes.saturating_sub(size);
-        }
-        let registered_bytes = self.of(process).registered_bytes;
-        self.buffers.registered += u64::from(function == Function::BufRegister);
-        self.buffers.most_bytes = self.buffers.most_bytes.max(registered_bytes);
-    }
-
     /// A transfer with the address of its memory, and whether this memory is registered.
     fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
         self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
-        let began_late = self.began_late;
-        let known = self.of(process);
-        let registered = known.buffers.range(..=address).next_back();
-        let registered = match registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) {
-            false if began_late || known.lost.may_have_registered() => None,
-            known => Some(known),
-        };
+        // A new process has the losses of its slot.
+        self.of(process);
+        let registered = self.is_registered(process, address, end);
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
 

@@ -67,9 +67,13 @@ int main(void)
 }
 
 #[test]
-fn a_process_reads_the_files_of_its_ancestor_after_the_process_between_has_ended() {
+fn a_process_has_the_handles_and_buffers_of_its_ancestor_after_the_process_between_has_ended() {
     let Some(place) = Place::new() else { return };
-    let seen = place.seen("linked", &[], &["descend", "20"]);
+    let seen = place.seen("linked", &[], &["register", "descend", "20"]);
     assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
-    assert_eq!(seen.file(&place.data())["reads"]["count"], 20);
+    let reads = &seen.file(&place.data())["reads"];
+    assert_eq!(
+        (&reads["count"], &reads["unregistered"], &reads["maybe_registered"]),
+        (&20.into(), &0.into(), &0.into())
+    );
 }

@@ -104,11 +104,15 @@ impl Tally {
         is_same.then_some(parent)
     }
 
+    /// A process and those that it was forked from, the nearest first.
+    pub(super) fn line(&self, process: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(process), |at| self.parent(*at)).take(MOST_FORKS)
+    }
+
     /// The index of a copy of libcufile. After a fork, the child has the copies of its parent. In an attached process and
     /// its children, a number always means the same copy.
     pub(super) fn library_number(&self, process: u32, library: u8) -> Option<usize> {
-        let mut line = std::iter::successors(Some(process), |at| self.parent(*at)).take(MOST_FORKS);
-        let found = line.find_map(|process| self.library_of.get(&(process, library)));
+        let found = self.line(process).find_map(|process| self.library_of.get(&(process, library)));
         let same = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
         found.or_else(|| if self.began_late { same() } else { None }).copied()
     }
@@ -199,12 +203,5 @@ impl Tally {
     fn forget_handles(&mut self, process: u32) {
         let handles = std::mem::take(&mut self.of(process).handles);
         self.registered -= handles.len();
-    }
-
-    fn forget_buffers(&mut self, process: u32) {
-        let known = self.of(process);
-        known.registered_bytes = 0;
-        let buffers = std::mem::take(&mut known.buffers);
-        self.registered -= buffers.len();
     }
 }

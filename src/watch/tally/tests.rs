@@ -393,6 +393,35 @@ fn no_child_has_the_handles_of_a_later_program_with_the_number_of_its_parent() {
 }
 
 #[test]
+fn a_child_has_the_memory_that_its_parent_registered_before_the_fork() {
+    let read_in = |process, at_ns, address| {
+        let mut read = Group { process, ..read(at_ns, 7) };
+        read.record.base = address;
+        read
+    };
+    // The transfers with memory that is not registered, and those of which it is not known.
+    let seen = |groups: &[Group]| {
+        let mut tally = Tally::default();
+        let before = [called(Function::BufRegister, 10, 1 << 30), began(2, 20, 1), began(3, 21, 0), began(4, 22, 2)];
+        before.iter().chain(groups).for_each(|group| tally.take(group));
+        let reads = tally.report(&Totals::default()).files[0].reads;
+        (reads.unregistered, reads.maybe_registered)
+    };
+    let read = |process| read_in(process, 60, 1 << 30);
+    let in_child = |group: Group| Group { process: 2, ..group };
+    assert_eq!([1, 2, 3, 4].map(|process| seen(&[read(process)])), [(0, 0), (0, 0), (1, 0), (0, 0)]);
+    // The parent registered it after the fork, or has released something since.
+    let later = called(Function::BufRegister, 30, 1 << 40);
+    assert_eq!(seen(&[later, read_in(2, 60, 1 << 40)]), (1, 0));
+    let release = || called(Function::BufDeregister, 40, 1 << 30);
+    assert_eq!(seen(&[release(), read(2)]), (0, 1));
+    // The child released it, and registered it again. Its own child was forked before.
+    assert_eq!(seen(&[in_child(release()), read(2)]), (0, 1));
+    assert_eq!(seen(&[in_child(release()), read(4)]), (0, 1));
+    assert_eq!(seen(&[in_child(release()), in_child(called(Function::BufRegister, 50, 1 << 30)), read(2)]), (0, 0));
+}
+
+#[test]
 fn a_new_program_in_a_process_has_nothing_of_the_former_one() {
     let mut tally = Tally::default();
     for group in [registered(10, 7, FILES[0]), called(Function::BufRegister, 11, 1 << 30), began(1, 20, 0), read(30, 7)]
