@@ -4,6 +4,7 @@
 use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
+use super::late_registrations::LateRegistrations;
 use super::mapped_library;
 use super::probed_call::{Begun, begin, end, ended_bytes};
 use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
@@ -59,6 +60,11 @@ const fn points_to_arguments(function: Function) -> bool {
     )
 }
 
+/// Whether a registration has a file that is open and, if it succeeded, a handle.
+fn is_valid_registration(group: &Group) -> bool {
+    !group.parts.is_empty() && (group.record.result as u32 != 0 || group.record.object != 0)
+}
+
 /// A hit of a function of a library.
 struct FunctionHit {
     at_ns: u64,
@@ -99,6 +105,7 @@ pub(super) struct Recorder {
     lost_names: bool,
     /// The flags of descriptors that were read in this reading.
     flags: KnownFlags,
+    late: LateRegistrations,
 }
 
 impl Recorder {
@@ -116,6 +123,7 @@ impl Recorder {
             uncounted: 0,
             lost_names: false,
             flags: KnownFlags::default(),
+            late: LateRegistrations::default(),
         }
     }
 
@@ -287,6 +295,10 @@ impl Recorder {
         if !at_return {
             let mut begun = begin(function, library as u8, at_ns, arguments, &memory);
             begun.read_ns = memory.used_current.get().then(now_ns);
+            if function == Function::HandleRegister {
+                let overwritten = self.late.begin(process, [arguments[0], arguments[1]], at_ns);
+                self.lose_details(overwritten);
+            }
             self.begin(thread, begun);
             return None;
         }
@@ -305,6 +317,12 @@ impl Recorder {
             }
             Some(_) => {}
             None => _ = self.begun.remove(&thread),
+        }
+        let places = [begun.arguments[0], begun.arguments[1]];
+        let may_count = is_late && function == Function::HandleRegister && is_valid_registration(&group);
+        if may_count && self.late.add(process, places, now_ns()) {
+            self.count(&group);
+            return Some(group);
         }
         if is_late && function != Function::BatchSetUp {
             self.lost += 1;

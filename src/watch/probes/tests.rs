@@ -91,6 +91,54 @@ fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
     assert_eq!((status(false), status(true)), ((Some(1), 0), (Some(0), 1)));
 }
 
+#[test]
+fn a_registration_that_was_read_late_counts_unless_a_later_one_uses_its_memory() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().canonicalize().unwrap().to_string_lossy().into_owned();
+    let handle = Box::new(0xabc_u64);
+    let place = |words: &[u64]| words.as_ptr().addr() as u64;
+    // The lower half of the first word is the type, that of the second one the descriptor.
+    let seen = |form: u64, later: Option<u64>| {
+        let description = Box::new([form, file.as_raw_fd() as u64, 0]);
+        let arguments = [place(std::slice::from_ref(&*handle)), place(&*description), 0, 0, 0, 0];
+        let hit = |at_ns, arguments| Hit::Probe {
+            probe: 0,
+            process: std::process::id(),
+            thread: 9,
+            at_ns,
+            result: 0,
+            arguments,
+            stack_pointer: 0,
+            stack: Vec::new(),
+        };
+        let mut recorder = Recorder::new(1);
+        recorder.take(0, Function::HandleRegister, false, hit(5, arguments), true);
+        let group = recorder.take(0, Function::HandleRegister, true, hit(6, [0; 6]), true).unwrap();
+        if let Some(offset) = later {
+            let arguments = arguments.map(|address| address.wrapping_add(offset));
+            recorder.take(0, Function::HandleRegister, false, hit(7, arguments), false);
+        }
+        (group.text(), recorder.totals().lost, recorder.lost_names)
+    };
+    assert_eq!(seen(1, None), (path.clone(), 0, false));
+    assert_eq!(seen(1, Some(1 << 32)), (path.clone(), 0, false));
+    assert_eq!(seen(1, Some(0)), (path, 1, true));
+    assert_eq!(seen(0x5555_0000, None), (String::new(), 1, true));
+}
+
+#[test]
+fn a_description_that_could_not_be_read_at_the_entry_is_read_at_the_return() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let stack: Vec<u8> =
+        [0xabc_u64, 1, file.as_raw_fd() as u64, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let process = std::process::id();
+    let memory = |stack| Memory { process, stack_pointer: 0x7000, stack, used_current: Cell::new(false) };
+    // Nothing is mapped at this address.
+    let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory(&stack[..0]));
+    let group = end(&begun, process, 9, (7, 0), &memory(&stack[..]), &mut KnownFlags::default());
+    assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
+}
+
 /// The functions that are counted after hits with these stack pointers, of 1 ms each. `true`: the function returned.
 fn counted(hits: &[(Function, bool, u64)]) -> Vec<(&'static str, u64)> {
     let mut recorder = Recorder::new(1);
