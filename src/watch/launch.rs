@@ -317,7 +317,7 @@ impl Watched {
         self.tally.end_streams(&ended);
         self.take_completions();
         if let Some(reading) = self.tally.take_reading() {
-            self.held = routes::hold(self.held, &reading, MachineRoutes::look(self.nvfs_reads_before, false));
+            self.held = routes::hold(self.held, &reading, MachineRoutes::look(self.nvfs_reads_before, None));
         }
         self.outside.look(&mut self.tally);
     }
@@ -431,8 +431,8 @@ impl Watched {
             process_io: self.outside.io(),
             ..self.tally.report(&totals)
         };
-        let may_use_p2pdma = self.tally.may_use_p2pdma(report.lost_events > 0);
-        let machine = MachineRoutes::look(self.nvfs_reads_before, may_use_p2pdma);
+        let p2pdma = self.tally.p2pdma(report.lost_events > 0);
+        let machine = MachineRoutes::look(self.nvfs_reads_before, p2pdma);
         let requested_bytes = self.tally.requested_bytes();
         if self.ended.is_some() {
             routes::decide(&mut report, requested_bytes, machine);

@@ -18,7 +18,7 @@ use super::recent::{Details, Recent};
 use super::rings::now_ns;
 use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
-use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
+use crate::core::{BufferUse, DriverProperties, RouteProof, RouteStatistics, SizeClass, WatchedLibrary};
 use crate::trust::{self, Allowance, Examiner, Limits, Unexamined};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
@@ -339,6 +339,9 @@ impl Tally {
                 }
                 self.begin_counters((process, library), record.end_ns);
             }
+            Function::SetParameterBool | Function::DriverSetP2pFlags if !failed => {
+                self.settings.change(function, record);
+            }
             Function::StatsReset if !failed => self.begin_counters((process, library), record.end_ns),
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
@@ -423,11 +426,11 @@ impl Tally {
         self.by_path.get(path).map(|(file, _)| *file)
     }
 
-    /// Whether P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
-    pub(super) fn may_use_p2pdma(&self, lacks_records: bool) -> bool {
+    /// The reason why P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
+    pub(super) fn p2pdma(&self, lacks_records: bool) -> Option<RouteProof> {
         let is_configured = |process: &u32| self.processes.get(process).is_some_and(|known| known.is_configured);
         let lacks = || self.transferring.iter().any(|(process, _)| !is_configured(process));
-        self.settings.may_use_p2pdma || (lacks_records && lacks())
+        self.settings.p2pdma().or_else(|| (lacks_records && lacks()).then_some(RouteProof::Nothing))
     }
 
     /// The bytes that the program requested in transfers that did not fail.

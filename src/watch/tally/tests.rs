@@ -422,6 +422,30 @@ fn a_child_has_the_memory_that_its_parent_registered_before_the_fork() {
 }
 
 #[test]
+fn only_calls_that_enable_p2pdma_prevent_that_compat_is_inferred() {
+    use cufile_ffi::values::{PARAM_FORCE_COMPAT_MODE, PARAM_USE_PCIP2PDMA};
+    let reason = |function, object: u32, value, result| {
+        let mut set = called(function, 10, object.into());
+        (set.record.extra[0], set.record.result) = (value, result);
+        let mut tally = Tally::default();
+        tally.take(&set);
+        tally.p2pdma(false)
+    };
+    let (parameter, flags) = (Function::SetParameterBool, Function::DriverSetP2pFlags);
+    assert_eq!(reason(parameter, PARAM_USE_PCIP2PDMA, 1, 0), Some(RouteProof::ParameterEnablesP2pdma));
+    assert_eq!(reason(flags, 8, 1, 0), Some(RouteProof::FlagsEnableP2pdma));
+    for (function, object, value, result) in [
+        (parameter, PARAM_FORCE_COMPAT_MODE, 1, 0),
+        // Only the lowest byte of the register is the value.
+        (parameter, PARAM_USE_PCIP2PDMA, 0xff00, 0),
+        (parameter, PARAM_USE_PCIP2PDMA, 1, 5026),
+        (flags, 8, 0, 0),
+    ] {
+        assert_eq!(reason(function, object, value, result), None, "{function:?} {object} {value} {result}");
+    }
+}
+
+#[test]
 fn a_new_program_in_a_process_has_nothing_of_the_former_one() {
     let mut tally = Tally::default();
     for group in [registered(10, 7, FILES[0]), called(Function::BufRegister, 11, 1 << 30), began(1, 20, 0), read(30, 7)]
