@@ -4,6 +4,7 @@ use super::error::WatchError;
 use super::files::File;
 use super::group::Group;
 use super::library::{self, Library};
+use super::losses::Losses;
 use super::not_loaded;
 use super::outside::Outside;
 use super::rings::{Reader, Totals, now_ns};
@@ -298,7 +299,7 @@ impl Watched {
             for group in self.waiting.drain(..before) {
                 self.tally.take(&group);
             }
-            self.tally.lose_in_all(last_ns);
+            self.tally.lose_in_all(Losses::all(last_ns));
         }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
         let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);

@@ -5,6 +5,7 @@ use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
 use super::late_registrations::LateRegistrations;
+use super::losses::{Losses, Lost};
 use super::mapped_library;
 use super::probed_call::{Begun, begin, end, ended_bytes};
 use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
@@ -103,6 +104,8 @@ pub(super) struct Recorder {
     uncounted: u64,
     /// Whether a registration or release may have been lost since the last reading.
     lost_names: bool,
+    /// The processes of which only details of a registration were lost since the last reading.
+    lost_registrations: HashSet<u32>,
     /// The flags of descriptors that were read in this reading.
     flags: KnownFlags,
     late: LateRegistrations,
@@ -122,6 +125,7 @@ impl Recorder {
             lost: 0,
             uncounted: 0,
             lost_names: false,
+            lost_registrations: HashSet::new(),
             flags: KnownFlags::default(),
             late: LateRegistrations::default(),
         }
@@ -173,9 +177,9 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &*path.to_string_lossy())))
     }
 
-    /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
-    /// a registration or release may have been lost. `elapsed` is the time since the begin of the reading.
-    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Option<u64>, Vec<Group>) {
+    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is the
+    /// time since the begin of the reading.
+    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Vec<Lost>, Vec<Group>) {
         self.flags = KnownFlags::default();
         let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);
         for (library, set) in self.sets.iter_mut().enumerate() {
@@ -209,7 +213,18 @@ impl Recorder {
         groups.append(&mut self.forked);
         groups.append(&mut self.released);
         groups.sort_by_key(Group::order);
-        (std::mem::take(&mut self.lost_names).then(now_ns), groups)
+        (self.take_losses(now_ns()), groups)
+    }
+
+    /// Takes the losses until now.
+    fn take_losses(&mut self, at_ns: u64) -> Vec<Lost> {
+        let registration = Losses { registration_ns: at_ns, ..Losses::default() };
+        let mut lost: Vec<Lost> =
+            self.lost_registrations.drain().map(|process| (Some(process), registration)).collect();
+        if std::mem::take(&mut self.lost_names) {
+            lost.push((None, Losses::all(at_ns)));
+        }
+        lost
     }
 
     /// The calls that end with these hits. `discarded` has the process of other hits, whether they were at a return, and
@@ -331,7 +346,7 @@ impl Recorder {
             self.count(&group);
             // The handle and the descriptor may be those of other files.
             if function == Function::HandleRegister {
-                self.lost_names = true;
+                self.lost_registrations.insert(process);
                 group.record.head = Record::head(function as u16, begun.library, 0);
                 group.record.extra[1] = u64::MAX;
                 return Some(group);

@@ -412,7 +412,7 @@ impl Tally {
     pub(super) fn discard(&mut self, calls: u64) {
         if calls > 0 {
             self.not_kept = self.not_kept.saturating_add(calls);
-            self.lose_in_all(now_ns());
+            self.lose_in_all(Losses::all(now_ns()));
         }
     }
 

@@ -166,9 +166,8 @@ impl Tally {
     }
 
     /// Notes losses of processes that are not known.
-    pub(in crate::watch) fn lose_in_all(&mut self, at_ns: u64) {
-        let lost = Losses::all(at_ns);
-        self.lost_by_all = lost;
+    pub(in crate::watch) fn lose_in_all(&mut self, lost: Losses) {
+        self.lost_by_all = self.lost_by_all.and(lost);
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         processes.into_iter().for_each(|process| self.lose(process, lost));
     }
