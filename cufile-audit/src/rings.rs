@@ -292,7 +292,7 @@ impl Writer {
         let file = FILE.load(Ordering::Acquire);
         let writer = Self::take_uncounted();
         if writer.is_none() && !file.is_null() {
-            // What this process registers or releases is not known, so its children have no handles of an earlier one.
+            // Its registrations and releases are not known, so its children must not have handles of an earlier one.
             CALLER.store(process(), Ordering::Relaxed);
             word(file, header::WITHOUT_RING_OF + slot_of(process())).fetch_add(1, Ordering::Relaxed);
             word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);

@@ -50,8 +50,8 @@ impl Tally {
         }
     }
 
-    /// Whether memory is registered in a process. `None` if it is not known. The child of a fork has the memory that its
-    /// parent registered before.
+    /// Whether memory is registered in a process. `None` if it is not known. The child of a fork has the memory that
+    /// its parent registered before.
     pub(super) fn is_registered(&self, process: u32, from: u64, end: u64) -> Option<bool> {
         let mut child: Option<&Process> = None;
         for known in self.line(process).filter_map(|at| self.processes.get(&at)) {
