@@ -9,7 +9,7 @@ pub const ENV_FILE: &str = "GDS_TOP_WATCH_FILE";
 /// The first word of the file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"gdswatch");
 /// The version of this layout. The library records nothing into a file with another version.
-pub const VERSION: u64 = 12;
+pub const VERSION: u64 = 13;
 
 /// The size of the header in bytes. gds-top reserves memory for it, so both processes can use it at any time.
 pub const HEADER_BYTES: usize = (header::STARTS + STARTS * start::WORDS) * 8;
@@ -364,8 +364,9 @@ pub mod kind {
     /// A part of a text: the path of a file, library or program. It has [`super::TEXT_BYTES`] bytes from the second
     /// word on.
     pub const TEXT: u16 = 1000;
-    /// A process uses its first ring. The object is its parent if it is the child of a fork and runs the same program,
-    /// otherwise 0. The path of its program follows.
+    /// A process uses its first ring. If it runs the program of a process that it was forked from, the object is the
+    /// nearest of them that recorded or lost a call, and the base the start of the record of this kind of that process.
+    /// Otherwise both are 0. The path of its program follows.
     pub const PROCESS: u16 = 1001;
     /// A libcufile was loaded. Its path follows.
     pub const LIBRARY: u16 = 1002;

@@ -19,6 +19,10 @@ static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 static BEGAN_IN: AtomicU64 = AtomicU64::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
+/// The last process that recorded or lost a call, and the time in nanoseconds of its [`kind::PROCESS`] record. The child
+/// of a fork inherits both, also from a process that has ended since.
+static CALLER: AtomicU64 = AtomicU64::new(0);
+static CALLER_SINCE: AtomicU64 = AtomicU64::new(0);
 
 /// The part of a limited address space that the mapping may take. A thread with a stack of 8 MiB needs more than a ring.
 const SHARE: usize = 32;
@@ -288,6 +292,8 @@ impl Writer {
         let file = FILE.load(Ordering::Acquire);
         let writer = Self::take_uncounted();
         if writer.is_none() && !file.is_null() {
+            // Its registrations and releases are not known, so its children must not have handles of an earlier one.
+            CALLER.store(process(), Ordering::Relaxed);
             word(file, header::WITHOUT_RING_OF + slot_of(process())).fetch_add(1, Ordering::Relaxed);
             word(file, header::WITHOUT_RING).fetch_add(1, Ordering::Relaxed);
         }
@@ -334,8 +340,9 @@ impl Writer {
         let mut room = [0; system::LONGEST_PATH];
         // SAFETY: the argument is a C string literal.
         let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
-        let object = if is_first_process() { 0 } else { system::parent() };
-        let record = Record { start_ns: now, end_ns: now, object, ..Record::default() };
+        let object = CALLER.swap(self.process(), Ordering::Relaxed);
+        let base = CALLER_SINCE.swap(now, Ordering::Relaxed);
+        let record = Record { start_ns: now, end_ns: now, object, base, ..Record::default() };
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
     }
 

@@ -234,7 +234,7 @@ pub fn watch_advice(report: &WatchReport) -> Vec<WatchAdvice> {
             advice.push(WatchAdvice::FallsBack { compat, direct });
         }
     }
-    let is_unknown = |proof| matches!(proof, RouteProof::Nothing | RouteProof::NvidiaFsCounter);
+    let is_unknown = |proof: RouteProof| proof.is_missing() || proof == RouteProof::NvidiaFsCounter;
     if let Some(unseen) = report.unseen {
         advice.push(WatchAdvice::Unseen(unseen));
     } else if used.iter().any(|file| file.proof == RouteProof::NoModule) {

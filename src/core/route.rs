@@ -45,6 +45,23 @@ pub enum RouteProof {
     ProcessLog,
     /// The route is inferred: nvidia-fs is not loaded, and P2PDMA is not configured.
     NoDirectRoute,
+    /// There is no evidence, and a cufile.json or the environment may enable P2PDMA.
+    SettingsMayEnableP2pdma,
+    /// There is no evidence, and `cuFileSetParameterBool` enabled P2PDMA.
+    ParameterEnablesP2pdma,
+    /// There is no evidence, and `cuFileDriverSetP2PFlags` enabled P2PDMA.
+    FlagsEnableP2pdma,
+}
+
+impl RouteProof {
+    /// Whether there is no evidence, although bytes were transferred.
+    #[must_use]
+    pub const fn is_missing(self) -> bool {
+        matches!(
+            self,
+            Self::Nothing | Self::SettingsMayEnableP2pdma | Self::ParameterEnablesP2pdma | Self::FlagsEnableP2pdma
+        )
+    }
 }
 
 impl Route {

@@ -16,8 +16,6 @@ pub(super) const O_DIRECT: u64 = if cfg!(target_arch = "aarch64") { 0o200_000 } 
 const MOST_MAPPED: usize = 1_000;
 /// Maximum number of open model files of a process that are listed.
 const MOST_OPEN: usize = 1_000;
-/// Maximum number of bytes of the facts about a descriptor. Those of a file are below 100.
-const INFO_BYTES: u64 = 4096;
 
 /// The libraries and model files in the mappings of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,14 +101,12 @@ pub(super) fn open_files(folder: &Path, allowed: &mut Allowance) -> Option<Open>
         if !is_model(&path) || open.models.len() >= MOST_OPEN || !allowed.path(&path) {
             continue;
         }
-        let info = allowed.beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
-        let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|text| u64::from_str_radix(text.trim(), 8).ok()).unwrap_or(0);
+        let info = process::descriptor_facts(folder, &entry.file_name(), allowed);
+        let flags = process::descriptor_flags(&info).unwrap_or(0);
         open.models.push(OpenFile {
             offset: field(&info, "pos:").unwrap_or(0),
             bytes: if has_sizes { fs::metadata(&target).ok().map(|m| m.len()) } else { None },
-            direct: flags & O_DIRECT != 0,
+            direct: u64::from(flags) & O_DIRECT != 0,
             path,
         });
     }

@@ -24,6 +24,8 @@ const STATUS_BYTES: u64 = 4 << 10;
 const PART_VARIABLES: usize = 4096;
 /// Maximum number of bytes of a command line.
 const COMMAND_BYTES: u64 = 64 << 10;
+/// Maximum number of bytes of the facts about a descriptor. The kernel writes all locks of its file after the others.
+const DESCRIPTOR_BYTES: u64 = 4 << 10;
 /// Maximum number of characters of a command line in a result.
 const SHOWN_CHARACTERS: usize = 400;
 
@@ -139,6 +141,19 @@ pub fn variables(process: &Path, names: &[&str], allowed: &mut Allowance) -> Opt
     has_any.then_some(found)
 }
 
+/// The beginning of the facts about an open descriptor of a process (`fdinfo`). Empty if they cannot be read.
+pub fn descriptor_facts(process: &Path, descriptor: &OsStr, allowed: &mut Allowance) -> String {
+    let facts = allowed.beginning(&process.join("fdinfo").join(descriptor), DESCRIPTOR_BYTES);
+    facts.map(|facts| String::from_utf8_lossy(&facts.bytes).into_owned()).unwrap_or_default()
+}
+
+/// The status flags in the facts about a descriptor, for example `O_DIRECT`.
+#[must_use]
+pub fn descriptor_flags(facts: &str) -> Option<u32> {
+    let flags = facts.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    u32::from_str_radix(flags.trim(), 8).ok()
+}
+
 /// The words of the command line of a process. A long one is truncated.
 ///
 /// # Errors
@@ -198,6 +213,18 @@ mod tests {
         assert!(mappings(place.path(), &mut Allowance::unlimited()).is_err());
         put("cmdline", 1 << 40);
         assert!(command_line(place.path(), &mut Allowance::unlimited()).unwrap().iter().all(String::is_empty));
+    }
+
+    #[test]
+    fn the_flags_of_a_descriptor_are_octal_and_come_before_its_locks() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("fdinfo")).unwrap();
+        let locks = "lock:\t1: POSIX  ADVISORY  READ 9 08:01:5 0 EOF\n".repeat(1000);
+        std::fs::write(place.path().join("fdinfo/5"), format!("pos:\t64\nflags:\t0140002\n{locks}")).unwrap();
+        let facts = |name: &str| descriptor_facts(place.path(), OsStr::new(name), &mut Allowance::unlimited());
+        assert_eq!((descriptor_flags(&facts("5")), facts("5").len()), (Some(0o140_002), 4096));
+        assert_eq!((descriptor_flags(&facts("6")), facts("6")), (None, String::new()));
+        assert_eq!(descriptor_flags("flags:\t9\n"), None);
     }
 
     #[test]

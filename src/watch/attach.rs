@@ -307,10 +307,7 @@ impl Attached {
     fn machine(&self) -> MachineRoutes {
         let log = self.report.attached.as_ref().and_then(|seen| seen.log.as_ref());
         let log_reports_compat = log.is_some_and(|log| log.compat);
-        MachineRoutes {
-            log_reports_compat,
-            ..MachineRoutes::look(self.nvfs_before, self.tally.settings.may_use_p2pdma)
-        }
+        MachineRoutes { log_reports_compat, ..MachineRoutes::look(self.nvfs_before, self.tally.settings.p2pdma()) }
     }
 
     /// Reads the open and mapped files of the process.

@@ -1,4 +1,4 @@
-//! A file that a process registered, and an entry of a batch that has not ended.
+//! A file and memory that a process registered, and an entry of a batch that has not ended.
 
 use super::files::Transfer;
 
@@ -6,6 +6,15 @@ use super::files::Transfer;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handle {
     pub(super) file: usize,
+    /// The end of its registration in nanoseconds.
+    pub(super) since_ns: u64,
+}
+
+/// Registered memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Buffer {
+    /// Bytes.
+    pub(super) size: u64,
     /// The end of its registration in nanoseconds.
     pub(super) since_ns: u64,
 }

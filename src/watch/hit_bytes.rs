@@ -48,7 +48,7 @@ pub fn read_hits(bytes: &[u8]) -> WatchReport {
         open_calls: recorder.open_calls(0),
         ..tally.report(&recorder.totals())
     };
-    decide(&mut report, tally.requested_bytes(), MachineRoutes::look(None, false));
+    decide(&mut report, tally.requested_bytes(), MachineRoutes::look(None, None));
     report
 }
 

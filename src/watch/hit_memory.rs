@@ -38,6 +38,16 @@ impl Memory<'_> {
         if self.read(address, &mut bytes) { u32::from_ne_bytes(bytes) } else { 0 }
     }
 
+    /// The type and the descriptor in a `CUfileDescr_t`, or zeros if it cannot be read.
+    pub(super) fn description(&self, address: u64) -> [u32; 2] {
+        let mut bytes = [0; 12];
+        if !self.read(address, &mut bytes) {
+            return [0; 2];
+        }
+        let [a, b, c, d, .., e, f, g, h] = bytes;
+        [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+    }
+
     pub(super) fn words(&self, address: u64, count: u64) -> Vec<u64> {
         let mut bytes = vec![0; count as usize * 8];
         if !self.read(address, &mut bytes) {

@@ -4,6 +4,7 @@ use super::error::WatchError;
 use super::files::File;
 use super::group::Group;
 use super::library::{self, Library};
+use super::losses::Losses;
 use super::not_loaded;
 use super::outside::Outside;
 use super::rings::{Reader, Totals, now_ns};
@@ -298,7 +299,7 @@ impl Watched {
             for group in self.waiting.drain(..before) {
                 self.tally.take(&group);
             }
-            self.tally.lose_in_all(last_ns);
+            self.tally.lose_in_all(Losses::all(last_ns));
         }
         // Calls that began before the previous reading are in a ring now, unless they are still running.
         let complete_until_ns = std::mem::replace(&mut self.complete_until_ns, before_ns);
@@ -317,7 +318,7 @@ impl Watched {
         self.tally.end_streams(&ended);
         self.take_completions();
         if let Some(reading) = self.tally.take_reading() {
-            self.held = routes::hold(self.held, &reading, MachineRoutes::look(self.nvfs_reads_before, false));
+            self.held = routes::hold(self.held, &reading, MachineRoutes::look(self.nvfs_reads_before, None));
         }
         self.outside.look(&mut self.tally);
     }
@@ -431,8 +432,8 @@ impl Watched {
             process_io: self.outside.io(),
             ..self.tally.report(&totals)
         };
-        let may_use_p2pdma = self.tally.may_use_p2pdma(report.lost_events > 0);
-        let machine = MachineRoutes::look(self.nvfs_reads_before, may_use_p2pdma);
+        let p2pdma = self.tally.p2pdma(report.lost_events > 0);
+        let machine = MachineRoutes::look(self.nvfs_reads_before, p2pdma);
         let requested_bytes = self.tally.requested_bytes();
         if self.ended.is_some() {
             routes::decide(&mut report, requested_bytes, machine);

@@ -11,6 +11,9 @@ pub(super) struct Losses {
     pub(super) transfer_ns: u64,
 }
 
+/// The losses of a process, or of all processes if it is not known.
+pub(super) type Lost = (Option<u32>, Losses);
+
 impl Losses {
     /// Records of all kinds were lost.
     pub(super) const fn all(at_ns: u64) -> Self {

@@ -14,6 +14,7 @@ mod hit_bytes;
 mod hit_memory;
 mod input;
 mod kv_names;
+mod late_registrations;
 mod launch;
 mod library;
 mod losses;

@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 const LEAST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 100;
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Maximum number of bytes of the facts about a ring that are read. The numbers of its requests come first.
-const INFO_BYTES: u64 = 4096;
 /// Maximum number of rings of io_uring. The program can write any number of them into the shared file.
 const MOST_RINGS: usize = 65_536;
 /// The bit of an entry in /proc/PID/pagemap for a page that is present.
@@ -279,8 +277,8 @@ fn rings(pid: u32, allowed: &mut Allowance) -> Vec<(u64, u64, u64)> {
             continue;
         }
         let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
-        let info = allowed.beginning(&folder.join("fdinfo").join(entry.file_name()), INFO_BYTES);
-        let info = info.map(|info| String::from_utf8_lossy(&info.bytes).into_owned()).unwrap_or_default();
+        // The numbers of its requests come first.
+        let info = process::descriptor_facts(&folder, &entry.file_name(), allowed);
         if let Some(completed) = completed(&info) {
             found.push((fd, number(&info, "ino:").unwrap_or(0), completed));
         }

@@ -2,6 +2,7 @@
 //! until procfs has been read.
 
 use super::group::Group;
+use super::losses::Lost;
 use super::probes::Recorder;
 use super::rings::{Totals, now_ns};
 use super::tally::Tally;
@@ -57,8 +58,8 @@ enum Adding {
 /// A message of the thread.
 enum Reported {
     Group(Group),
-    /// A registration or release before this time in nanoseconds may have been lost.
-    Lost(u64),
+    /// Calls that may have been registrations or releases were lost before the next calls.
+    Lost(Lost),
     /// The numbers after all groups before it, and before all later ones.
     State(RecorderState),
 }
@@ -184,7 +185,8 @@ impl ProbeThread {
                         discarded += 1;
                     }
                 }
-                Ok(Reported::Lost(at_ns)) => tally.lose_in_all(at_ns),
+                Ok(Reported::Lost((Some(process), lost))) => tally.lose(process, lost),
+                Ok(Reported::Lost((None, lost))) => tally.lose_in_all(lost),
                 Ok(Reported::State(state)) => break Ok(state),
                 Err(RecvTimeoutError::Timeout) => {
                     self.hangs.set(true);
@@ -239,9 +241,9 @@ fn record(mut recorder: Recorder, asked: &Receiver<Request>, reports: &Reports) 
             Err(TryRecvError::Disconnected) => return,
         }
         let began = Instant::now();
-        let (lost_ns, groups) = recorder.drain(&mut || began.elapsed());
-        if let Some(at_ns) = lost_ns {
-            let _ = reports.sender.send(Reported::Lost(at_ns));
+        let (losses, groups) = recorder.drain(&mut || began.elapsed());
+        for lost in losses {
+            let _ = reports.sender.send(Reported::Lost(lost));
         }
         let discarded: u64 = groups.into_iter().map(|group| u64::from(!reports.send(group))).sum();
         recorder.lose_details(discarded);

@@ -5,12 +5,15 @@ use super::hit_memory::Memory;
 use super::named_file::Descriptor;
 use super::probed_process::KnownFlags;
 use cufile_audit::layout::{EVENTS_WORD, Function, IDENTITY_WORD, Record, kind};
+use std::ops::RangeInclusive;
 
 /// Sizes of `CUfileIOParams_t` and `CUfileIOEvents_t` in words, and the maximum number of batch entries, see
 /// cufile.h.
 const PARAMS_WORDS: usize = 8;
 const EVENT_WORDS: usize = 3;
 const ENTRIES: u64 = 1024;
+/// The values of `CUfileFileHandleType`.
+const HANDLE_TYPES: RangeInclusive<u32> = 1..=3;
 /// `CU_FILE_HANDLE_TYPE_OPAQUE_FD`.
 const HANDLE_IS_DESCRIPTOR: u32 = 1;
 
@@ -69,7 +72,7 @@ pub(super) fn begin(function: Function, library: u8, at_ns: u64, arguments: [u64
         has_jumped: false,
     };
     match function {
-        Function::HandleRegister => begun.description = [memory.half(b), memory.half(b.wrapping_add(8))],
+        Function::HandleRegister => begun.description = memory.description(b),
         Function::ReadAsync | Function::WriteAsync => {
             begun.words = vec![memory.word(c), memory.word(d), memory.word(e), memory.word(f)];
         }
@@ -176,7 +179,11 @@ fn registered(
     let worked = record.result as u32 == 0;
     record.object = if worked { memory.word(begun.arguments[0]) } else { 0 };
     record.extra[1] = u64::MAX;
-    let [form, fd] = begun.description;
+    let [form, fd] = match begun.description {
+        known if HANDLE_TYPES.contains(&known[0]) => known,
+        // The memory could not be read at the entry.
+        _ => memory.description(begun.arguments[1]),
+    };
     let mut path = Vec::new();
     if form == HANDLE_IS_DESCRIPTOR {
         record.extra[0] = u64::from(fd);

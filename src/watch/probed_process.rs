@@ -5,16 +5,15 @@ use super::named_file::Descriptor;
 use super::outside;
 use super::rings::now_ns;
 use crate::trust::Allowance;
+use crate::trust::process::{descriptor_facts, descriptor_flags, folder};
 use procfs::process::{MMPermissions, MMapPath, Process};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-
-/// Maximum number of bytes of the facts about a descriptor that are read.
-const INFO_BYTES: u64 = 4096;
+use std::path::Path;
 
 /// The flags of descriptors during one reading of calls, by their process, number and file.
 #[derive(Debug, Default)]
@@ -34,11 +33,8 @@ impl KnownFlags {
 
 /// The flags of an open descriptor.
 fn flags(Descriptor { process, number }: Descriptor) -> Option<u32> {
-    let file = PathBuf::from(format!("/proc/{process}/fdinfo/{number}"));
-    let text = Allowance::unlimited().beginning(&file, INFO_BYTES).ok()?.bytes;
-    let text = String::from_utf8_lossy(&text);
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
+    let (folder, name) = (folder(process.cast_signed()), number.to_string());
+    descriptor_flags(&descriptor_facts(&folder, OsStr::new(&name), &mut Allowance::unlimited()))
 }
 
 /// The parent of a process, and its start in nanoseconds of CLOCK_MONOTONIC, which is up to a clock tick too early.

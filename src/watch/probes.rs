@@ -4,6 +4,8 @@
 use super::descriptors;
 use super::group::{Group, Total};
 use super::hit_memory::Memory;
+use super::late_registrations::LateRegistrations;
+use super::losses::{Losses, Lost};
 use super::mapped_library;
 use super::probed_call::{Begun, begin, end, ended_bytes};
 use super::probed_process::{KnownFlags, has_breakpoint, is_mapped, parent_of};
@@ -59,6 +61,11 @@ const fn points_to_arguments(function: Function) -> bool {
     )
 }
 
+/// Whether a registration has a file that is open and, if it succeeded, a handle.
+fn is_valid_registration(group: &Group) -> bool {
+    !group.parts.is_empty() && (group.record.result as u32 != 0 || group.record.object != 0)
+}
+
 /// A hit of a function of a library.
 struct FunctionHit {
     at_ns: u64,
@@ -97,8 +104,11 @@ pub(super) struct Recorder {
     uncounted: u64,
     /// Whether a registration or release may have been lost since the last reading.
     lost_names: bool,
+    /// The processes of which only details of a registration were lost since the last reading.
+    lost_registrations: HashSet<u32>,
     /// The flags of descriptors that were read in this reading.
     flags: KnownFlags,
+    late: LateRegistrations,
 }
 
 impl Recorder {
@@ -115,7 +125,9 @@ impl Recorder {
             lost: 0,
             uncounted: 0,
             lost_names: false,
+            lost_registrations: HashSet::new(),
             flags: KnownFlags::default(),
+            late: LateRegistrations::default(),
         }
     }
 
@@ -165,9 +177,9 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &*path.to_string_lossy())))
     }
 
-    /// All calls that have returned since the last reading, in the order of time, and the time in nanoseconds before which
-    /// a registration or release may have been lost. `elapsed` is the time since the begin of the reading.
-    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Option<u64>, Vec<Group>) {
+    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is the
+    /// time since the begin of the reading.
+    pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Vec<Lost>, Vec<Group>) {
         self.flags = KnownFlags::default();
         let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);
         for (library, set) in self.sets.iter_mut().enumerate() {
@@ -201,7 +213,18 @@ impl Recorder {
         groups.append(&mut self.forked);
         groups.append(&mut self.released);
         groups.sort_by_key(Group::order);
-        (std::mem::take(&mut self.lost_names).then(now_ns), groups)
+        (self.take_losses(now_ns()), groups)
+    }
+
+    /// Takes the losses until now.
+    fn take_losses(&mut self, at_ns: u64) -> Vec<Lost> {
+        let registration = Losses { registration_ns: at_ns, ..Losses::default() };
+        let mut lost: Vec<Lost> =
+            self.lost_registrations.drain().map(|process| (Some(process), registration)).collect();
+        if std::mem::take(&mut self.lost_names) {
+            lost.push((None, Losses::all(at_ns)));
+        }
+        lost
     }
 
     /// The calls that end with these hits. `discarded` has the process of other hits, whether they were at a return, and
@@ -217,16 +240,21 @@ impl Recorder {
         let last: HashMap<u32, usize> =
             hits.iter().enumerate().map(|(at, found)| (thread_of(&found.hit), at)).collect();
         let (mut groups, mut records, mut is_over) = (Vec::new(), 0, false);
+        // The returns of calls that have begun may be among the discarded hits of these processes.
+        let (mut lacks_hits, mut lost) = (false, 0_u64);
         // A discarded call counts at its entry. Those without a return are below.
-        let mut lost = 0_u64;
-        for (process, at_return, count) in discarded {
-            lost = lost.saturating_add(if !at_return && self.may_belong(*process) { *count } else { 0 });
+        for (process, at_return, count) in discarded.iter().filter(|(process, ..)| self.may_belong(*process)) {
+            lacks_hits = true;
+            lost = lost.saturating_add(if *at_return { 0 } else { *count });
         }
         for (at, FunctionHit { library, function, at_return, hit, .. }) in hits.into_iter().enumerate() {
             let Hit::Probe { process, thread, .. } = hit else { continue };
             is_over = is_over || records >= MOST_RECORDS || elapsed() >= ROUND;
             if is_over {
-                lost = lost.saturating_add(u64::from(!at_return && self.may_belong(process)));
+                if self.may_belong(process) {
+                    lacks_hits = true;
+                    lost = lost.saturating_add(u64::from(!at_return));
+                }
                 continue;
             }
             if self.belongs(process) {
@@ -236,8 +264,7 @@ impl Recorder {
                 groups.extend(group);
             }
         }
-        // The returns of calls that have begun may be among the discarded hits.
-        if is_over || !discarded.is_empty() {
+        if lacks_hits {
             let begun: u64 = self.begun.drain().map(|(_, calls)| calls.len() as u64).sum();
             self.lose(lost.saturating_add(begun));
         }
@@ -283,6 +310,10 @@ impl Recorder {
         if !at_return {
             let mut begun = begin(function, library as u8, at_ns, arguments, &memory);
             begun.read_ns = memory.used_current.get().then(now_ns);
+            if function == Function::HandleRegister {
+                let overwritten = self.late.begin(process, [arguments[0], arguments[1]], at_ns);
+                self.lose_details(overwritten);
+            }
             self.begin(thread, begun);
             return None;
         }
@@ -302,6 +333,12 @@ impl Recorder {
             Some(_) => {}
             None => _ = self.begun.remove(&thread),
         }
+        let places = [begun.arguments[0], begun.arguments[1]];
+        let may_count = is_late && function == Function::HandleRegister && is_valid_registration(&group);
+        if may_count && self.late.add(process, places, now_ns()) {
+            self.count(&group);
+            return Some(group);
+        }
         if is_late && function != Function::BatchSetUp {
             self.lost += 1;
             group.parts.clear();
@@ -309,7 +346,7 @@ impl Recorder {
             self.count(&group);
             // The handle and the descriptor may be those of other files.
             if function == Function::HandleRegister {
-                self.lost_names = true;
+                self.lost_registrations.insert(process);
                 group.record.head = Record::head(function as u16, begun.library, 0);
                 group.record.extra[1] = u64::MAX;
                 return Some(group);
@@ -381,8 +418,14 @@ impl Recorder {
     /// Adds a descendant with its parent.
     fn add_descendant(&mut self, process: u32, parent: u32, at_ns: u64) {
         self.belongs.insert(process, Some(at_ns));
-        let head = Record::head(kind::PROCESS, 0, 0);
-        let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: u64::from(parent), ..Record::default() };
+        let record = Record {
+            head: Record::head(kind::PROCESS, 0, 0),
+            start_ns: at_ns,
+            end_ns: at_ns,
+            object: u64::from(parent),
+            base: self.belongs.get(&parent).copied().flatten().unwrap_or(0),
+            ..Record::default()
+        };
         self.forked.push(Group { process, thread: process, is_visible: true, record, parts: Vec::new() });
     }
 

@@ -5,7 +5,7 @@ use super::probes;
 use super::settings::Settings;
 use crate::core::{AttachedFile, MORE_FILES, is_libcufile};
 use crate::trust::Allowance;
-use crate::trust::process::{folder, has_these_mounts, is_own};
+use crate::trust::process::{descriptor_facts, descriptor_flags, folder, has_these_mounts, is_own};
 use procfs::process::{MMPermissions, MMapPath};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 pub(super) const MOST_FILES: usize = 10_000;
 /// Maximum number of descriptors of a file whose flags are read. The kernel writes all locks of a file after the flags.
 const MOST_FLAGS: u64 = 16;
-/// Maximum number of bytes of the facts about a descriptor.
-const INFO_BYTES: u64 = 4096;
 /// The bit of O_DIRECT in the flags of a descriptor.
 const O_DIRECT: u32 = if cfg!(target_arch = "aarch64") { 0o200_000 } else { 0o40_000 };
 
@@ -97,21 +95,14 @@ impl Files {
             }
             let file = entry(&mut files, &path, allowed);
             if file.descriptors < MOST_FLAGS {
-                let info = allowed.beginning(&process.join("fdinfo").join(descriptor.file_name()), INFO_BYTES);
-                let direct = info.is_ok_and(|info| flags(&info.bytes).is_some_and(|flags| flags & O_DIRECT != 0));
+                let facts = descriptor_facts(process, &descriptor.file_name(), allowed);
+                let direct = descriptor_flags(&facts).is_some_and(|flags| flags & O_DIRECT != 0);
                 file.o_direct = direct && (file.o_direct || file.descriptors == 0);
             }
             file.descriptors += 1;
         }
         Self { readable, has_foreign_mounts: readable && is_foreign, libcufile, files }
     }
-}
-
-/// The flags in the facts about a descriptor.
-fn flags(info: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(info);
-    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-    u32::from_str_radix(flags.trim(), 8).ok()
 }
 
 fn entry<'a>(

@@ -41,7 +41,7 @@ pub fn read_ring(bytes: &[u8]) -> std::io::Result<WatchReport> {
     tally.end_streams(&ended);
     let totals = reader.totals(&words);
     let mut report = WatchReport { lost_events: totals.lost, ..tally.report(&totals) };
-    decide(&mut report, tally.requested_bytes(), MachineRoutes::look(None, false));
+    decide(&mut report, tally.requested_bytes(), MachineRoutes::look(None, None));
     groups.clear();
     reader.free_ended(&words, &mut groups);
     Ok(report)

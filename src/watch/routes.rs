@@ -15,8 +15,8 @@ pub(super) struct MachineRoutes {
     pub(super) nvfs_reads: Option<u64>,
     /// Whether nvidia-fs is loaded.
     pub(super) has_nvidia_fs: bool,
-    /// Whether P2PDMA or C2C may be configured.
-    pub(super) may_use_p2pdma: bool,
+    /// The reason why P2PDMA or C2C may be configured. `None` if they are not.
+    pub(super) p2pdma: Option<RouteProof>,
     /// Whether the cufile.log of the process reports compat mode.
     pub(super) log_reports_compat: bool,
 }
@@ -29,13 +29,13 @@ pub(super) fn nvfs_reads() -> Option<u64> {
 
 impl MachineRoutes {
     /// Reads the counters while the program runs or after it has ended. `before` is the number of reads when it
-    /// started, and `may_use_p2pdma` whether the settings of its processes may enable P2PDMA.
-    pub(super) fn look(before: Option<u64>, may_use_p2pdma: bool) -> Self {
+    /// started, and `p2pdma` the reason why its processes may use P2PDMA.
+    pub(super) fn look(before: Option<u64>, p2pdma: Option<RouteProof>) -> Self {
         Self {
             nvfs_reads: nvfs_reads().zip(before).map(|(now, before)| now.saturating_sub(before)),
             has_nvidia_fs: Path::new(NVFS_STATS).exists(),
             // Grace systems have C2C without nvidia-fs.
-            may_use_p2pdma: may_use_p2pdma || cfg!(target_arch = "aarch64"),
+            p2pdma: p2pdma.or(cfg!(target_arch = "aarch64").then_some(RouteProof::Nothing)),
             log_reports_compat: false,
         }
     }
@@ -45,9 +45,12 @@ impl MachineRoutes {
     pub(super) const fn route(&self, reads: bool) -> (Route, RouteProof) {
         match *self {
             // Without nvidia-fs, libcufile reports compat mode before it looks for P2PDMA.
-            Self { log_reports_compat: true, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::ProcessLog),
+            Self { log_reports_compat: true, p2pdma: None, .. } => (Route::Compat, RouteProof::ProcessLog),
             Self { nvfs_reads: Some(1..), .. } if reads => (Route::Nvfs, RouteProof::NvidiaFsCounter),
-            Self { has_nvidia_fs: false, may_use_p2pdma: false, .. } => (Route::Compat, RouteProof::NoDirectRoute),
+            Self { has_nvidia_fs: false, p2pdma: None, .. } => (Route::Compat, RouteProof::NoDirectRoute),
+            // Only this reason prevents that compat is inferred.
+            Self { has_nvidia_fs: false, p2pdma: Some(reason), .. }
+            | Self { log_reports_compat: true, p2pdma: Some(reason), .. } => (Route::None, reason),
             _ => (Route::None, RouteProof::Nothing),
         }
     }
@@ -105,10 +108,10 @@ fn decide_at(report: &mut WatchReport, requested_bytes: u64, machine: MachineRou
             call.count > call.errors && functions.iter().any(|of| FUNCTIONS[*of as usize].name == call.function)
         })
     };
-    let may_use_p2pdma = machine.may_use_p2pdma
-        || report.uncounted > 0
-        || has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]);
-    let machine = MachineRoutes { may_use_p2pdma, ..machine };
+    // A call whose record was lost may have enabled P2PDMA.
+    let is_lost = report.uncounted > 0
+        || (report.lost_events > 0 && has_called(&[Function::SetParameterBool, Function::DriverSetP2pFlags]));
+    let machine = MachineRoutes { p2pdma: machine.p2pdma.or(is_lost.then_some(RouteProof::Nothing)), ..machine };
     let is_complete = report.lost_events == 0 && report.uncounted == 0 && report.changed_statistics().is_none();
     let all = |of: fn(&WatchedFile) -> &Transfers| {
         let sum =
@@ -249,6 +252,7 @@ mod tests {
         let bare = MachineRoutes::default();
         let nvfs = MachineRoutes { has_nvidia_fs: true, nvfs_reads: Some(9), ..bare };
         let unknown = MachineRoutes { has_nvidia_fs: true, ..bare };
+        let by_settings = Some(RouteProof::SettingsMayEnableP2pdma);
         for (statistics, machine, route, proof) in [
             (Some(RouteStatistics { p2pdma: 4, ..seen }), unknown, Route::P2pdma, RouteProof::Statistics),
             (Some(RouteStatistics { posix: 5, ..seen }), nvfs, Route::Compat, RouteProof::Statistics),
@@ -308,12 +312,13 @@ mod tests {
             (None, MachineRoutes { log_reports_compat: true, ..nvfs }, Route::Compat, RouteProof::ProcessLog),
             (
                 None,
-                MachineRoutes { log_reports_compat: true, may_use_p2pdma: true, ..unknown },
+                MachineRoutes { log_reports_compat: true, p2pdma: by_settings, ..unknown },
                 Route::None,
-                RouteProof::Nothing,
+                RouteProof::SettingsMayEnableP2pdma,
             ),
             (None, unknown, Route::None, RouteProof::Nothing),
-            (None, MachineRoutes { may_use_p2pdma: true, ..bare }, Route::None, RouteProof::Nothing),
+            (None, MachineRoutes { p2pdma: by_settings, ..unknown }, Route::None, RouteProof::Nothing),
+            (None, MachineRoutes { p2pdma: by_settings, ..bare }, Route::None, RouteProof::SettingsMayEnableP2pdma),
         ] {
             let mut report = report(statistics);
             decide(&mut report, 5000, machine);
@@ -337,10 +342,13 @@ mod tests {
         written.calls = vec![call("cuFileStatsReset")];
         decide(&mut written, 4608, unknown);
         assert_eq!(written.files[0].proof, RouteProof::Nothing, "the program changed the statistics");
-        let mut enabled = report(None);
-        enabled.calls = vec![call("cuFileSetParameterBool")];
-        decide(&mut enabled, 4096, bare);
-        assert_eq!((enabled.files[0].route, enabled.files[0].proof), (Route::None, RouteProof::Nothing));
+        let mut set = report(None);
+        set.calls = vec![call("cuFileSetParameterBool")];
+        decide(&mut set, 4096, bare);
+        assert_eq!((set.files[0].route, set.files[0].proof), (Route::Compat, RouteProof::NoDirectRoute));
+        set.lost_events = 1;
+        decide(&mut set, 4096, bare);
+        assert_eq!((set.files[0].route, set.files[0].proof), (Route::None, RouteProof::Nothing));
         let mut empty = report(Some(RouteStatistics { nvfs: 4, ..seen }));
         empty.files[0].reads.empty = 4;
         decide(&mut empty, 0, bare);

@@ -10,7 +10,8 @@ use crate::trust::Allowance;
 #[derive(Debug)]
 pub struct Running {
     process: u32,
-    may_use_p2pdma: bool,
+    /// The reason why it may use P2PDMA.
+    p2pdma: Option<RouteProof>,
     log: Option<ProcessLog>,
 }
 
@@ -19,7 +20,8 @@ impl Running {
     #[must_use]
     pub fn new(process: u32, allowed: &mut Allowance) -> Option<Self> {
         let may_use_p2pdma = Settings::of(process, allowed)?.may_use_p2pdma;
-        Some(Self { process, may_use_p2pdma, log: None })
+        let p2pdma = may_use_p2pdma.then_some(RouteProof::SettingsMayEnableP2pdma);
+        Some(Self { process, p2pdma, log: None })
     }
 
     /// The route and its evidence, from the log that it has written so far. It is inferred and never a proof.
@@ -31,7 +33,7 @@ impl Running {
             log.read(allowed);
             log.reports_compat()
         });
-        MachineRoutes { log_reports_compat, ..MachineRoutes::look(None, self.may_use_p2pdma) }.route(false)
+        MachineRoutes { log_reports_compat, ..MachineRoutes::look(None, self.p2pdma) }.route(false)
     }
 }
 
@@ -73,6 +75,7 @@ mod tests {
         if cfg!(target_arch = "x86_64") {
             assert_eq!(route("{}", compat), (Route::Compat, RouteProof::ProcessLog));
         }
-        assert_eq!(route("{\"properties\": {\"use_pci_p2pdma\": true}}", compat), (Route::None, RouteProof::Nothing));
+        let enabled = route("{\"properties\": {\"use_pci_p2pdma\": true}}", compat);
+        assert_eq!(enabled, (Route::None, RouteProof::SettingsMayEnableP2pdma));
     }
 }

@@ -1,8 +1,9 @@
 //! The settings with which libcufile runs in a process: its cufile.json, and whether P2PDMA may be enabled.
 
-use crate::core::WatchedConfiguration;
+use crate::core::{RouteProof, WatchedConfiguration};
 use crate::trust::{self, Allowance};
-use cufile_audit::layout::{CONFIGURATION, P2PDMA};
+use cufile_audit::layout::{CONFIGURATION, Function, P2PDMA, Record};
+use cufile_ffi::values::PARAM_USE_PCIP2PDMA;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -100,8 +101,10 @@ fn shortened(named: Option<&OsStr>) -> &Path {
 #[derive(Debug, Default)]
 pub(super) struct AllSettings {
     configurations: BTreeMap<String, WatchedConfiguration>,
-    /// Whether P2PDMA may be enabled in a process.
-    pub(super) may_use_p2pdma: bool,
+    /// Whether a cufile.json or the environment may enable P2PDMA in a process.
+    may_use_p2pdma: bool,
+    /// The call that enabled P2PDMA.
+    enabled_by: Option<RouteProof>,
 }
 
 impl AllSettings {
@@ -115,6 +118,25 @@ impl AllSettings {
         } else if !self.is_full() {
             self.configurations.insert(new.path.clone(), new);
         }
+    }
+
+    /// Processes a call that changed settings.
+    pub(super) fn change(&mut self, function: Function, record: &Record) {
+        let value = record.extra[0];
+        let enabled_by = match function {
+            // The value is a bool, which is only the lowest byte of the register.
+            Function::SetParameterBool if record.object as u32 == PARAM_USE_PCIP2PDMA && value as u8 != 0 => {
+                Some(RouteProof::ParameterEnablesP2pdma)
+            }
+            Function::DriverSetP2pFlags if value as u32 != 0 => Some(RouteProof::FlagsEnableP2pdma),
+            _ => None,
+        };
+        self.enabled_by = self.enabled_by.or(enabled_by);
+    }
+
+    /// The reason why P2PDMA may be enabled in a process. `None` if it is not.
+    pub(super) fn p2pdma(&self) -> Option<RouteProof> {
+        self.enabled_by.or(self.may_use_p2pdma.then_some(RouteProof::SettingsMayEnableP2pdma))
     }
 
     /// Whether no further cufile.json is listed.

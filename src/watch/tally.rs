@@ -1,12 +1,13 @@
 //! Counts the recorded calls. It tracks the handles, buffers, batches and streams of every process.
 
+mod buffers;
 mod counters;
 mod names;
 mod report;
 mod submitted;
 
 use super::classes::{CLASSES, class_of};
-use super::entry::{Entry, Handle};
+use super::entry::{Buffer, Entry, Handle};
 use super::files::{File, How, Transfer};
 use super::group::Group;
 use super::losses::Losses;
@@ -17,7 +18,7 @@ use super::recent::{Details, Recent};
 use super::rings::now_ns;
 use super::settings::{AllSettings, Settings};
 use super::streams::Streams;
-use crate::core::{BufferUse, DriverProperties, RouteStatistics, SizeClass, WatchedLibrary};
+use crate::core::{BufferUse, DriverProperties, RouteProof, RouteStatistics, SizeClass, WatchedLibrary};
 use crate::trust::{self, Allowance, Examiner, Limits, Unexamined};
 use cufile_audit::layout::{
     Answer, ERRNO_WORD, EVENTS_WORD, FUNCTIONS, Function, IN_OTHER_SESSION, Record, kind, settings,
@@ -42,14 +43,19 @@ const MOST_REGISTERED: usize = 1 << 20;
 struct Process {
     /// Registered files by library and handle.
     handles: HashMap<(u8, u64), Handle>,
-    /// Registered memory: size by address.
-    buffers: BTreeMap<u64, u64>,
+    /// Registered memory by address.
+    buffers: BTreeMap<u64, Buffer>,
     registered_bytes: u64,
+    /// The end of the last release of memory in nanoseconds.
+    released_ns: u64,
+    /// Whether it released memory that it did not register itself since it was forked.
+    has_released_inherited: bool,
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
-    /// The process that it was forked from, if it runs the same program.
-    parent: Option<u32>,
+    /// The process that it was forked from, if it runs the same program, and the start of that process in nanoseconds. 0 if
+    /// it is not known.
+    parent: Option<(u32, u64)>,
     /// The time of its first record in nanoseconds. 0 if it is not known.
     began_ns: u64,
     lost: Losses,
@@ -171,7 +177,7 @@ impl Tally {
             None if record.kind() == kind::STATISTICS => self.statistics(group),
             None if record.kind() == kind::PROCESS => {
                 self.end_counters(group.process);
-                self.start(group.process, record.object, record.start_ns);
+                self.start(group.process, record.object, record.base, record.start_ns);
             }
             None if record.kind() == kind::SETTINGS => {
                 let named = (record.object & settings::NAMED != 0).then(|| group.text());
@@ -333,6 +339,9 @@ impl Tally {
                 }
                 self.begin_counters((process, library), record.end_ns);
             }
+            Function::SetParameterBool | Function::DriverSetP2pFlags if !failed => {
+                self.settings.change(function, record);
+            }
             Function::StatsReset if !failed => self.begin_counters((process, library), record.end_ns),
             Function::BufRegister | Function::BufDeregister => self.buffer(function, process, record, failed),
             Function::Read | Function::Write | Function::Readv | Function::Writev => {
@@ -403,7 +412,7 @@ impl Tally {
     pub(super) fn discard(&mut self, calls: u64) {
         if calls > 0 {
             self.not_kept = self.not_kept.saturating_add(calls);
-            self.lose_in_all(now_ns());
+            self.lose_in_all(Losses::all(now_ns()));
         }
     }
 
@@ -417,11 +426,11 @@ impl Tally {
         self.by_path.get(path).map(|(file, _)| *file)
     }
 
-    /// Whether P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
-    pub(super) fn may_use_p2pdma(&self, lacks_records: bool) -> bool {
+    /// The reason why P2PDMA may be enabled. If records were lost, the settings of a process may be among them.
+    pub(super) fn p2pdma(&self, lacks_records: bool) -> Option<RouteProof> {
         let is_configured = |process: &u32| self.processes.get(process).is_some_and(|known| known.is_configured);
         let lacks = || self.transferring.iter().any(|(process, _)| !is_configured(process));
-        self.settings.may_use_p2pdma || (lacks_records && lacks())
+        self.settings.p2pdma().or_else(|| (lacks_records && lacks()).then_some(RouteProof::Nothing))
     }
 
     /// The bytes that the program requested in transfers that did not fail.
@@ -435,47 +444,14 @@ impl Tally {
         seen.0 += 1;
     }
 
-    fn buffer(&mut self, function: Function, process: u32, record: &Record, failed: bool) {
-        let took_ns = record.end_ns.saturating_sub(record.start_ns);
-        self.buffers.total_ns = self.buffers.total_ns.saturating_add(took_ns);
-        if failed {
-            return;
-        }
-        let known = self.of(process);
-        let is_new = !known.buffers.contains_key(&record.base);
-        let is_old = known.lost.may_release(record.end_ns);
-        if function == Function::BufRegister && !is_old {
-            if self.may_keep(is_new) {
-                let known = self.of(process);
-                let former = known.buffers.insert(record.base, record.size).unwrap_or(0);
-                known.registered_bytes = known.registered_bytes.saturating_sub(former).saturating_add(record.size);
-            } else {
-                self.of(process).lost.registration_ns = record.end_ns.max(1);
-            }
-        } else if function == Function::BufDeregister
-            && let Some(size) = self.of(process).buffers.remove(&record.base)
-        {
-            self.registered -= 1;
-            let known = self.of(process);
-            known.registered_bytes = known.registered_bytes.saturating_sub(size);
-        }
-        let registered_bytes = self.of(process).registered_bytes;
-        self.buffers.registered += u64::from(function == Function::BufRegister);
-        self.buffers.most_bytes = self.buffers.most_bytes.max(registered_bytes);
-    }
-
     /// A transfer with the address of its memory, and whether this memory is registered.
     fn transfer(&mut self, process: u32, record: &Record, write: bool, how: How) -> Transfer {
         self.transferring.insert((process, record.library()));
         let address = record.base.wrapping_add(record.base_offset);
         let end = address.saturating_add(record.size);
-        let began_late = self.began_late;
-        let known = self.of(process);
-        let registered = known.buffers.range(..=address).next_back();
-        let registered = match registered.is_some_and(|(base, size)| end <= base.saturating_add(*size)) {
-            false if began_late || known.lost.may_have_registered() => None,
-            known => Some(known),
-        };
+        // A new process has the losses of its slot.
+        self.of(process);
+        let registered = self.is_registered(process, address, end);
         Transfer { write, how, offset: record.offset, size: record.size, address, registered }
     }
 

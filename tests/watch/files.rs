@@ -65,3 +65,15 @@ int main(void)
     let names: Vec<_> = files.iter().map(|file| &file["path"]).collect();
     assert_eq!((seen.count("cuFileHandleRegister"), names), (1, vec![&"(unknown file)".into()]));
 }
+
+#[test]
+fn a_process_has_the_handles_and_buffers_of_its_ancestor_after_the_process_between_has_ended() {
+    let Some(place) = Place::new() else { return };
+    let seen = place.seen("linked", &[], &["register", "descend", "20"]);
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    let reads = &seen.file(&place.data())["reads"];
+    assert_eq!(
+        (&reads["count"], &reads["unregistered"], &reads["maybe_registered"]),
+        (&20.into(), &0.into(), &0.into())
+    );
+}

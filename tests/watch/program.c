@@ -131,6 +131,35 @@ static void writes(long count)
     close(fd);
 }
 
+/* A child that makes no call starts the reader, which reads with the handle of this process after the child has ended. */
+static void descend(long count)
+{
+    int fd, ends[2];
+    char byte;
+    void *handle = open_file(&fd);
+    if (pipe(ends))
+        exit(48);
+    pid_t child = fork();
+    if (!child) {
+        pid_t parent = getpid();
+        if (!fork()) {
+            while (getppid() == parent)
+                usleep(1000);
+            for (long i = 0; i < count; i++)
+                cuFileRead(handle, memory, BLOCK, 0, 0);
+        }
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    /* The end of the pipe closes when the reader ends. */
+    close(ends[1]);
+    if (read(ends[0], &byte, 1))
+        exit(47);
+    close(ends[0]);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
 static void *reader(void *count)
 {
     reads((long)count);
@@ -664,7 +693,9 @@ int main(int count, char **words)
                 _exit(0);
             }
             waitpid(child, NULL, 0);
-        } else if (!strcmp(words[i], "bad"))
+        } else if (!strcmp(words[i], "descend"))
+            descend(number);
+        else if (!strcmp(words[i], "bad"))
             cuFileRead((void *)1, memory, BLOCK, 0, 0);
         else if (!strcmp(words[i], "crash"))
             abort();

@@ -190,7 +190,7 @@ fn may_be_proven_later(report: &WatchReport, file: &WatchedFile) -> bool {
         && report.lost_events == 0
         && report.changed_statistics().is_none()
         && !report.statistics_name_no_route()
-        && file.proof == RouteProof::Nothing
+        && file.proof.is_missing()
 }
 
 /// The transfers that only libcufile counted.

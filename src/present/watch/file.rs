@@ -100,5 +100,8 @@ pub const fn proof(proof: RouteProof) -> &'static str {
         RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
         RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
         RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
+        RouteProof::SettingsMayEnableP2pdma => "not proven: cufile.json or CUFILE_USE_PCIP2PDMA may enable p2pdma",
+        RouteProof::ParameterEnablesP2pdma => "not proven: cuFileSetParameterBool enabled p2pdma",
+        RouteProof::FlagsEnableP2pdma => "not proven: cuFileDriverSetP2PFlags enabled p2pdma",
     }
 }

@@ -91,6 +91,58 @@ fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
     assert_eq!((status(false), status(true)), ((Some(1), 0), (Some(0), 1)));
 }
 
+#[test]
+fn a_registration_that_was_read_late_counts_unless_a_later_one_uses_its_memory() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().canonicalize().unwrap().to_string_lossy().into_owned();
+    let handle = Box::new(0xabc_u64);
+    let place = |words: &[u64]| words.as_ptr().addr() as u64;
+    // The lower half of the first word is the type, that of the second one the descriptor.
+    let seen = |form: u64, later: Option<u64>| {
+        let description = Box::new([form, file.as_raw_fd() as u64, 0]);
+        let arguments = [place(std::slice::from_ref(&*handle)), place(&*description), 0, 0, 0, 0];
+        let hit = |at_ns, arguments| Hit::Probe {
+            probe: 0,
+            process: std::process::id(),
+            thread: 9,
+            at_ns,
+            result: 0,
+            arguments,
+            stack_pointer: 0,
+            stack: Vec::new(),
+        };
+        let mut recorder = Recorder::new(1);
+        recorder.take(0, Function::HandleRegister, false, hit(5, arguments), true);
+        let group = recorder.take(0, Function::HandleRegister, true, hit(6, [0; 6]), true).unwrap();
+        if let Some(offset) = later {
+            let arguments = arguments.map(|address| address.wrapping_add(offset));
+            recorder.take(0, Function::HandleRegister, false, hit(7, arguments), false);
+        }
+        let whose: Vec<_> =
+            recorder.take_losses(9).into_iter().map(|(process, lost)| (process, lost.release_ns)).collect();
+        (group.text(), recorder.totals().lost, whose)
+    };
+    assert_eq!(seen(1, None), (path.clone(), 0, vec![]));
+    assert_eq!(seen(1, Some(1 << 32)), (path.clone(), 0, vec![]));
+    // The earlier registration may have the wrong file already.
+    assert_eq!(seen(1, Some(0)), (path, 1, vec![(None, 9)]));
+    // Without a description, only this registration is lost. The names of the other files stay.
+    assert_eq!(seen(0x5555_0000, None), (String::new(), 1, vec![(Some(std::process::id()), 0)]));
+}
+
+#[test]
+fn a_description_that_could_not_be_read_at_the_entry_is_read_at_the_return() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let stack: Vec<u8> =
+        [0xabc_u64, 1, file.as_raw_fd() as u64, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let process = std::process::id();
+    let memory = |stack| Memory { process, stack_pointer: 0x7000, stack, used_current: Cell::new(false) };
+    // Nothing is mapped at this address.
+    let begun = begin(Function::HandleRegister, 0, 5, [0x7000, 0x7008, 0, 0, 0, 0], &memory(&stack[..0]));
+    let group = end(&begun, process, 9, (7, 0), &memory(&stack[..]), &mut KnownFlags::default());
+    assert_eq!(group.text(), file.path().canonicalize().unwrap().to_string_lossy());
+}
+
 /// The functions that are counted after hits with these stack pointers, of 1 ms each. `true`: the function returned.
 fn counted(hits: &[(Function, bool, u64)]) -> Vec<(&'static str, u64)> {
     let mut recorder = Recorder::new(1);
@@ -290,4 +342,21 @@ fn discarded_hits_of_the_watched_processes_are_lost_calls() {
     // The next calls are exact.
     let groups = recorder.calls(hits_of(3), &[], &mut || Duration::ZERO);
     assert_eq!((groups.len(), recorder.totals().lost), (3, 6));
+}
+
+#[test]
+fn discarded_hits_of_other_processes_leave_the_calls_in_progress() {
+    let begun = || hits_of(1).into_iter().take(1).collect::<Vec<_>>();
+    let returned = || hits_of(1).into_iter().skip(1).collect::<Vec<_>>();
+    let mut recorder = Recorder::new(1);
+    recorder.belongs.insert(2, None);
+    recorder.calls(begun(), &[(2, false, 7), (2, true, 7)], &mut || Duration::ZERO);
+    // The time of this reading is over before the hit of the other process.
+    let mut others = begun();
+    if let Hit::Probe { process, .. } = &mut others[0].hit {
+        *process = 2;
+    }
+    recorder.calls(others, &[], &mut || ROUND);
+    let groups = recorder.calls(returned(), &[], &mut || Duration::ZERO);
+    assert_eq!((groups.len(), recorder.totals().lost, recorder.lost_names), (1, 0, false));
 }

@@ -89,7 +89,7 @@ impl Tally {
             if self.library_of.contains_key(&(at, library)) || child.lost.registration_ns > 0 {
                 return None;
             }
-            at = child.parent?;
+            at = self.parent(at)?;
             if let Some(found) = self.processes.get(&at)?.handles.get(&(library, handle)) {
                 return (found.since_ns < child.began_ns).then_some(found.file);
             }
@@ -97,12 +97,22 @@ impl Tally {
         None
     }
 
+    /// The process that a process was forked from, unless another program or process has its number since.
+    fn parent(&self, process: u32) -> Option<u32> {
+        let (parent, began_ns) = self.processes.get(&process)?.parent?;
+        let is_same = began_ns == 0 || self.processes.get(&parent)?.began_ns == began_ns;
+        is_same.then_some(parent)
+    }
+
+    /// A process and those that it was forked from, the nearest first.
+    pub(super) fn line(&self, process: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(process), |at| self.parent(*at)).take(MOST_FORKS)
+    }
+
     /// The index of a copy of libcufile. After a fork, the child has the copies of its parent. In an attached process and
     /// its children, a number always means the same copy.
     pub(super) fn library_number(&self, process: u32, library: u8) -> Option<usize> {
-        let parent = |process: &u32| self.processes.get(process).and_then(|known| known.parent);
-        let mut line = std::iter::successors(Some(process), parent).take(MOST_FORKS);
-        let found = line.find_map(|process| self.library_of.get(&(process, library)));
+        let found = self.line(process).find_map(|process| self.library_of.get(&(process, library)));
         let same = || self.library_of.iter().find(|((_, number), _)| *number == library).map(|(_, at)| at);
         found.or_else(|| if self.began_late { same() } else { None }).copied()
     }
@@ -124,13 +134,14 @@ impl Tally {
     }
 
     /// Processes the start of a program in a process: nothing of an earlier program or process of this number is left.
-    /// `parent` is the process that it was forked from, or 0.
-    pub(super) fn start(&mut self, process: u32, parent: u64, at_ns: u64) {
+    /// `parent` is the process that it was forked from, or 0, and `parent_began_ns` the start of that process if it is known.
+    pub(super) fn start(&mut self, process: u32, parent: u64, parent_began_ns: u64, at_ns: u64) {
         self.forget_handles(process);
         self.forget_buffers(process);
         let unfinished = self.forget_transfers(process, at_ns);
         self.unseen_transfers = self.unseen_transfers.saturating_add(unfinished);
         let parent = u32::try_from(parent).ok().filter(|parent| *parent > 0 && *parent != process);
+        let parent = parent.map(|parent| (parent, parent_began_ns));
         let known = self.of(process);
         *known = Process { parent, began_ns: at_ns, lost: known.lost.after(at_ns), ..Process::default() };
     }
@@ -155,9 +166,8 @@ impl Tally {
     }
 
     /// Notes losses of processes that are not known.
-    pub(in crate::watch) fn lose_in_all(&mut self, at_ns: u64) {
-        let lost = Losses::all(at_ns);
-        self.lost_by_all = lost;
+    pub(in crate::watch) fn lose_in_all(&mut self, lost: Losses) {
+        self.lost_by_all = self.lost_by_all.and(lost);
         let processes: Vec<u32> = self.processes.keys().copied().collect();
         processes.into_iter().for_each(|process| self.lose(process, lost));
     }
@@ -192,12 +202,5 @@ impl Tally {
     fn forget_handles(&mut self, process: u32) {
         let handles = std::mem::take(&mut self.of(process).handles);
         self.registered -= handles.len();
-    }
-
-    fn forget_buffers(&mut self, process: u32) {
-        let known = self.of(process);
-        known.registered_bytes = 0;
-        let buffers = std::mem::take(&mut known.buffers);
-        self.registered -= buffers.len();
     }
 }

@@ -370,6 +370,82 @@ fn only_the_child_of_a_fork_has_the_handles_of_its_parent() {
 }
 
 #[test]
+fn no_child_has_the_handles_of_a_later_program_with_the_number_of_its_parent() {
+    let mut tally = Tally::default();
+    let forked = |process, at_ns, parent, since_ns| {
+        let mut group = began(process, at_ns, parent);
+        group.record.base = since_ns;
+        group
+    };
+    let reads_in = |process, at_ns| Group { process, ..read(at_ns, 7) };
+    // The parent of process 3 made no call, so its record names the process before it.
+    for group in [began(1, 5, 0), registered(10, 7, FILES[0]), forked(3, 20, 1, 5), reads_in(3, 21)] {
+        tally.take(&group);
+    }
+    assert_eq!(reads(&tally), counts(&[(FILES[0], 1)]));
+    // Process 4 was forked before and makes its first call after the number has another program.
+    for group in [began(1, 30, 0), registered(40, 7, FILES[1]), forked(4, 50, 1, 5), reads_in(4, 51)] {
+        tally.take(&group);
+    }
+    tally.take(&forked(5, 60, 1, 30));
+    tally.take(&reads_in(5, 61));
+    assert_eq!(reads(&tally), counts(&[("(unknown file)", 1), (FILES[0], 1), (FILES[1], 1)]));
+}
+
+#[test]
+fn a_child_has_the_memory_that_its_parent_registered_before_the_fork() {
+    let read_in = |process, at_ns, address| {
+        let mut read = Group { process, ..read(at_ns, 7) };
+        read.record.base = address;
+        read
+    };
+    // The transfers with memory that is not registered, and those of which it is not known.
+    let seen = |groups: &[Group]| {
+        let mut tally = Tally::default();
+        let before = [called(Function::BufRegister, 10, 1 << 30), began(2, 20, 1), began(3, 21, 0), began(4, 22, 2)];
+        before.iter().chain(groups).for_each(|group| tally.take(group));
+        let reads = tally.report(&Totals::default()).files[0].reads;
+        (reads.unregistered, reads.maybe_registered)
+    };
+    let read = |process| read_in(process, 60, 1 << 30);
+    let in_child = |group: Group| Group { process: 2, ..group };
+    assert_eq!([1, 2, 3, 4].map(|process| seen(&[read(process)])), [(0, 0), (0, 0), (1, 0), (0, 0)]);
+    // The parent registered it after the fork, or has released something since.
+    let later = called(Function::BufRegister, 30, 1 << 40);
+    assert_eq!(seen(&[later, read_in(2, 60, 1 << 40)]), (1, 0));
+    let release = || called(Function::BufDeregister, 40, 1 << 30);
+    assert_eq!(seen(&[release(), read(2)]), (0, 1));
+    // The child released it, and registered it again. Its own child was forked before.
+    assert_eq!(seen(&[in_child(release()), read(2)]), (0, 1));
+    assert_eq!(seen(&[in_child(release()), read(4)]), (0, 1));
+    assert_eq!(seen(&[in_child(release()), in_child(called(Function::BufRegister, 50, 1 << 30)), read(2)]), (0, 0));
+}
+
+#[test]
+fn only_calls_that_enable_p2pdma_prevent_that_compat_is_inferred() {
+    use cufile_ffi::values::{PARAM_FORCE_COMPAT_MODE, PARAM_USE_PCIP2PDMA};
+    let reason = |function, object: u32, value, result| {
+        let mut set = called(function, 10, object.into());
+        (set.record.extra[0], set.record.result) = (value, result);
+        let mut tally = Tally::default();
+        tally.take(&set);
+        tally.p2pdma(false)
+    };
+    let (parameter, flags) = (Function::SetParameterBool, Function::DriverSetP2pFlags);
+    assert_eq!(reason(parameter, PARAM_USE_PCIP2PDMA, 1, 0), Some(RouteProof::ParameterEnablesP2pdma));
+    assert_eq!(reason(flags, 8, 1, 0), Some(RouteProof::FlagsEnableP2pdma));
+    for (function, object, value, result) in [
+        (parameter, PARAM_FORCE_COMPAT_MODE, 1, 0),
+        // Only the lowest byte of the register is the value.
+        (parameter, PARAM_USE_PCIP2PDMA, 0xff00, 0),
+        (parameter, PARAM_USE_PCIP2PDMA, 1, 5026),
+        (flags, 8, 0, 0),
+    ] {
+        assert_eq!(reason(function, object, value, result), None, "{function:?} {object} {value} {result}");
+    }
+}
+
+#[test]
 fn a_new_program_in_a_process_has_nothing_of_the_former_one() {
     let mut tally = Tally::default();
     for group in [registered(10, 7, FILES[0]), called(Function::BufRegister, 11, 1 << 30), began(1, 20, 0), read(30, 7)]
