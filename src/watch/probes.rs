@@ -243,7 +243,7 @@ impl Recorder {
         // The returns of calls that have begun may be among the discarded hits of these processes.
         let (mut lacks_hits, mut lost) = (false, 0_u64);
         // A discarded call counts at its entry. Those without a return are below.
-        for (process, at_return, count) in discarded.iter().filter(|(process, ..)| self.may_belong(*process)) {
+        for (_, at_return, count) in discarded.iter().filter(|(process, ..)| self.may_belong(*process)) {
             lacks_hits = true;
             lost = lost.saturating_add(if *at_return { 0 } else { *count });
         }
