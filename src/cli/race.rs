@@ -401,6 +401,20 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
     ended
 }
 
+/// Until the returned flag is set, INT, TERM, HUP and QUIT end the process with this sentence.
+pub(super) fn end_with(sentence: &'static str) -> Arc<AtomicBool> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let shared = is_over.clone();
+    on_signals(move || {
+        let is_over = shared.load(Ordering::Relaxed);
+        if !is_over {
+            note(sentence);
+        }
+        is_over
+    });
+    is_over
+}
+
 /// Calls `end` at INT, TERM, HUP or QUIT on a separate thread. A second signal ends the process. It also ends if `end`
 /// returns false.
 pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {

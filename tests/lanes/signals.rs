@@ -70,6 +70,15 @@ fn a_signal_ends_the_session_of_a_later_model_in_order() {
 }
 
 #[test]
+fn reports_of_recordings_end_with_a_signal() {
+    let place = folder();
+    let reports = place.path().join("reports");
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-full-qwen2.5-7b.gdsrec");
+    let arguments = [&["report"], &[recording; 5][..], &["--export", reports.to_str().unwrap()]].concat();
+    ended(&arguments, place.path(), |path| path == reports);
+}
+
+#[test]
 fn measuring_what_looking_costs_ends_with_its_sessions() {
     let model = folder();
     models::odd(model.path());
