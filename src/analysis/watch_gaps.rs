@@ -54,6 +54,8 @@ pub enum WatchGap {
     LoadedLate,
     /// Details of calls were lost.
     LostEvents,
+    /// Processes of the program of an attach were not examined. They can have other copies of libcufile.
+    ProcessesNotExamined,
     /// The program paused the recording.
     Paused,
     /// A process has more copies of libcufile than are recorded.
@@ -80,6 +82,7 @@ impl WatchGap {
             Self::NotRecorded => "not-recorded",
             Self::LoadedLate => "loaded-late",
             Self::LostEvents => "lost-events",
+            Self::ProcessesNotExamined => "processes-not-examined",
             Self::Paused => "paused",
             Self::LibrariesLeftOut => "libraries-left-out",
             Self::ProgramsNotRecorded => "programs-not-recorded",
@@ -125,6 +128,7 @@ fn of_report(report: &WatchReport) -> impl Iterator<Item = WatchGap> {
     only([
         (WatchGap::LoadedLate, is_late),
         (WatchGap::LostEvents, report.lost_events > 0),
+        (WatchGap::ProcessesNotExamined, report.attached.is_some() && report.unexamined() > 0),
         (WatchGap::Paused, report.paused),
         (WatchGap::LibrariesLeftOut, report.libraries_left_out > 0),
         (WatchGap::ProgramsNotRecorded, !report.unrecorded.is_empty()),
@@ -145,11 +149,23 @@ mod tests {
     use crate::core::{AttachedProcess, OpenCall, ProgramEnd, UnseenTransfers};
 
     #[test]
+    fn an_attach_that_did_not_examine_some_processes_is_incomplete() {
+        let gaps = |unexamined_processes| {
+            let attached = AttachedProcess { recorded: true, unexamined_processes, ..AttachedProcess::default() };
+            watch_gaps(&WatchReport { attached: Some(attached), ..WatchReport::default() }, SessionEnd::Complete)
+        };
+        assert_eq!((gaps(0), gaps(26)), (vec![], vec![WatchGap::ProcessesNotExamined]));
+        // Calls of a started program are recorded without an examination of its processes.
+        let started = WatchReport { programs: 1, unexamined_processes: 26, ..WatchReport::default() };
+        assert_eq!(watch_gaps(&started, SessionEnd::Complete), []);
+    }
+
+    #[test]
     fn each_reason_is_named_once_and_an_end_that_is_missing_is_the_first() {
         let whole = WatchReport { programs: 1, ..WatchReport::default() };
         assert_eq!(watch_gaps(&whole, SessionEnd::of(Some(false), true)), []);
         assert_eq!(watch_gaps(&WatchReport::default(), SessionEnd::Running), []);
-        let attached = AttachedProcess { loaded_late: true, ..AttachedProcess::default() };
+        let attached = AttachedProcess { loaded_late: true, unexamined_processes: 1, ..AttachedProcess::default() };
         let all = WatchReport {
             attached: Some(attached),
             lost_events: 1,
@@ -164,9 +180,9 @@ mod tests {
         };
         let cut = watch_gaps(&all, SessionEnd::of(None, true));
         let interrupted = watch_gaps(&all, SessionEnd::of(Some(true), true));
-        assert_eq!((cut.len(), cut[0], interrupted[0]), (11, WatchGap::SessionCut, WatchGap::SessionInterrupted));
+        assert_eq!((cut.len(), cut[0], interrupted[0]), (12, WatchGap::SessionCut, WatchGap::SessionInterrupted));
         let names: std::collections::BTreeSet<&str> = cut.iter().chain(&interrupted).map(|gap| gap.id()).collect();
-        assert_eq!(names.len(), 12);
+        assert_eq!(names.len(), 13);
         for gap in cut.into_iter().chain(interrupted) {
             assert_eq!(serde_json::to_value(gap).ok(), Some(gap.id().into()));
         }

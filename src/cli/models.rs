@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use super::bar::Bar;
 use super::consent;
 use super::outcome::{COULD_NOT_RUN, INTERRUPTED, Ran, fail, note, print, print_fitted, print_json};
-use super::race::ended_by_signals;
+use super::race::{end_with, ended_by_signals};
 use super::terminal::columns;
 use crate::core::units;
 use crate::models::{self, KeptModel, Profile, SynthOptions, WeightsError};
@@ -29,6 +29,7 @@ pub(super) fn synth(
     let Some((name, dir)) = what else {
         return Err("make-model needs a SHAPE and a DIR; 'gds-top make-model --list' lists the shapes".to_owned());
     };
+    let is_writing = end_with("interrupted; no model was written");
     let options = SynthOptions { scale, seed };
     let asked = Profile::named(name).and_then(|profile| KeptModel::in_folder(profile, dir, options));
     let asked = asked.map_err(|error| error.to_string())?;
@@ -47,6 +48,7 @@ pub(super) fn synth(
     }
     let reused = earlier.is_some();
     let ended = ended_by_signals();
+    is_writing.store(true, Ordering::Relaxed);
     let started = Instant::now();
     let mut bar = Bar::new(output);
     let write = || {

@@ -15,7 +15,7 @@ use crate::report::{self, Format};
 use crate::session::live::{self, GpuChoice, SessionConfig};
 use crate::session::{Command, Feed, REAL_TIME, State};
 use crate::tui;
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Receiver, Sender};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time limit for a session that must end. It ends its run immediately, and an idle machine completes a recording
 /// of several hours within a second. A session that takes longer is stuck, and its recording is incomplete.
@@ -136,7 +136,7 @@ fn show(
         note("waiting for the program to end; it gets SIGTERM after a few seconds");
     }
     // The recording is complete only after the session has ended.
-    let until = std::time::Instant::now() + SESSION_END;
+    let until = Instant::now() + SESSION_END;
     while let Ok(event) = rest.recv_deadline(until) {
         outcome.state.reduce(&event);
     }
@@ -200,6 +200,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
     if !consent::to_make(models, race.yes)? {
         return Ok(consent::declined());
     }
+    let signals = keep_signals_for_sessions();
     for (number, model) in models.iter().enumerate() {
         let mut config = config(race)?;
         config.model = Some(model.clone());
@@ -214,7 +215,7 @@ pub(super) fn load(models: &[String], race: &RaceArgs, export: &ExportArgs, outp
         }
         let export = export.plan().map(|(dir, formats)| (if several { dir.join(label()) } else { dir }, formats));
         // If a model cannot be loaded, the next one is loaded anyway.
-        let ran = follow(config, output, export, baseline.as_ref());
+        let ran = follow_with(config, output, export, baseline.as_ref(), signals.clone());
         let status = ran.unwrap_or_else(|sentence| fail(BAD_CALL, &sentence));
         if status == 130 {
             return Ok(status);
@@ -239,10 +240,21 @@ pub(super) fn labelled(path: &Path, label: &str) -> PathBuf {
 /// Engines that seem slower than in the baseline run again in the same session, because a machine that was busy for a
 /// short time is not a regression. All results then include these runs.
 pub(super) fn follow(
+    config: SessionConfig,
+    output: &OutputArgs,
+    export: Option<Export>,
+    baseline: Option<&Baseline>,
+) -> Ran {
+    follow_with(config, output, export, baseline, keep_signals_for_sessions())
+}
+
+/// Like [`follow`], for one of several sessions.
+fn follow_with(
     mut config: SessionConfig,
     output: &OutputArgs,
     export: Option<Export>,
     baseline: Option<&Baseline>,
+    signals: SignalsFor,
 ) -> Ran {
     let asked = Asked {
         engines: config.engines.clone().unwrap_or_default(),
@@ -257,7 +269,7 @@ pub(super) fn follow(
         Ok(feed) => feed,
         Err(error) => return not_started(&error),
     };
-    end_on_signals(&feed);
+    signals.pass_to(&feed);
     let mut unsent = baseline.map(|baseline| (baseline, sender));
     let mut observe = |state: &State| {
         if state.lanes.last().is_none_or(|lane| lane.ended_ns.is_none()) {
@@ -323,14 +335,43 @@ fn end_on_signals(feed: &Feed) {
 }
 
 /// Takes the session to which signals are passed on.
+#[derive(Clone)]
 pub(super) struct SignalsFor(Sender<Sender<Command>>);
+
+impl SignalsFor {
+    /// Passes signals on to this session.
+    pub(super) fn pass_to(self, feed: &Feed) {
+        let _ = self.0.send(feed.commands.clone());
+    }
+}
+
+/// The time in which a session that is starting gets a signal.
+const START: Duration = Duration::from_secs(2);
+
+/// Keeps INT, TERM, HUP and QUIT for the sessions that start next, one after another. The running one ends regularly: it
+/// ends its active run, removes its temporary folder and reports the interruption. A second signal ends the process.
+pub(super) fn keep_signals_for_sessions() -> SignalsFor {
+    let (give, given) = crossbeam_channel::unbounded();
+    on_signals(move || {
+        let is_taken = quit(&given, Instant::now() + START);
+        if !is_taken {
+            note("interrupted, so the results are incomplete");
+        }
+        is_taken
+    });
+    SignalsFor(give)
+}
+
+/// Ends the running session, or the one that starts until then. Returns whether there is one.
+fn quit(given: &Receiver<Sender<Command>>, until: Instant) -> bool {
+    // Earlier sessions have ended and take no command.
+    std::iter::from_fn(|| given.recv_deadline(until).ok()).any(|commands| commands.send(Command::Quit).is_ok())
+}
 
 /// Keeps INT, TERM, HUP and QUIT for the session of a program that starts next. If the session does not take them,
 /// because the program has ended and the rest takes long, they end the process.
 pub(super) fn keep_signals() -> SignalsFor {
     const NOT_TAKEN: usize = 2;
-    /// Time in which a session that is starting gets a signal.
-    const START: Duration = Duration::from_secs(2);
     let (give, given) = crossbeam_channel::bounded::<Sender<Command>>(1);
     let session = OnceLock::new();
     on_each_signal(move |_, origin| {
@@ -352,6 +393,20 @@ pub(super) fn ended_by_signals() -> Arc<AtomicBool> {
         true
     });
     ended
+}
+
+/// Until the returned flag is set, INT, TERM, HUP and QUIT end the process with this sentence.
+pub(super) fn end_with(sentence: &'static str) -> Arc<AtomicBool> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let shared = is_over.clone();
+    on_signals(move || {
+        let is_over = shared.load(Ordering::Relaxed);
+        if !is_over {
+            note(sentence);
+        }
+        is_over
+    });
+    is_over
 }
 
 /// Calls `end` at INT, TERM, HUP or QUIT on a separate thread. A second signal ends the process. It also ends if `end`
@@ -426,6 +481,36 @@ pub(super) fn config(race: &RaceArgs) -> Result<SessionConfig, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_ends_the_running_session_or_the_one_that_is_starting() {
+        let soon = || Instant::now() + Duration::from_millis(20);
+        let (give, given) = crossbeam_channel::unbounded();
+        let signals = SignalsFor(give);
+        let session = || {
+            let (commands, taken) = crossbeam_channel::unbounded();
+            let (_, events) = crossbeam_channel::unbounded();
+            (Feed::new(events, commands, false), taken)
+        };
+        let ended = session();
+        signals.clone().pass_to(&ended.0);
+        drop(ended.1);
+        assert!(!quit(&given, soon()), "no session runs or starts");
+        signals.clone().pass_to(&ended.0);
+        let (feed, taken) = session();
+        let starts = signals.clone();
+        let starting = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            starts.pass_to(&feed);
+            feed
+        });
+        assert!(quit(&given, Instant::now() + Duration::from_secs(60)));
+        assert!(matches!(taken.try_recv(), Ok(Command::Quit)));
+        assert!(starting.join().is_ok());
+        // Without a further session, nothing waits.
+        drop(signals);
+        assert!(!quit(&given, Instant::now() + Duration::from_secs(600)));
+    }
 
     #[test]
     fn a_recording_of_several_models_gets_a_name_for_each() {

@@ -2,12 +2,13 @@
 
 use super::args::{Export, ExportArgs, OutputArgs};
 use super::baseline::{self, Baseline, Wanted};
-use super::outcome::{FINE, Ran, has_terminal, print, print_json};
-use super::race::{follow_feed, screens};
+use super::outcome::{FINE, INTERRUPTED, Ran, has_terminal, note, print, print_json};
+use super::race::{follow_feed, on_signals, screens};
 use super::terminal::{columns, headless_options};
 use super::{settings, streams};
 use crate::analysis::{LEAST_NOISE, Measured, Tolerance, WATCH_THRESHOLD, WatchGap, against, compare_watched};
 use crate::core::WatchReport;
+use crate::device::endings;
 use crate::headless;
 use crate::present::baseline as present;
 use crate::present::{watch, watch_compare};
@@ -70,6 +71,10 @@ pub(super) fn report(
     export: &ExportArgs,
     output: &OutputArgs,
 ) -> Ran {
+    on_signals(|| {
+        note("interrupted, so reports are missing");
+        endings::sweep_and_exit(INTERRUPTED)
+    });
     let several = recordings.len() > 1;
     // All recordings are read before anything is printed.
     let earlier = baseline.map(|(path, threshold)| baseline::read(path, threshold)).transpose()?;

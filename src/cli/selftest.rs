@@ -3,9 +3,8 @@
 
 use super::args::{OutputArgs, RaceArgs};
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, print, print_json};
-use super::race::{config, labelled};
+use super::race::{config, keep_signals_for_sessions, labelled};
 use super::streams;
-use super::sweep::end_on_signals;
 use super::terminal::{columns, headless_options};
 use crate::core::{CacheState, Note, RunResult, units};
 use crate::headless::Progress;
@@ -18,7 +17,6 @@ use crate::text::paragraph;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 
 /// The profile and the scale of each model: one with odd sizes, and a small copy of a real model.
 const MODELS: [(&str, f64); 2] = [("odd-sizes", 1.0), ("qwen3-0.6b", 0.05)];
@@ -32,7 +30,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
         );
     }
     let mut states = Vec::new();
-    let current = end_on_signals();
+    let signals = keep_signals_for_sessions();
     for (profile, scale) in MODELS {
         let path = match model(profile, scale) {
             Ok(path) => path,
@@ -59,7 +57,7 @@ pub(super) fn run(race: &RaceArgs, output: &OutputArgs) -> Ran {
             Ok(feed) => feed,
             Err(error) => return not_started(&error),
         };
-        *current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
+        signals.clone().pass_to(&feed);
         let mut state = State::default();
         let mut progress = Progress::new(&headless_options(output, None));
         for event in &feed.events {

@@ -3,18 +3,16 @@
 use super::args::{OutputArgs, RaceArgs};
 use super::consent;
 use super::outcome::{BAD_ANSWER, COULD_NOT_RUN, FINE, INTERRUPTED, Ran, fail, not_started, note, print, print_json};
-use super::race::{config, on_signals};
+use super::race::{SignalsFor, config, keep_signals_for_sessions};
 use super::streams;
 use super::swept::{to_json, to_text};
 use super::terminal::headless_options;
 use crate::analysis::{self, LEAST_GAIN, PROOF_RUNS, PhaseGrowth, Proof, Reason, Swept, Tried, Untimed, sweep_noise};
 use crate::core::{CacheState, Engine, EngineSettings, EventBody, LaneId, RunResult, Setting, SettingOrder, units};
 use crate::headless::Progress;
+use crate::session::State;
 use crate::session::live::{self, SessionConfig};
-use crate::session::{Command, State};
-use crossbeam_channel::Sender;
 use serde_json::json;
-use std::sync::{Arc, Mutex, PoisonError};
 
 const MIB: u64 = units::MIB;
 
@@ -111,21 +109,7 @@ struct Runner<'a> {
     race: &'a RaceArgs,
     output: &'a OutputArgs,
     cpus: u64,
-    /// The running session, for the signal handler.
-    current: Current,
-}
-
-pub(super) type Current = Arc<Mutex<Option<Sender<Command>>>>;
-
-/// At INT, TERM and HUP, ends the running session regularly. A second signal ends the process.
-pub(super) fn end_on_signals() -> Current {
-    let current = Current::default();
-    let shared = current.clone();
-    on_signals(move || {
-        let session = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        session.is_some_and(|commands| commands.send(Command::Quit).is_ok())
-    });
-    current
+    signals: SignalsFor,
 }
 
 impl<'a> Runner<'a> {
@@ -136,7 +120,7 @@ impl<'a> Runner<'a> {
         base.telemetry = false;
         base.record = None;
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        Ok(Self { base, race, output, cpus, current: end_on_signals() })
+        Ok(Self { base, race, output, cpus, signals: keep_signals_for_sessions() })
     }
 
     /// Runs the variants of one engine `repeat` times and returns the results of each. The variants alternate, so
@@ -156,7 +140,7 @@ impl<'a> Runner<'a> {
         config.repeat = repeat;
         config.verify = verify;
         let feed = live::start(config).map_err(|error| End::Failed(error.to_string()))?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(feed.commands.clone());
+        self.signals.clone().pass_to(&feed);
         let mut results: Vec<Vec<Result<RunResult, String>>> = vec![Vec::new(); variants.len()];
         let place = |lane: LaneId| place(lane, variants.len());
         let mut state = State::default();

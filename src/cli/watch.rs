@@ -111,6 +111,7 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         Err(WatchSessionError::Session(error)) => return not_started(&error),
         Err(error) => return Ok(fail(COULD_NOT_RUN, &error.to_string())),
     };
+    let unrecorded = feed.unrecorded.clone();
     let outcome = match signals {
         Some(signals) => {
             let first_task = match &target {
@@ -122,6 +123,10 @@ pub(super) fn run(args: WatchArgs) -> Ran {
         }
         None => race::watched_on_screens(feed, look, &output, export)?,
     };
+    let is_cut = outcome.state.ended == Some(true) && unrecorded.get().is_none();
+    if let Some(file) = args.record.as_deref().filter(|file| is_cut && file.is_file()) {
+        note(&format!("interrupted; {} has the calls until then", file.display()));
+    }
     let seen = outcome.state.watch.as_deref();
     let unmet = args.require.and_then(|Require::Direct| watch::unmet(seen));
     if let Some(unmet) = unmet {

@@ -2,7 +2,8 @@
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
 //! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only restore the
-//! terminal, write a constant text and replace the process by one that removes its temporary folders.
+//! terminal, write a constant text and replace the process by one that removes its temporary folders. After a crash, the
+//! kernel ends the process instead, so that it writes a core file.
 
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;
@@ -10,6 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The exit status of a process that cannot continue. Runs that are not possible have the same status.
 pub const STATUS: u8 = 3;
@@ -28,6 +30,13 @@ const THREAD_PANICS: [&str; 3] =
     ["failed to allocate an alternative stack", "failed to set up alternative stack", "failed to spawn thread"];
 const NO_CPU: &[u8] =
     b"gds-top: the process cannot continue: its CPU time limit is reached; 'ulimit -t' shows the limit of the shell.\n";
+
+const CRASHED: &[u8] =
+    b"gds-top: the process crashed, in gds-top or in a library that it loaded; please report it with the core file.\n";
+/// The signals of a crash. A library can cause them, for example that of the NVIDIA driver.
+const CRASHES: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
+/// The actions for these signals before [`report`]. Those of the standard library report a full stack.
+static EARLIER: OnceLock<[libc::sigaction; CRASHES.len()]> = OnceLock::new();
 
 /// The hidden command that removes the temporary folders of this process, which keeps its number and start time. Its
 /// arguments are its exit status and those of this process, because some name folders.
@@ -70,6 +79,8 @@ pub struct Screen {
 
 /// The screens, and the modes of the terminal on standard input before they opened. A handler cannot allocate memory.
 static TERMINAL: OnceLock<(Screen, Option<libc::termios>)> = OnceLock::new();
+/// Whether a handler has restored the terminal. A second time, the cursor would return to the place of the text.
+static IS_RESTORED: AtomicBool = AtomicBool::new(false);
 
 /// The modes of the terminal on standard input. `None` if that is not a terminal.
 fn terminal_modes() -> Option<libc::termios> {
@@ -116,6 +127,9 @@ pub fn report(screen: Screen) {
     let _ = TERMINAL.set((screen, terminal_modes()));
     on(libc::SIGABRT, aborted);
     on(libc::SIGXCPU, no_cpu);
+    // A crash can come as soon as the first handler is installed, so all actions are read before.
+    let _ = EARLIER.set(CRASHES.map(action_of));
+    CRASHES.into_iter().for_each(|signal| install(signal, crashed as *const (), libc::SA_SIGINFO));
     if let Some(seconds) = getrlimit(Resource::Cpu).maximum.and_then(|most| i64::try_from(most).ok()) {
         on(libc::SIGPROF, no_cpu);
         let us = seconds.saturating_mul(1_000_000).saturating_sub(BEFORE_LIMIT_US).max(1);
@@ -158,14 +172,58 @@ pub fn sweep_and_exit(status: u8) -> ! {
 }
 
 fn on(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) {
+    install(signal, handler as *const (), libc::SA_RESTART);
+}
+
+/// Installs a handler whose arguments match the flags.
+fn install(signal: libc::c_int, handler: *const (), flags: libc::c_int) {
     // SAFETY: the structure is plain data for which zero is a valid value. The handlers call only functions that
-    // signal-safety(7) lists.
+    // signal-safety(7) lists, and the earlier handler of a crash, which was made for the same signal.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as libc::sighandler_t;
-        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        action.sa_sigaction = handler as libc::sighandler_t;
+        action.sa_flags = flags | libc::SA_ONSTACK;
         libc::sigemptyset(&mut action.sa_mask);
         libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+/// The present action for a signal.
+fn action_of(signal: libc::c_int) -> libc::sigaction {
+    // SAFETY: the structure is plain data for which zero is a valid value, and the call only writes to it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action);
+        action
+    }
+}
+
+/// Restores the terminal and leaves the end to the kernel. The earlier handler does not return if a stack is full: it
+/// aborts the process with a message.
+extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    restore_terminal();
+    // SAFETY: the kernel passes valid pointers, or the pointer is null. Positive codes are those of faults, and only
+    // these have an address for the earlier handler. That handler has three arguments if its flags contain SA_SIGINFO.
+    // The other calls are in signal-safety(7), and the text is constant. The interrupted code does not run again: after
+    // the return, it fails again, or the signal that is raised here, and blocked until then, ends the process.
+    unsafe {
+        let is_fault = !info.is_null() && (*info).si_code > 0;
+        let earlier = EARLIER.get().and_then(|all| all.get(CRASHES.iter().position(|crash| *crash == signal)?));
+        let has_handler = |action: &&libc::sigaction| {
+            let is_default = matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+            action.sa_flags & libc::SA_SIGINFO != 0 && !is_default
+        };
+        if let Some(action) = earlier.filter(|_| is_fault).filter(has_handler) {
+            type Handler = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+            let handle = std::mem::transmute::<*const (), Handler>(action.sa_sigaction as *const ());
+            handle(signal, info, context);
+        }
+        libc::write(2, CRASHED.as_ptr().cast(), CRASHED.len());
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &default, std::ptr::null_mut());
+        if !is_fault {
+            libc::raise(signal);
+        }
     }
 }
 
@@ -183,6 +241,9 @@ extern "C" fn nothing(_: libc::c_int) {}
 /// without echo.
 fn restore_terminal() {
     let Some((screen, modes)) = TERMINAL.get().filter(|(screen, _)| (screen.is_open)()) else { return };
+    if IS_RESTORED.swap(true, Ordering::SeqCst) {
+        return;
+    }
     // SAFETY: signal-safety(7) lists both calls. The text is constant, and the modes are those that tcgetattr wrote.
     unsafe {
         if let Some(modes) = modes {
@@ -202,5 +263,40 @@ fn end(text: &[u8]) -> ! {
             libc::execv(PROGRAM.as_ptr(), arguments.pointers.as_ptr());
         }
         libc::_exit(libc::c_int::from(STATUS))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use rustix::process::{Rlimit, setrlimit};
+    use std::os::unix::process::ExitStatusExt as _;
+
+    /// The test runs itself, and that process crashes.
+    #[test]
+    fn a_crash_restores_the_terminal_and_ends_the_process_by_its_signal() {
+        const SIGNAL: &str = "GDS_TOP_TEST_CRASH";
+        const NAME: &str = "device::endings::tests::a_crash_restores_the_terminal_and_ends_the_process_by_its_signal";
+        if let Some(signal) = std::env::var(SIGNAL).ok().and_then(|text| text.parse::<libc::c_int>().ok()) {
+            setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+            report(Screen { is_open: || true, leave: "(screens left)" });
+            // SAFETY: the address belongs to no mapping, so that the write ends this process.
+            unsafe {
+                match signal {
+                    libc::SIGSEGV => std::ptr::without_provenance_mut::<u8>(8).write_volatile(1),
+                    _ => _ = libc::raise(signal),
+                }
+            }
+            return;
+        }
+        for signal in CRASHES {
+            let mut itself = Command::new(std::env::current_exe().unwrap());
+            let itself = itself.args(["--exact", NAME, "--nocapture"]).env(SIGNAL, signal.to_string());
+            let output = itself.output().unwrap();
+            let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            assert_eq!(output.status.signal(), Some(signal), "{out}{err}");
+            assert_eq!((out.matches("(screens left)").count(), err.matches("the process crashed").count()), (1, 1));
+        }
     }
 }

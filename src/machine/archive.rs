@@ -2,8 +2,10 @@
 //! content of an archive is not trusted when it is read.
 
 use crate::trust::{Scratch, open_regular};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -165,12 +167,44 @@ fn opened<F: Read>(file: F) -> io::Result<Opened<F>> {
     Ok(tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES }))
 }
 
-/// The number of entries, at most [`MAX_ENTRIES`]. They are counted before the first file is created, because a disk
-/// needs a minute to create and remove many files. Damaged archives are reported when they are unpacked.
+/// The number of entries and of the folders that their paths imply. Counting ends at [`MAX_ENTRIES`]. It precedes the
+/// first file, because a disk needs a minute to create and remove many files. Damaged archives are reported when they
+/// are unpacked.
 fn entries(file: &mut fs::File) -> Option<usize> {
     let mut archive = opened(file).ok()?;
-    let raw = archive.entries().ok()?.raw(true);
-    Some(raw.take(MAX_ENTRIES).take_while(Result::is_ok).count())
+    let (mut next, mut folders, mut count) = (Described::default(), HashSet::new(), 0);
+    for entry in archive.entries().ok()?.raw(true) {
+        let Ok(mut entry) = entry else { break };
+        count += 1;
+        match next.take(&mut entry) {
+            Ok(true) => {}
+            Ok(false) => {
+                let path = std::mem::take(&mut next).path.or_else(|| Some(entry.path().ok()?.into_owned()));
+                let Some(inside) = path.and_then(|path| inside(&path)) else { break };
+                count += implied(&inside, entry.header().entry_type().is_dir(), &mut folders);
+            }
+            Err(_) => break,
+        }
+        if count >= MAX_ENTRIES {
+            break;
+        }
+    }
+    Some(count)
+}
+
+/// The number of folders above an entry that are not in `folders`, which gets them. The set has hashes of paths, because
+/// paths can need much memory. Unpacking counts the folders again, so equal hashes do no harm.
+fn implied(inside: &Path, is_folder: bool, folders: &mut HashSet<u64>) -> usize {
+    let (mut hasher, mut count) = (DefaultHasher::new(), 0);
+    let mut parts = inside.components().take(MAX_DEPTH).peekable();
+    while let Some(part) = parts.next() {
+        part.hash(&mut hasher);
+        let is_above = parts.peek().is_some();
+        if (is_above || is_folder) && folders.insert(hasher.finish()) && is_above {
+            count += 1;
+        }
+    }
+    count
 }
 
 fn kind(other: tar::EntryType) -> &'static str {

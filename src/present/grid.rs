@@ -92,12 +92,7 @@ pub fn answers(grid: &Grid) -> Vec<Answer> {
         ] {
             answers.extend(compared(grid, access, a, b, than));
         }
-        if let Some(route) =
-            grid.best(|c| c.access == access && c.transfer.uses_cufile()).and_then(|c| c.route.as_ref())
-        {
-            let headline = format!("cuFile {access}s used the route {}, {}.", route.route, proof(route.proven));
-            answers.push(Answer::new(Status::Info, headline, format!("Source: {}.", route.source)));
-        }
+        answers.extend(route_used(grid, access));
     }
     let cells = |count: usize| format!("{count} {}", plural(count, "cell"));
     let wrong = grid.results.iter().flatten().filter(|r| r.verified == Some(false)).count();
@@ -109,6 +104,22 @@ pub fn answers(grid: &Grid) -> Vec<Answer> {
         answers.push(Answer::new(Status::Warn, format!("{left} of {} were not measured.", cells(all)), ""));
     }
     answers
+}
+
+/// The route of the fastest cuFile cell, and the number of cells with the same route and proof if others differ. Cells
+/// with wrong bytes prove no route.
+fn route_used(grid: &Grid, access: Access) -> Option<Answer> {
+    let is_cufile = |key: &CellKey| key.access == access && key.transfer.uses_cufile();
+    let route = grid.best(is_cufile)?.route.as_ref()?;
+    let measured = || grid.results.iter().flatten().filter(move |r| is_cufile(&r.key) && r.error.is_none());
+    let is_same = |r: &&CellResult| {
+        let is_right = r.verified != Some(false);
+        is_right && r.route.as_ref().is_some_and(|other| (other.route, other.proven) == (route.route, route.proven))
+    };
+    let (same, all) = (measured().filter(is_same).count(), measured().count());
+    let part = if same == all { String::new() } else { format!(" in {same} of {}", units::plural(all as u64, "cell")) };
+    let headline = format!("cuFile {access}s used the route {}{part}, {}.", route.route, proof(route.proven));
+    Some(Answer::new(Status::Info, headline, format!("Source: {}.", route.source)))
 }
 
 fn compared(grid: &Grid, access: Access, a: Transfer, b: Transfer, than: &str) -> Option<Answer> {
@@ -246,6 +257,39 @@ mod tests {
     use super::*;
     use crate::analysis::grid_tables;
     use crate::core::grid_testdata::with_gaps;
+    use crate::core::{Route, RouteCounts};
+
+    #[test]
+    fn a_route_of_all_cells_needs_proof_and_right_bytes_in_each() {
+        let counts = |route, proven| RouteCounts {
+            route,
+            nvfs_reads: Some(9),
+            p2p_reads: Some(0),
+            posix_reads: Some(0),
+            source: "cuFile level-3 statistics".to_owned(),
+            proven,
+        };
+        let mut grid = with_gaps();
+        let said = |grid: &Grid| {
+            let all = answers(grid).into_iter().map(|answer| answer.headline);
+            all.filter(|line| line.contains(" used the route ")).collect::<Vec<_>>()
+        };
+        assert!(said(&grid).is_empty());
+        grid.results.iter_mut().flatten().for_each(|r| r.route = Some(counts(Route::Nvfs, true)));
+        // Six cells were measured, and one of them has wrong bytes.
+        assert_eq!(said(&grid), ["cuFile reads used the route nvfs in 5 of 6 cells, proven."]);
+        grid.results.iter_mut().flatten().for_each(|r| r.verified = Some(true));
+        assert_eq!(said(&grid), ["cuFile reads used the route nvfs, proven."]);
+        // Slower cells used another route, or have no proof or route.
+        let others = [Some(counts(Route::Compat, true)), Some(counts(Route::Nvfs, false)), None];
+        for (number, other) in others.into_iter().enumerate() {
+            let mut mixed = grid.clone();
+            for result in mixed.results.iter_mut().flatten().filter(|r| r.key.transfer == Transfer::Gds) {
+                result.route = other.clone();
+            }
+            assert_eq!(said(&mixed), ["cuFile reads used the route nvfs in 4 of 6 cells, proven."], "{number}");
+        }
+    }
 
     #[test]
     fn cells_show_their_rate_failure_wrong_bytes_or_that_they_are_to_come() {

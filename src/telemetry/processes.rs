@@ -62,7 +62,7 @@ pub(super) struct Seen {
 impl Processes {
     /// `proc` is the mount point of procfs.
     pub(super) fn new(proc: PathBuf) -> Self {
-        Self::with(proc, Examiner::default())
+        Self::with(proc, Examiner::new(crate::trust::Limits::of_all_processes()))
     }
 
     fn with(proc: PathBuf, examiner: Examiner) -> Self {

@@ -29,6 +29,8 @@ pub struct Limits {
     pub bytes: u64,
     /// The bytes of the paths that are kept.
     pub path_bytes: usize,
+    /// The bytes of the paths that are kept for each question.
+    pub question_path_bytes: usize,
     /// The descriptors that are examined. A quarter of them for each question.
     pub descriptors: usize,
 }
@@ -40,6 +42,7 @@ impl Default for Limits {
             round: Duration::from_secs(2),
             bytes: 512 << 20,
             path_bytes: 8 << 20,
+            question_path_bytes: 8 << 20,
             descriptors: 800_000,
         }
     }
@@ -50,6 +53,12 @@ impl Limits {
     #[must_use]
     pub fn of_own_program() -> Self {
         Self { process: Duration::from_secs(2), round: Duration::from_secs(4), ..Self::default() }
+    }
+
+    /// Limits for samples of all processes of the machine, which list the paths of each. A path can have 4096 bytes.
+    #[must_use]
+    pub fn of_all_processes() -> Self {
+        Self { question_path_bytes: 512 << 10, ..Self::default() }
     }
 
     fn begin(&self) -> Allowance {
@@ -213,7 +222,8 @@ impl Examiner {
         let (most_bytes, most_descriptors) = (self.limits.bytes / PARTS as u64, self.limits.descriptors / PARTS);
         let (bytes, descriptors) = (self.left.bytes.min(most_bytes), self.left.descriptors.min(most_descriptors));
         let has_less = until < most || bytes < most_bytes || descriptors < most_descriptors;
-        let mut allowance = Allowance { until: Some(until), bytes, descriptors, ..self.left.clone() };
+        let path_bytes = self.left.path_bytes.min(self.limits.question_path_bytes);
+        let mut allowance = Allowance { until: Some(until), bytes, descriptors, path_bytes, ..self.left };
         let (answer, answered) = bounded(1);
         let job: Job = Box::new(move || {
             let seen = examine(&mut allowance);
@@ -232,7 +242,7 @@ impl Examiner {
         self.worker = Some(worker);
         self.left.bytes -= bytes.saturating_sub(left.bytes);
         self.left.descriptors -= descriptors.saturating_sub(left.descriptors);
-        self.left.path_bytes = left.path_bytes;
+        self.left.path_bytes -= path_bytes.saturating_sub(left.path_bytes);
         if !left.is_exceeded {
             return Ok(seen);
         }
@@ -331,6 +341,22 @@ mod tests {
         assert_eq!(examiner.unexamined(), 2, "the largest number of a round");
         let mut examiner = Examiner::new(Limits { round: Duration::ZERO, ..Limits::default() });
         assert_eq!((examiner.ask((1, 1), |_| ()), examiner.left_out()), (Err(Unexamined::Limit), Some((1, 1))));
+    }
+
+    #[test]
+    fn the_paths_of_a_process_in_a_sample_of_all_are_limited() {
+        let (process, round) = (Duration::from_secs(60), Duration::from_secs(600));
+        let mut examiner = Examiner::new(Limits { process, round, path_bytes: 1 << 20, ..Limits::of_all_processes() });
+        let path = "x".repeat(4096);
+        let kept: Vec<_> = (0..3)
+            .map(|process| {
+                let path = path.clone();
+                examiner.ask((process, 1), move |allowance| (0..1_000).filter(|_| allowance.path(&path)).count())
+            })
+            .collect();
+        // The third process gets what the others left of the round.
+        assert_eq!(kept, [Ok(128), Ok(128), Ok(0)]);
+        assert_eq!(examiner.unexamined(), 0);
     }
 
     #[test]

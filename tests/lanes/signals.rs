@@ -38,6 +38,46 @@ fn partial(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".gds-top-partial")
 }
 
+/// Whether it is the temporary folder of a session.
+fn is_session(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-"))
+}
+
+#[test]
+fn a_signal_at_the_start_of_a_session_leaves_no_folder() {
+    let (model, cache) = (folder(), folder());
+    models::odd(model.path());
+    let path = model.path().to_str().unwrap();
+    for _ in 0..5 {
+        ended(&["bench", path, "--gpu", "host", "--repeat", "1000"], cache.path(), is_session);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_session_of_a_later_model_in_order() {
+    let (place, recordings) = (folder(), folder());
+    let models = ["first", "second"].map(|name| place.path().join(name));
+    for model in &models {
+        std::fs::create_dir(model).unwrap();
+        models::odd(model);
+    }
+    let [first, second] = models.each_ref().map(|model| model.to_str().unwrap());
+    let recording = recordings.path().join("r.gdsrec");
+    let engine = "command:case {model} in *second) sleep 600;; esac";
+    let arguments = ["bench", first, second, "--gpu", "host", "--engine", engine, "--record"];
+    let is_second = |path: &Path| path.to_string_lossy().contains("r-2-second");
+    ended(&[&arguments[..], &[recording.to_str().unwrap()]].concat(), recordings.path(), is_second);
+}
+
+#[test]
+fn reports_of_recordings_end_with_a_signal() {
+    let place = folder();
+    let reports = place.path().join("reports");
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/recordings/h200-full-qwen2.5-7b.gdsrec");
+    let arguments = [&["report"], &[recording; 5][..], &["--export", reports.to_str().unwrap()]].concat();
+    ended(&arguments, place.path(), |path| path == reports);
+}
+
 #[test]
 fn measuring_what_looking_costs_ends_with_its_sessions() {
     let model = folder();
@@ -52,7 +92,6 @@ fn measuring_what_looking_costs_ends_with_its_sessions() {
 #[test]
 fn the_self_test_ends_its_session() {
     let cache = folder();
-    let is_session = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-"));
     ended(&["selftest", "--gpu", "host", "--repeat", "1000"], cache.path(), is_session);
 }
 

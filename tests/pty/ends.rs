@@ -40,6 +40,29 @@ fn an_abort_and_the_end_of_the_cpu_time_leave_the_terminal_whole_with_the_reason
 }
 
 #[test]
+fn a_crash_leaves_the_terminal_whole_with_a_sentence() {
+    for signal in [Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE] {
+        let mut terminal = Terminal::replay();
+        terminal.signal(signal);
+        terminal.end();
+        terminal.is_whole(&format!("{signal:?}"));
+        terminal.until("the process crashed");
+    }
+}
+
+#[test]
+fn a_signal_at_a_question_ends_the_command_with_a_sentence() {
+    let place = folder();
+    let model = place.path().join("model");
+    let mut terminal = Terminal::start(&["make-model", "qwen3-0.6b", model.to_str().unwrap()], &[]);
+    terminal.until("Continue?");
+    terminal.signal(Signal::INT);
+    assert_eq!(terminal.end(), 130);
+    terminal.until("no model was written");
+    assert!(!model.exists());
+}
+
+#[test]
 fn a_hangup_in_the_middle_of_a_race_ends_the_race_too() {
     let folder = folder();
     let recording = folder.path().join("race.gdsrec");

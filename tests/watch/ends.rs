@@ -345,12 +345,17 @@ fn a_program_that_handles_a_signal_and_ends_with_status_0_is_recorded_completely
         let mut command = place.watch(&["-q", "--record", recording.to_str().unwrap()]);
         let script = format!("trap 'exit {program_status}' INT; touch \"$0\"; while :; do sleep 0.02; done");
         command.args(["sh", "-c", &script]).arg(&ready);
-        let watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let watch = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until("the program does not start", || ready.exists());
         let pid = Pid::from_raw(i32::try_from(watch.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, Signal::INT).unwrap();
         let output = watch.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(status));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), said.contains("gds-top: interrupted;")),
+            (Some(status), status == 130),
+            "{said}"
+        );
         // The recording of an interrupted program is kept, too.
         assert!(recording.is_file(), "{program_status}");
     }

@@ -118,6 +118,22 @@ fn folders_that_paths_imply_are_counted() {
         names.iter().map(|name| (name.as_str(), tar::EntryType::Regular, "", b"".as_slice())).collect();
     let said = refusal(&entries);
     assert!(said.contains("more than 20000 entries"), "{said}");
+    // They are counted before the first one is created.
+    let counted = |made: &[_]| super::entries(&mut fs::File::open(archive(made).path()).unwrap()).unwrap();
+    assert!((MAX_ENTRIES..MAX_ENTRIES + MAX_DEPTH).contains(&counted(&entries)));
+    let regular = |name| (name, tar::EntryType::Regular, "", b"".as_slice());
+    let named = "31 path=machine/files/c/d/long\n";
+    assert_eq!(named.len(), 31);
+    // Six entries imply machine, files, a, c and c/d.
+    let few = [
+        regular("machine/files/a/x"),
+        regular("./machine/files/a/y"),
+        ("machine/files/b/", tar::EntryType::Directory, "", b"".as_slice()),
+        regular("machine/files/b/z"),
+        ("pax", tar::EntryType::XHeader, "", named.as_bytes()),
+        regular("short"),
+    ];
+    assert_eq!(counted(&few), 11);
     let long = format!("machine{}", "/a".repeat(2_000));
     let record = format!(" path={long}\n");
     let length = record.len() + (record.len() + 4).to_string().len();

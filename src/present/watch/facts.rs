@@ -6,6 +6,12 @@ use crate::analysis::SessionEnd;
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies};
 use crate::core::{DriverProperties, Route, RouteStatistics, WatchReport};
 use crate::present::top;
+use crate::text::truncate_middle;
+
+/// Maximum number of columns of a path. Another user can choose longer ones, for many processes.
+const PATH_COLUMNS: usize = 400;
+/// Maximum number of listed cufile.json.
+const MOST_SETTINGS: usize = 10;
 
 /// Labelled facts about the program.
 #[must_use]
@@ -44,7 +50,8 @@ pub fn facts(report: &WatchReport, end: SessionEnd) -> Vec<(&'static str, String
             }
             Some(_) => format!("mapped in {processes}"),
         };
-        facts.push(("libcufile", format!("{}{version}, {processes}", library.path)));
+        let path = truncate_middle(&library.path, PATH_COLUMNS);
+        facts.push(("libcufile", format!("{path}{version}, {processes}")));
     }
     facts.extend(settings(report));
     if let Some(properties) = &report.properties {
@@ -94,7 +101,9 @@ const NOT_PROVEN: &str =
 
 /// The cufile.json of the processes.
 fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)> {
-    report.configurations.iter().map(|configuration| {
+    let more = report.configurations.len().saturating_sub(MOST_SETTINGS) as u64;
+    let more = (more > 0).then(|| ("settings", format!("{} more; the JSON report has all", count(more))));
+    let listed = report.configurations.iter().take(MOST_SETTINGS).map(|configuration| {
         let origin = if configuration.from_environment { ", named by CUFILE_ENV_PATH_JSON" } else { "" };
         let is = match (configuration.exists, configuration.not_examined) {
             (true, false) => "",
@@ -102,8 +111,9 @@ fn settings(report: &WatchReport) -> impl Iterator<Item = (&'static str, String)
             (false, true) => ", not examined",
             (false, false) => ", does not exist: defaults",
         };
-        ("settings", format!("{}{origin}{is}", configuration.path))
-    })
+        ("settings", format!("{}{origin}{is}", truncate_middle(&configuration.path, PATH_COLUMNS)))
+    });
+    listed.chain(more)
 }
 
 /// The transfers that libcufile counted by route, or the reason why there are none.
@@ -257,6 +267,25 @@ mod tests {
         assert_eq!(text(&all, "examined"), "");
         assert!(text(&some, "examined").starts_with("2 processes were not examined"));
         assert!(text(&some, "input").starts_with("at least 1 MiB by system calls"));
+    }
+
+    #[test]
+    fn many_settings_with_long_paths_are_cut() {
+        let configuration = |number: usize| WatchedConfiguration {
+            path: format!("/{}/{number}.json", "x".repeat(4000)),
+            exists: true,
+            ..Default::default()
+        };
+        let shown = |number: usize| -> Vec<String> {
+            let configurations = (0..number).map(configuration).collect();
+            let report = WatchReport { programs: 1, configurations, ..WatchReport::default() };
+            let facts = facts(&report, SessionEnd::Complete).into_iter();
+            facts.filter(|(label, _)| *label == "settings").map(|(_, text)| text).collect()
+        };
+        assert_eq!(shown(MOST_SETTINGS).len(), MOST_SETTINGS);
+        let many = shown(MOST_SETTINGS + 32);
+        assert_eq!((many.len(), many[MOST_SETTINGS].starts_with("32 more")), (MOST_SETTINGS + 1, true));
+        assert!(many[9].ends_with("x/9.json") && many[9].chars().count() == PATH_COLUMNS, "{}", many[9]);
     }
 
     #[test]

@@ -56,6 +56,7 @@ const fn words(gap: WatchGap) -> &'static str {
         WatchGap::NotRecorded => "calls not recorded",
         WatchGap::LoadedLate => "libcufile loaded after the attach",
         WatchGap::LostEvents => "lost details of calls",
+        WatchGap::ProcessesNotExamined => "processes not examined",
         WatchGap::Paused => "pauses of the recording",
         WatchGap::LibrariesLeftOut => "copies of libcufile not recorded",
         WatchGap::ProgramsNotRecorded => "programs not recorded",
