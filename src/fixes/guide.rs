@@ -15,6 +15,7 @@ use crate::machine::{Root, nvidia_driver};
 use crate::text::capitalised;
 
 pub use super::guide_text::text;
+pub use super::order::later_reboot;
 pub use crate::core::StepState as State;
 
 /// The id of the checklist.
