@@ -6,7 +6,7 @@ use super::guided;
 use super::outcome::{
     BAD_ANSWER, BAD_CALL, COULD_NOT_RUN, FINE, INTERRUPTED, fail, note, print, print_coloured, print_json,
 };
-use super::race::on_signals;
+use super::race::on_each_signal;
 use super::terminal::{columns, headless_options};
 use super::view::examined;
 use crate::checks::{self, Report};
@@ -15,6 +15,7 @@ use crate::core::{CheckId, FixId, FixPlan, FixProgress, FixStage, Needs, OpenPla
 use crate::device::endings;
 use crate::fixes::{self, Ended, Entry, FixError, Journal, Place, SetUp, Stage, guide};
 use crate::machine::Root;
+use signal_hook::consts::SIGHUP;
 use std::path::{Path, PathBuf};
 
 /// Runs the command.
@@ -32,13 +33,24 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
 /// second signal, the process ends.
 fn end_on_signals(place: &Place) {
     let place = place.clone();
-    on_signals(move || {
-        if fixes::stop() {
-            note("interrupted; the fix ends after its running step; a second signal ends gds-top immediately");
+    on_each_signal(move |earlier, origin| {
+        if !is_final(earlier, origin.signal) && fixes::stop() {
+            if earlier == 0 {
+                note("interrupted; the fix ends after its running step; a second signal ends gds-top immediately");
+            }
             return true;
+        }
+        if earlier > 0 {
+            return false;
         }
         endings::sweep_and_exit(interrupted(&place))
     });
+}
+
+/// Whether a signal after `earlier` others ends the process while a fix works. A second HUP does not, because the shell
+/// and the kernel can both send one when the terminal is closed.
+const fn is_final(earlier: usize, signal: i32) -> bool {
+    earlier > 0 && signal != SIGHUP
 }
 
 /// The end after a signal: the applied fixes, and how to go on with one that is half done.
@@ -410,4 +422,19 @@ fn unknown(id: &str, plans: &[FixPlan], no_help: Option<&str>) -> String {
         format!("now there are {}", known.join(", "))
     };
     format!("'{id}' is not a fix that this machine needs; {known}; 'gds-top fix --list' shows more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    #[test]
+    fn a_second_signal_is_final_unless_the_terminal_was_closed() {
+        for (earlier, signal, expected) in
+            [(0, SIGINT, false), (0, SIGHUP, false), (1, SIGHUP, false), (1, SIGINT, true), (2, SIGTERM, true)]
+        {
+            assert_eq!(is_final(earlier, signal), expected, "{earlier} {signal}");
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     if work.order.ids.len() > 1 {
         return fail(BAD_CALL, "nvidia-gds is the complete checklist: pass it alone, or pass only fixes");
     }
-    let mut first = guide::guide(&work.view, &report);
+    let mut first = planned(work, &work.view, &report);
     first.open = open.into_iter().filter(|plan| !plan.verified).collect();
     if work.output.json {
         return print_json(&serde_json::json!({ "guide": first.shown() }));
@@ -41,10 +41,14 @@ pub(super) fn run(work: &Work<'_>, report: Report, open: Vec<OpenPlan>) -> u8 {
     }
 }
 
+fn planned(work: &Work<'_>, view: &Root, report: &Report) -> Guide {
+    fixes::with_file_obstacles(&work.place, guide::guide(view, report))
+}
+
 fn look(work: &Work<'_>) -> Result<Now, String> {
     let (_, view) = open(work.order.root)?;
     let report = checks::run(&view, &work.paths, None, &mut |_| {});
-    let guide = guide::guide(&view, &report);
+    let guide = planned(work, &view, &report);
     Ok(Now { view, report, guide })
 }
 

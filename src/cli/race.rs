@@ -417,7 +417,7 @@ pub(super) fn on_signals(end: impl Fn() -> bool + Send + 'static) {
 
 /// Calls `handle` at each INT, TERM, HUP or QUIT on a separate thread, with the number of earlier ones. If it returns
 /// false, the process ends.
-fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
+pub(super) fn on_each_signal(handle: impl Fn(usize, &Origin) -> bool + Send + 'static) {
     let (hand_over, taken) = crossbeam_channel::bounded::<Signals>(1);
     let begun = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let Ok(mut signals) = taken.recv() else { return };

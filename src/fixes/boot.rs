@@ -9,21 +9,27 @@ use crate::machine::{NvmlGpu, Root, excluded, ext4_journal, ext4_mode, ext4_sets
 use crate::text::quoted;
 use std::path::PathBuf;
 
-/// The preference of NVIDIA's guide (GDS Installation and Troubleshooting Guide, IOMMU).
-pub(super) const PREFERRED_IOMMU: &str =
-    "NVIDIA prefers iommu=off for function and performance, and supports iommu=pt on certain platforms.";
+fn is_arm(root: &Root) -> bool {
+    root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64")
+}
+
+/// The preference of NVIDIA's guide (GDS Installation and Troubleshooting Guide, IOMMU). `None` on Arm.
+pub(super) fn preferred_iommu(root: &Root) -> Option<&'static str> {
+    const PREFERRED: &str =
+        "NVIDIA prefers iommu=off for function and performance, and supports iommu=pt on certain platforms.";
+    (!is_arm(root)).then_some(PREFERRED)
+}
 
 /// The plan for the IOMMU in pass-through mode.
 pub(super) fn iommu(root: &Root) -> FixPlan {
     let guests = root.entries("/run/libvirt/qemu").unwrap_or_default().iter().any(|name| name.ends_with(".pid"));
-    let arm = root.read_text("/proc/sys/kernel/arch").is_ok_and(|arch| arch.trim() == "aarch64");
-    let word = if arm { "iommu.passthrough=1" } else { "iommu=pt" };
+    let word = if is_arm(root) { "iommu.passthrough=1" } else { "iommu=pt" };
     FixPlan {
         why: format!(
             "A translating IOMMU breaks or slows down transfers between devices. It protects memory from devices, and virtual machines need it.{} The argument {word} is added {}.{} If no guest needs the IOMMU and nvidia-fs still counts dma-map errors or lists bridges with ACS, switch it off instead (intel_iommu=off or amd_iommu=off). On Grace the IOMMU must be on and translate.",
             if guests { " Virtual machines run here: stop or migrate them before the reboot." } else { "" },
             place(root),
-            if arm { String::new() } else { format!(" {PREFERRED_IOMMU}") }
+            preferred_iommu(root).map(|preference| format!(" {preference}")).unwrap_or_default()
         ),
         verify: "/proc/cmdline has the argument; gds-top check: iommu-state".to_owned(),
         ..with_word(root, word, empty(FixId::IommuOff, Needs::Reboot, FixRisk::Medium, FixPolicy::Show))

@@ -2,30 +2,30 @@
 
 use crate::core::units;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 
 /// Runs a command of a plan, see [`run_streamed`]. As root, `sudo` is omitted. A command that asks for a password
-/// uses the terminal, if there is one.
+/// uses the terminal, if there is one. All other commands get no signal of the terminal: Ctrl-C and a closed terminal
+/// end the fix after the command, and a package manager that is killed leaves a broken system.
 ///
 /// # Errors
 /// The same as [`run_streamed`].
 pub fn run_for_root(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
-    let is_for_root = argv.first().is_some_and(|word| word == "sudo") && rustix::process::geteuid().is_root();
-    let argv = if is_for_root { &argv[1..] } else { argv };
+    let has_sudo = argv.first().is_some_and(|word| word == "sudo");
+    let is_root = rustix::process::geteuid().is_root();
+    let argv = if has_sudo && is_root { &argv[1..] } else { argv };
+    let mut command = command(argv)?;
     let asks = argv.iter().find(|word| *word != "sudo").is_some_and(|word| word == "mokutil");
-    if asks && std::io::stdin().is_terminal() { run_attached(argv) } else { run_streamed(argv, line) }
-}
-
-/// Runs a command on the terminal of this process.
-fn run_attached(argv: &[String]) -> Result<(), String> {
-    let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
-    let found = crate::trust::program(program)?;
-    match crate::trust::system_command(&found).args(arguments).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(status.to_string()),
-        Err(e) => Err(format!("it cannot be started: {e}")),
+    if asks && std::io::stdin().is_terminal() {
+        return run_attached(&mut command);
     }
+    // Only the foreground group can read the password for sudo from the terminal.
+    if is_root || !has_sudo {
+        command.process_group(0);
+    }
+    stream(&mut command, line)
 }
 
 /// Runs a command without input and reports each line of its output (standard output and error) when it arrives.
@@ -33,10 +33,28 @@ fn run_attached(argv: &[String]) -> Result<(), String> {
 /// # Errors
 /// If the command cannot be started or fails. The text is a part of a sentence.
 pub fn run_streamed(argv: &[String], line: &mut dyn FnMut(String)) -> Result<(), String> {
+    stream(&mut command(argv)?, line)
+}
+
+fn command(argv: &[String]) -> Result<Command, String> {
     let Some((program, arguments)) = argv.split_first() else { return Err("it is empty".to_owned()) };
-    let found = crate::trust::program(program)?;
-    let mut child = crate::trust::system_command(&found)
-        .args(arguments)
+    let mut command = crate::trust::system_command(&crate::trust::program(program)?);
+    command.args(arguments);
+    Ok(command)
+}
+
+/// Runs a command on the terminal of this process.
+fn run_attached(command: &mut Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(e) => Err(format!("it cannot be started: {e}")),
+    }
+}
+
+/// Runs a command as [`run_streamed`] does.
+fn stream(command: &mut Command, line: &mut dyn FnMut(String)) -> Result<(), String> {
+    let mut child = command
         // Without this, Debian's package managers ask questions on the terminal.
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())

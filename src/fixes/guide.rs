@@ -1,7 +1,7 @@
 //! Creates the checklist for a proven direct route and marks the steps that are done (`gds-top fix nvidia-gds`).
 
 use super::bare;
-use super::boot::PREFERRED_IOMMU;
+use super::boot::preferred_iommu;
 use super::in_effect::add_reboot;
 use super::next_boot::ready_steps;
 use super::order::{after_driver, nfs_client_first, once, settings_first, without_repeats};
@@ -15,6 +15,7 @@ use crate::machine::{Root, nvidia_driver};
 use crate::text::capitalised;
 
 pub use super::guide_text::text;
+pub use super::order::later_reboot;
 pub use crate::core::StepState as State;
 
 /// The id of the checklist.
@@ -306,8 +307,8 @@ fn add_open(root: &Root, report: &Report, step: &mut Step, id: CheckId, earlier:
     // The place of the model and the way around a console are in the advice only.
     let is_partial = |plan: &FixPlan| matches!(plan.id, FixId::MoveModel | FixId::SecureBootKey);
     let is_enough = plan.as_ref().is_some_and(|plan| plan.obstacle.is_none() && !is_partial(plan));
-    let has_preference = plan.as_ref().is_some_and(|plan| plan.why.contains(PREFERRED_IOMMU));
-    step.advice.extend(has_preference.then(|| PREFERRED_IOMMU.to_owned()));
+    let iommu = plan.as_ref().filter(|plan| plan.id == FixId::IommuOff);
+    step.advice.extend(iommu.and_then(|_| preferred_iommu(root)).map(str::to_owned));
     step.plans.extend(plan);
     if !is_enough {
         let advice = finding.advice.clone().or_else(|| Some(id.spec().todo.to_owned()));

@@ -1,6 +1,6 @@
 //! The checklist as text.
 
-use super::order::reboot_after;
+use super::order::later_reboot;
 use super::preview::changes_text;
 use crate::core::Guide;
 use crate::core::guide::REBUILT_LATER;
@@ -43,9 +43,7 @@ pub fn text(guide: &Guide, width: usize) -> String {
             if let Some(obstacle) = &plan.obstacle {
                 row(&mut out, "         ", &format!("but {obstacle}"));
             }
-            let is_put_off = plan.remaining.iter().any(|line| line.trim_start_matches("sudo ") == "reboot");
-            let later = reboot_after(&guide.steps, number).filter(|_| is_put_off);
-            if let (false, Some(place)) = (plan.applies(), later) {
+            if let Some(place) = later_reboot(&guide.steps, number, plan) {
                 row(&mut out, "         ", &format!("the reboot of step {} is enough", place + 1));
             }
             row(&mut out, "         ", &format!("verify: {}", plan.verify));

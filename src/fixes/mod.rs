@@ -67,7 +67,7 @@ pub use journal::{CommandRun, CommandState, Entry, Journal, Stage, Written};
 pub use parts::P2PDMA_KEYS;
 pub use place::Place;
 pub use plans::{check_of, is_offered, no_help, offered, plan, plan_by_id};
-pub use preview::{preview, with_file_obstacle};
+pub use preview::{preview, with_file_obstacle, with_file_obstacles};
 pub use resume::take_up;
 pub use setup::{Done, SetUp};
 pub use step::Step;

@@ -136,8 +136,16 @@ pub(super) fn after_driver(mut plan: FixPlan, earlier: &[Step]) -> FixPlan {
     plan
 }
 
+/// The place of the later step whose reboot replaces the one of a plan in the step `number`, counted from 0. `None` if
+/// gds-top applies the plan, or if its reboot is not postponed.
+#[must_use]
+pub fn later_reboot(steps: &[Step], number: usize, plan: &FixPlan) -> Option<usize> {
+    let is_postponed = plan.remaining.iter().any(|line| line.trim_start_matches("sudo ") == "reboot");
+    if plan.applies() || !is_postponed { None } else { reboot_after(steps, number) }
+}
+
 /// The place of the later step whose reboot also brings a step into effect. `None` if there is none.
-pub(super) fn reboot_after(steps: &[Step], number: usize) -> Option<usize> {
+fn reboot_after(steps: &[Step], number: usize) -> Option<usize> {
     let mut last = None;
     for (place, step) in steps.iter().enumerate().skip(number + 1) {
         if tests_client(step, &steps[..place]) {

@@ -3,7 +3,7 @@
 use super::error::FixError;
 use super::files::look;
 use super::place::Place;
-use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Needs};
+use crate::core::{Change, FixPlan, FixPolicy, FixRisk, Guide, Needs};
 use crate::text::{diff, paragraph, quoted_line, sanitise};
 use std::fmt::Write as _;
 
@@ -12,20 +12,35 @@ const CONTEXT: usize = 3;
 
 /// The plan with the obstacle that applying it would meet in its files: a symbolic link, or bytes that are not text.
 #[must_use]
-pub fn with_file_obstacle(place: &Place, plan: FixPlan) -> FixPlan {
-    if plan.obstacle.is_some() || !plan.applies() {
-        return plan;
+pub fn with_file_obstacle(place: &Place, mut plan: FixPlan) -> FixPlan {
+    if plan.applies() {
+        add_file_obstacle(place, &mut plan);
     }
-    let Ok(root) = place.open_root() else { return plan };
+    plan
+}
+
+/// The checklist with such obstacles in the plans that the guided set-up applies.
+#[must_use]
+pub fn with_file_obstacles(place: &Place, mut guide: Guide) -> Guide {
+    let plans = guide.steps.iter_mut().flat_map(|step| &mut step.plans);
+    plans.filter(|plan| plan.is_executable()).for_each(|plan| add_file_obstacle(place, plan));
+    guide
+}
+
+fn add_file_obstacle(place: &Place, plan: &mut FixPlan) {
+    if plan.obstacle.is_some() {
+        return;
+    }
+    let Ok(root) = place.open_root() else { return };
     // The user who previews a plan of root need not be able to read its files.
-    let is_obstacle = |error: &FixError| {
-        matches!(error, FixError::Symlink { .. } | FixError::NotText { .. }) || !place.lacks_root(&plan)
-    };
+    let lacks_root = place.lacks_root(plan);
+    let is_obstacle =
+        |error: &FixError| matches!(error, FixError::Symlink { .. } | FixError::NotText { .. }) || !lacks_root;
     let obstacle = plan.changes.iter().find_map(|change| match change {
         Change::WriteFile { path, .. } => look(&root, path).err().filter(is_obstacle),
         Change::Run { .. } => None,
     });
-    FixPlan { obstacle: obstacle.map(|error| error.to_string()), ..plan }
+    plan.obstacle = obstacle.map(|error| error.to_string());
 }
 
 /// The preview of a plan as text, wrapped at `width` columns. Diffs and commands are not wrapped.

@@ -100,6 +100,8 @@ impl Root {
             let file = folder.unfinished_file().map_err(failed)?;
             super::archive::pack(&inside, file.file()).map_err(failed)?;
             file.file().sync_all().map_err(failed)?;
+            #[cfg(debug_assertions)]
+            hold();
             file.persist_new(name).map_err(failed)?;
         } else {
             fs::rename(&inside, dest).map_err(failed)?;
@@ -263,6 +265,16 @@ fn listing(top: &Path) -> std::io::Result<Vec<(PathBuf, u64)>> {
 /// folders and files of a capture are private, whatever the umask is.
 fn make_folder(path: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// If the variable is set, waits at the last point before the archive appears, so that a test can send a signal there.
+#[cfg(debug_assertions)]
+fn hold() {
+    if std::env::var_os("GDS_TOP_CAPTURE_HOLD").is_some() {
+        // The test waits for this line.
+        let _ = writeln!(std::io::stderr(), "holding the capture");
+        std::thread::sleep(std::time::Duration::from_secs(60));
+    }
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CaptureError> {

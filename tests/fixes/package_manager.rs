@@ -2,10 +2,11 @@
 //! names of the real ones.
 
 use crate::machine::{build, copy, put, without};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -68,7 +69,8 @@ impl Debian {
         self.command(words).output().unwrap()
     }
 
-    /// Sends TERM to a guided set-up while its download runs, which ends later. Returns the lines of the set-up.
+    /// Sends INT to the process group of a guided set-up, as Ctrl-C does, while its download runs, which ends later.
+    /// Returns the status and the lines of the set-up.
     fn interrupted(&self) -> (Option<i32>, String) {
         let download = self.root().join("usr/local/bin/wget");
         let real = self.root().join("usr/local/bin/wget-of-the-test");
@@ -79,11 +81,11 @@ impl Debian {
         fs::write(&download, script).unwrap();
         fs::set_permissions(&download, fs::Permissions::from_mode(0o755)).unwrap();
         let mut command = self.command(&[&GUIDED[..], &["--yes"]].concat());
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         while !self.root().join("var/fake/begun").exists() && child.try_wait().unwrap().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        kill_process_group(Pid::from_child(&child), Signal::INT).unwrap();
         let mut text = String::new();
         for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
             if line.contains("interrupted; the fix ends after its running step") {

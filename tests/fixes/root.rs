@@ -319,6 +319,32 @@ fn a_preview_has_the_obstacle_of_a_file_that_the_fix_would_not_write() {
 }
 
 #[test]
+fn the_checklist_has_the_obstacle_of_a_file_and_asks_no_question_about_its_fix() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = Throwaway::captured("p2pdma-two-steps");
+    let file = root.files().join(REGISTRY);
+    let obstacle = || -> Option<String> {
+        let shown = root.fix(&["nvidia-gds", "--dry-run", "--json"]);
+        let answer: serde_json::Value = serde_json::from_str(&out(&shown)).unwrap();
+        let mut plans =
+            answer["guide"]["steps"].as_array().unwrap().iter().flat_map(|s| s["plans"].as_array().unwrap());
+        plans.find(|plan| plan["id"] == "p2pdma-registry-keys").unwrap()["obstacle"].as_str().map(str::to_owned)
+    };
+    assert_eq!(obstacle(), None);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    symlink(outside.path().join("none"), &file).unwrap();
+    assert!(obstacle().unwrap().contains(REGISTRY));
+    let before = root.image();
+    let mut questions = 0;
+    let (status, said) = root.on_terminal(&["nvidia-gds"], |_| {
+        questions += 1;
+        "n"
+    });
+    assert_eq!((status, questions), (1, 0), "{said}");
+    assert_eq!(root.image(), before);
+}
+
+#[test]
 fn a_plan_that_waits_for_a_reboot_is_taken_up_and_verified_after_it() {
     let root = Throwaway::captured("p2pdma-two-steps");
     let boot = root.files().join("proc/sys/kernel/random/boot_id");

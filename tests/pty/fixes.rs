@@ -4,7 +4,14 @@
 use crate::machine::{copy, fixture};
 use crate::program::gds_top;
 use crate::terminal::{PATIENCE, Terminal};
+use gds_top::core::{Change, CheckId, FixId, FixPlan, FixPolicy, FixRisk, Needs};
+use gds_top::fixes::{self, CommandState, Ended, Journal, Place, Stage};
+use gds_top::machine::Root;
+use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
+use signal_hook::iterator::Signals;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -340,4 +347,72 @@ fn undo_is_found_from_wherever_it_is_pressed_also_in_a_later_session() {
     terminal.until("a apply");
     terminal.quit();
     assert!(!root.join(".gds-top").exists(), "the journal goes with its last entry");
+}
+
+/// A plan of two commands. The first ends when the file "go" exists.
+fn slow_plan(folder: &Path) -> FixPlan {
+    let script = "touch begun; n=0; until [ -e go ] || [ $n -gt 1800 ]; do n=$((n+1)); sleep 0.1; done; touch ended";
+    let commands = [format!("cd '{}' && {{ {script}; }}", folder.display()), "exit 0".to_owned()];
+    FixPlan {
+        id: FixId::CufileP2pdmaKeys,
+        check: CheckId::LimMemlock,
+        title: "Two commands".to_owned(),
+        why: "for the test".to_owned(),
+        changes: commands.map(|text| Change::Run { argv: vec!["sh".to_owned(), "-c".to_owned(), text] }).to_vec(),
+        needs: Needs::User,
+        risk: FixRisk::Low,
+        policy: FixPolicy::Ask,
+        verify: "by the test".to_owned(),
+        undo: "by the journal".to_owned(),
+        undo_commands: Vec::new(),
+        remaining: Vec::new(),
+        obstacle: None,
+    }
+}
+
+/// The test runs itself in a terminal. There it applies a plan to the machine, with a journal in the test's folder.
+#[test]
+fn no_signal_of_the_terminal_reaches_the_command_of_a_fix() {
+    const IN_TERMINAL: &str = "GDS_TOP_TEST_SLOW_FIX";
+    let place = |folder: &Path| Place::below(Path::new("/"), &folder.join("state"));
+    if let Some(folder) = std::env::var_os(IN_TERMINAL).map(PathBuf::from) {
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT]).unwrap();
+        let mut received = fs::File::create(folder.join("signals")).unwrap();
+        std::thread::spawn(move || {
+            for number in signals.forever() {
+                fixes::stop();
+                write!(received, "{number} ").unwrap();
+            }
+        });
+        let plan = slow_plan(&folder);
+        let ended = fixes::apply_consented(&Root::live(), &plan, &plan.digest(), &place(&folder), &mut |_| {});
+        assert_eq!(ended, Ended::Failed, "it stops before its second command");
+        return;
+    }
+    let keep = tempfile::tempdir().unwrap();
+    let folder = keep.path().canonicalize().unwrap();
+    let itself = std::env::current_exe().unwrap();
+    let only = ["--exact", "fixes::no_signal_of_the_terminal_reaches_the_command_of_a_fix", "--nocapture"];
+    let environment = [(IN_TERMINAL, folder.to_str().unwrap())];
+    let mut terminal = Terminal::of(itself.to_str().unwrap(), &only, &environment, (120, 36));
+    terminal.wait("the command", |_| folder.join("begun").exists());
+    let received = |terminal: &Terminal, all: &[i32]| {
+        let all: String = all.iter().map(|number| format!("{number} ")).collect();
+        terminal.wait(&all, |_| fs::read_to_string(folder.join("signals")).unwrap() == all);
+    };
+    terminal.keys("\u{3}");
+    received(&terminal, &[SIGINT]);
+    terminal.keys("\u{1c}");
+    received(&terminal, &[SIGINT, SIGQUIT]);
+    // The kernel sends HUP to the foreground group of a closed terminal. Its first process is the test.
+    let group = Pid::from_raw(i32::try_from(terminal.child.process_id().unwrap()).unwrap()).unwrap();
+    kill_process_group(group, Signal::HUP).unwrap();
+    received(&terminal, &[SIGINT, SIGQUIT, SIGHUP]);
+    assert!(!folder.join("ended").exists());
+    fs::write(folder.join("go"), "").unwrap();
+    assert_eq!(terminal.end(), 0, "{}", terminal.shown());
+    assert!(folder.join("ended").exists(), "the command was killed");
+    let entry = Journal::open(&place(&folder)).entries().remove(0);
+    let states: Vec<CommandState> = entry.commands.iter().map(|command| command.state).collect();
+    assert_eq!((entry.stage, states), (Stage::Applying, vec![CommandState::Done, CommandState::Waiting]));
 }

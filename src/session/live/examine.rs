@@ -138,6 +138,9 @@ impl Examiner {
             report.take_proven(verdict);
         }
         let mut guide = guide::guide(root, &report);
+        if let Some(place) = place.as_ref().filter(|_| !is_capture) {
+            guide = fixes::with_file_obstacles(place, guide);
+        }
         guide.open = place.map(|place| fixes::take_up(&report, &place)).unwrap_or_default();
         guide.open.retain(|plan| !plan.verified);
         self.bus.emit(EventBody::GuideMade { guide: guide.clone() });
