@@ -146,13 +146,13 @@ pub enum SeenRoute {
     NvidiaFs,
     /// It uses cuFile without the nvidia-fs device: by P2PDMA or in compat mode.
     Cufile,
-    /// It may use cuFile, and its log or its settings and the missing modules allow only compat mode.
+    /// It uses cuFile, and its log or its settings and the missing modules allow only compat mode.
     Compat,
     /// It has such files open with `O_DIRECT` and does not use cuFile.
     Direct,
     /// It has such files mapped.
     Mapped,
-    /// It has such files open for reads through the page cache and does not use cuFile.
+    /// It has such files open for reads through the page cache. Nothing shows that it uses cuFile.
     Cached,
 }
 

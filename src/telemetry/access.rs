@@ -115,14 +115,11 @@ pub(super) fn open_files(folder: &Path, allowed: &mut Allowance) -> Option<Open>
     Some(open)
 }
 
-/// Whether settings and logs can show the route of a process: it may use cuFile, and nothing shows another access.
+/// Whether open files show that a process uses cuFile without nvidia-fs, so that its settings and its log can show the
+/// route. Many programs have libcufile mapped and never call it.
 pub(super) fn needs_settings(libraries: &Libraries, open: Option<&Open>) -> bool {
-    libraries.cufile.is_some() && open.is_some_and(|o| !o.nvidia_fs && (libraries.mapped.is_empty() || uses_cufile(o)))
-}
-
-/// Whether open files suggest reads with cuFile, if libcufile is mapped.
-fn uses_cufile(open: &Open) -> bool {
-    open.log || open.models.iter().any(|file| file.direct)
+    let uses_cufile = |open: &Open| !open.nvidia_fs && (open.log || open.models.iter().any(|file| file.direct));
+    libraries.cufile.is_some() && open.is_some_and(uses_cufile)
 }
 
 /// The apparent route of a process's reads, with the reason. It is inferred from outside the process, so it is never
@@ -138,20 +135,11 @@ pub(super) fn seen_route(
     let of_cufile = libraries.cufile.as_deref().zip(open);
     if let Some((library, o)) = of_cufile.filter(|_| needs_settings(libraries, open)) {
         let log = if o.log { ", cufile.log is open" } else { "" };
-        // Reads of cuFile in compat mode and other reads of a file without O_DIRECT look the same.
-        let of_files = match (direct, cached) {
-            (0, 0) if o.log => String::new(),
-            (0, 0) => ", no model file is open or mapped".to_owned(),
-            (0, cached) => format!(", {} open without O_DIRECT", files(cached)),
-            (direct, _) => format!(", {} open with O_DIRECT", files(direct)),
-        };
+        let of_files = if direct > 0 { format!(", {} open with O_DIRECT", files(direct)) } else { String::new() };
         let text = format!("{library} is mapped{log}{of_files}");
         return match compat {
             Some(why) => (SeenRoute::Compat, format!("{text}, {why}")),
-            None if uses_cufile(o) => {
-                (SeenRoute::Cufile, format!("{text}, /dev/nvidia-fs is not open: P2PDMA or compat"))
-            }
-            None => (SeenRoute::Unknown, text),
+            None => (SeenRoute::Cufile, format!("{text}, /dev/nvidia-fs is not open: P2PDMA or compat")),
         };
     }
     match (&libraries.cufile, open) {
@@ -165,6 +153,7 @@ pub(super) fn seen_route(
         _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
         _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
         (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
+        (Some(library), _) => (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped")),
         _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
     }
 }
@@ -175,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_show_the_route_of_each_process_that_may_use_cufile() {
+    fn settings_show_the_route_only_of_a_process_with_signs_of_cufile() {
         const WHY: &str = "nvidia-fs is not loaded and P2PDMA is not configured";
         let libraries = |is_mapped: bool| Libraries {
             cufile: Some("libcufile.so.0".to_owned()),
@@ -188,8 +177,9 @@ mod tests {
         };
         // The route with settings that allow only compat mode, and with other settings.
         for (is_mapped, open, expected) in [
-            (false, open(&[], false, false), [SeenRoute::Compat, SeenRoute::Unknown]),
-            (false, open(&[false], false, false), [SeenRoute::Compat, SeenRoute::Unknown]),
+            (false, open(&[], false, false), [SeenRoute::Unknown; 2]),
+            (false, open(&[false], false, false), [SeenRoute::Cached; 2]),
+            (false, open(&[false], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (false, open(&[true], false, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (false, open(&[], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (true, open(&[], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),

@@ -333,7 +333,7 @@ mod tests {
         // Without O_DIRECT, the log shows that the driver is open.
         put(&proc.path().join("4000001/fdinfo/5"), "pos:\t64\nflags:\t0\n");
         let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).found[0].route;
-        assert_eq!(route(&mut processes), SeenRoute::Unknown, "its settings cannot be read");
+        assert_eq!(route(&mut processes), SeenRoute::Cached);
         std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
         assert_eq!(route(&mut processes), SeenRoute::Cufile);
         // A mapped library alone does not show how the process reads.
@@ -359,12 +359,15 @@ mod tests {
             running.is_some()
         });
         let expected = running.unwrap().route(&mut Allowance::unlimited()).0;
-        let found = processes(&proc, patient()).look(Instant::now()).found;
+        let found = || processes(&proc, patient()).look(Instant::now()).found;
+        let mapped = found();
+        std::os::unix::fs::symlink("/data/cufile.log", proc.path().join(format!("{}/fd/5", child.id()))).unwrap();
+        let found = found();
         child.kill().unwrap();
         child.wait().unwrap();
-        let is_compat = found[0].route == SeenRoute::Compat;
-        assert_eq!(is_compat, expected == Route::Compat, "{} {expected:?}", found[0].evidence);
-        assert!(is_compat || found[0].route == SeenRoute::Unknown);
+        assert_eq!(mapped[0].route, SeenRoute::Unknown, "nothing shows that it uses cuFile");
+        let expected = if expected == Route::Compat { SeenRoute::Compat } else { SeenRoute::Cufile };
+        assert_eq!(found[0].route, expected, "{}", found[0].evidence);
     }
 
     #[test]
