@@ -424,6 +424,7 @@ impl Recorder {
             end_ns: at_ns,
             object: u64::from(parent),
             base: self.belongs.get(&parent).copied().flatten().unwrap_or(0),
+            offset: at_ns,
             ..Record::default()
         };
         self.forked.push(Group { process, thread: process, is_visible: true, record, parts: Vec::new() });
