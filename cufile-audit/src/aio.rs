@@ -31,7 +31,8 @@ pub(crate) struct Reads {
 }
 
 /// The reads among the requests in a list of addresses, from number `first`. `count` is the number of all requests, the
-/// second argument of `io_submit`. Requests after one that cannot be read are left out, as the kernel does not accept them.
+/// second argument of `io_submit`. Requests after one that cannot be read are left out, as the kernel does not accept
+/// them.
 #[inline(never)]
 pub(crate) fn reads(requests: usize, first: usize, count: usize) -> Reads {
     // The count is a `long`.

@@ -19,8 +19,8 @@ static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 static BEGAN_IN: AtomicU64 = AtomicU64::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
-/// The last process that recorded or lost a call, and the time in nanoseconds of its [`kind::PROCESS`] record. The child
-/// of a fork inherits both, also from a process that has ended since.
+/// The last process that recorded or lost a call, and the time in nanoseconds of its [`kind::PROCESS`] record. The
+/// child of a fork inherits both, also from a process that has ended since.
 static CALLER: AtomicU64 = AtomicU64::new(0);
 static CALLER_SINCE: AtomicU64 = AtomicU64::new(0);
 /// The end in nanoseconds of the last call that registered or released memory. The child of a fork inherits it, which

@@ -177,8 +177,8 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &*path.to_string_lossy())))
     }
 
-    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is the
-    /// time since the begin of the reading.
+    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is
+    /// the time since the begin of the reading.
     pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Vec<Lost>, Vec<Group>) {
         self.flags = KnownFlags::default();
         let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);

@@ -53,8 +53,8 @@ struct Process {
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
-    /// The process that it was forked from, if it runs the same program, and the start of that process in nanoseconds. 0 if
-    /// it is not known.
+    /// The process that it was forked from, if it runs the same program, and the start of that process in nanoseconds.
+    /// 0 if it is not known.
     parent: Option<(u32, u64)>,
     /// The time of its first record in nanoseconds. 0 if it is not known.
     began_ns: u64,

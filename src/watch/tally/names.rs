@@ -134,8 +134,8 @@ impl Tally {
     }
 
     /// Processes the start of a program in a process: nothing of an earlier program or process of this number is left.
-    /// `parent` is the process that it was forked from, or 0, `parent_began_ns` the start of that process if it is known,
-    /// and `forked_ns` the time up to which the calls of that process about memory were before the fork.
+    /// `parent` is the process that it was forked from, or 0, `parent_began_ns` the start of that process if it is
+    /// known, and `forked_ns` the time up to which the calls of that process about memory were before the fork.
     pub(super) fn start(&mut self, process: u32, [parent, parent_began_ns, forked_ns]: [u64; 3], at_ns: u64) {
         self.forget_handles(process);
         self.forget_buffers(process);
