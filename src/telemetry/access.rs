@@ -82,7 +82,7 @@ pub(super) struct Open {
     pub(super) models: Vec<OpenFile>,
     nvidia_fs: bool,
     /// Whether the process has a cufile.log open: libcufile opens it together with its driver.
-    log: bool,
+    pub(super) log: bool,
 }
 
 /// The open files of a process that are models or devices of GDS; `None` without permission.
@@ -122,39 +122,20 @@ pub(super) fn needs_settings(libraries: &Libraries, open: Option<&Open>) -> bool
     libraries.cufile.is_some() && open.is_some_and(uses_cufile)
 }
 
-/// The apparent route of a process's reads, with the reason. It is inferred from outside the process, so it is never
-/// 'direct to the GPU'. `compat` is the reason from settings and logs why cuFile uses compat mode.
-pub(super) fn seen_route(
-    libraries: &Libraries,
-    open: Option<&Open>,
-    compat: Option<&'static str>,
-) -> (SeenRoute, String) {
-    let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
-    let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
-    let files = |n: usize| if n == 1 { "one file".to_owned() } else { format!("{n} files") };
-    let of_cufile = libraries.cufile.as_deref().zip(open);
-    if let Some((library, o)) = of_cufile.filter(|_| needs_settings(libraries, open)) {
-        let log = if o.log { ", cufile.log is open" } else { "" };
-        let of_files = if direct > 0 { format!(", {} open with O_DIRECT", files(direct)) } else { String::new() };
-        let text = format!("{library} is mapped{log}{of_files}");
-        return match compat {
-            Some(why) => (SeenRoute::Compat, format!("{text}, {why}")),
-            None => (SeenRoute::Cufile, format!("{text}, /dev/nvidia-fs is not open: P2PDMA or compat")),
-        };
+/// The apparent route of a process's reads. It is inferred from outside the process, so it is never 'direct to the
+/// GPU'. `is_compat` is whether settings and logs show that cuFile uses compat mode.
+pub(super) fn seen_route(libraries: &Libraries, open: Option<&Open>, is_compat: bool) -> SeenRoute {
+    let has = |direct: bool| open.is_some_and(|o| o.models.iter().any(|file| file.direct == direct));
+    if needs_settings(libraries, open) {
+        return if is_compat { SeenRoute::Compat } else { SeenRoute::Cufile };
     }
     match (&libraries.cufile, open) {
-        (Some(library), Some(o)) if o.nvidia_fs => {
-            (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
-        }
-        (Some(library), None) => {
-            (SeenRoute::Unknown, format!("{library} is mapped; its open files need the rights of its owner or of root"))
-        }
-        (None, _) if direct > 0 => (SeenRoute::Direct, format!("{} open with O_DIRECT, no cuFile", files(direct))),
-        _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
-        _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
-        (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
-        (Some(library), _) => (SeenRoute::Unknown, format!("{library} is mapped, no model file is open or mapped")),
-        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
+        (Some(_), Some(o)) if o.nvidia_fs => SeenRoute::NvidiaFs,
+        (Some(_), None) => SeenRoute::Unknown,
+        (None, _) if has(true) => SeenRoute::Direct,
+        _ if !libraries.mapped.is_empty() => SeenRoute::Mapped,
+        _ if has(false) => SeenRoute::Cached,
+        _ => SeenRoute::Unknown,
     }
 }
 
@@ -165,7 +146,6 @@ mod tests {
 
     #[test]
     fn settings_show_the_route_only_of_a_process_with_signs_of_cufile() {
-        const WHY: &str = "nvidia-fs is not loaded and P2PDMA is not configured";
         let libraries = |is_mapped: bool| Libraries {
             cufile: Some("libcufile.so.0".to_owned()),
             mapped: is_mapped.then(|| "/m/a.bin".to_owned()).into_iter().collect(),
@@ -187,15 +167,12 @@ mod tests {
             (false, open(&[], true, true), [SeenRoute::NvidiaFs, SeenRoute::NvidiaFs]),
         ] {
             let libraries = libraries(is_mapped);
-            let routes = [Some(WHY), None].map(|why| seen_route(&libraries, Some(&open), why));
-            assert_eq!(routes.clone().map(|(route, _)| route), expected, "{routes:?}");
-            let is_inferred = expected[0] == SeenRoute::Compat;
-            assert_eq!(needs_settings(&libraries, Some(&open)), is_inferred);
-            assert_eq!(routes[0].1.ends_with(WHY), is_inferred, "{routes:?}");
+            assert_eq!([true, false].map(|is_compat| seen_route(&libraries, Some(&open), is_compat)), expected);
+            assert_eq!(needs_settings(&libraries, Some(&open)), expected[0] == SeenRoute::Compat);
         }
         assert!(!needs_settings(&libraries(false), None), "open files of other users");
         let without = Libraries::default();
-        assert_eq!(seen_route(&without, Some(&open(&[false], false, false)), None).0, SeenRoute::Cached);
+        assert_eq!(seen_route(&without, Some(&open(&[false], false, false)), false), SeenRoute::Cached);
     }
 
     #[test]
