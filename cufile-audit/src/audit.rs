@@ -15,7 +15,8 @@ const BIND_FROM: c_uint = 2;
 /// `LA_SYMB_NOPLTENTER` and `LA_SYMB_NOPLTEXIT`: the linker does not use its slow path for each call.
 const NO_PLT_HOOKS: c_uint = 3;
 
-/// The cookies of libc, libcuda and libaio. The cookie 0 is for other objects, and lower numbers are copies of libcufile.
+/// The cookies of libc, libcuda and libaio. The cookie 0 is for other objects, and lower numbers are copies of
+/// libcufile.
 const LIBC: usize = LIBRARIES + 1;
 const CUDA: usize = LIBRARIES + 2;
 /// The cookie of the main program.

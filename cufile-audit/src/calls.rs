@@ -234,6 +234,7 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
     // The record of a copy needs no system call.
     let may_record = || F >= Function::CudaHtoD as usize || !system::is_filtered();
     let is_recorded = may_be_large && !rings::is_paused() && may_record();
+    let submission = if is(Function::AioSubmit) && is_recorded { aio::reads(c, 0, b) } else { aio::Reads::default() };
     let start_ns = if is_recorded { system::now_ns() } else { 0 };
     // SAFETY: `redirect_plain` stored the original function of this name before it returned this function.
     let result = unsafe { call(real::<V, F>(), [a, b, c, d, e, f]) };
@@ -248,8 +249,7 @@ unsafe extern "C" fn plain_six<const V: usize, const F: usize>(
             // SAFETY: the arguments belong to a copy that has returned.
             unsafe { plain::record_copy::<F>([a, b, c, d], result, times) };
         } else if is(Function::AioSubmit) {
-            // SAFETY: the arguments belong to a call that has returned.
-            unsafe { aio::record(c, result, times) };
+            aio::record([c, b], submission, result, times);
         } else if is(Function::LibcMmap) || is(Function::LibcMmap64) {
             plain::record_mapping::<F>(result, b, c, e, f, times);
         } else {

@@ -99,6 +99,9 @@ pub(crate) unsafe fn record<const F: usize>(
     end_ns: u64,
 ) {
     let Some(mut writer) = Writer::take() else { return };
+    if F == Function::BufRegister as usize || F == Function::BufDeregister as usize {
+        rings::note_memory_call(end_ns);
+    }
     writer.end();
     let lost_before = writer.lost();
     let [a, b, c, d, e, f, g] = *arguments;

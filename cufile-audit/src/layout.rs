@@ -365,8 +365,9 @@ pub mod kind {
     /// word on.
     pub const TEXT: u16 = 1000;
     /// A process uses its first ring. If it runs the program of a process that it was forked from, the object is the
-    /// nearest of them that recorded or lost a call, and the base the start of the record of this kind of that process.
-    /// Otherwise both are 0. The path of its program follows.
+    /// nearest of them that recorded or lost a call, the base is the start of the record of this kind of that process,
+    /// and the offset is the end of the last registration or release of memory before the fork. Otherwise all are 0.
+    /// The path of its program follows.
     pub const PROCESS: u16 = 1001;
     /// A libcufile was loaded. Its path follows.
     pub const LIBRARY: u16 = 1002;

@@ -19,10 +19,13 @@ static PROCESS_PAGE: AtomicPtr<u64> = AtomicPtr::new(core::ptr::null_mut());
 static BEGAN_IN: AtomicU64 = AtomicU64::new(0);
 /// The process that has written its [`kind::PROCESS`] record.
 static INTRODUCED: AtomicU64 = AtomicU64::new(0);
-/// The last process that recorded or lost a call, and the time in nanoseconds of its [`kind::PROCESS`] record. The child
-/// of a fork inherits both, also from a process that has ended since.
+/// The last process that recorded or lost a call, and the time in nanoseconds of its [`kind::PROCESS`] record. The
+/// child of a fork inherits both, also from a process that has ended since.
 static CALLER: AtomicU64 = AtomicU64::new(0);
 static CALLER_SINCE: AtomicU64 = AtomicU64::new(0);
+/// The end in nanoseconds of the last call that registered or released memory. The child of a fork inherits it, which
+/// shows what its parent did before the fork.
+static MEMORY_CALL_NS: AtomicU64 = AtomicU64::new(0);
 
 /// The part of a limited address space that the mapping may take. A thread with a stack of 8 MiB needs more than a ring.
 const SHARE: usize = 32;
@@ -342,7 +345,8 @@ impl Writer {
         let length = unsafe { system::link_target(c"/proc/self/exe".as_ptr(), &mut room) };
         let object = CALLER.swap(self.process(), Ordering::Relaxed);
         let base = CALLER_SINCE.swap(now, Ordering::Relaxed);
-        let record = Record { start_ns: now, end_ns: now, object, base, ..Record::default() };
+        let offset = MEMORY_CALL_NS.load(Ordering::Relaxed);
+        let record = Record { start_ns: now, end_ns: now, object, base, offset, ..Record::default() };
         self.write_with_text(kind::PROCESS, 0, record, room.get(..length).unwrap_or(&[]));
     }
 
@@ -434,6 +438,11 @@ impl Writer {
         self.publish();
         true
     }
+}
+
+/// Notes the end of a call that registered or released memory.
+pub(crate) fn note_memory_call(end_ns: u64) {
+    MEMORY_CALL_NS.fetch_max(end_ns, Ordering::Relaxed);
 }
 
 /// Whether this thread is inside a call of cuFile.

@@ -109,7 +109,8 @@ pub(crate) fn at_end() {
 }
 
 /// Reads the statistics of a copy for the last time, before its destructors. It also stops the counters: libcufile 1.15
-/// sometimes ends a process with SIGSEGV at its exit if the driver is open. With running counters, this is more frequent.
+/// sometimes ends a process with SIGSEGV at its exit if the driver is open. With running counters, this is more
+/// frequent.
 extern "C" fn read_at_exit(library: *mut c_void) {
     let library = library as usize;
     if !counting().any(|counted| counted == library) {
@@ -150,8 +151,8 @@ pub(crate) fn after_open(library: usize) {
         {
             reader.store(0, Ordering::Relaxed);
         }
-        // Functions are called in reverse order, so this one comes before the destructors of this copy. Another copy may
-        // have been loaded earlier or later.
+        // Functions are called in reverse order, so this one comes before the destructors of this copy. Another copy
+        // may have been loaded earlier or later.
         if read_at.swap(system::now_ns(), Ordering::Relaxed) == 0 {
             children::at_exit(read_at_exit, library as *mut c_void);
         }

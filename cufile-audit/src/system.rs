@@ -37,6 +37,7 @@ const SYS_TGKILL: c_long = if cfg!(target_arch = "x86_64") { 234 } else { 131 };
 /// The error of the kernel for a thread that does not exist.
 const ESRCH: c_int = 3;
 const SYS_GETTID: c_long = if cfg!(target_arch = "x86_64") { 186 } else { 178 };
+const SYS_PROCESS_VM_READV: c_long = if cfg!(target_arch = "x86_64") { 310 } else { 270 };
 
 #[repr(C)]
 struct Timespec {
@@ -124,6 +125,26 @@ pub(crate) fn has_ended(process: u64, thread: u64) -> bool {
         let (group, one) = (process.cast_signed(), thread.cast_signed());
         syscall(SYS_TGKILL, group, one, 0 as c_long) == -1 && *__errno_location() == ESRCH
     }
+}
+
+/// A piece of memory, `struct iovec`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) address: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Copies pieces of the memory of this process to `out`, one after another. Returns the number of words. At memory that
+/// cannot be read, the kernel stops, and a load would end the program.
+pub(crate) fn copy_memory(pieces: &[Piece], out: &mut [u64]) -> usize {
+    let to = Piece { address: out.as_mut_ptr().expose_provenance(), bytes: out.len() * 8 };
+    // SAFETY: the kernel writes at most the bytes of `out`, and it verifies the addresses of the pieces.
+    let copied = unsafe {
+        let (from, count) = (pieces.as_ptr(), pieces.len());
+        syscall(SYS_PROCESS_VM_READV, process().cast_signed(), &raw const to, 1 as c_long, from, count, 0 as c_long)
+    };
+    usize::try_from(copied).unwrap_or(0) / 8
 }
 
 /// The value of an environment variable as a C string. It is null if it is not set.

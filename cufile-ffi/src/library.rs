@@ -190,8 +190,8 @@ struct LinkMap {
     name: *const c_char,
 }
 
-/// The path of a library that is never unloaded. dladdr does not have it: an audit library such as that of `gds-top watch`
-/// can put its own functions in the place of those of the library.
+/// The path of a library that is never unloaded. dladdr does not have it: an audit library such as that of
+/// `gds-top watch` can put its own functions in the place of those of the library.
 fn file_of(handle: *mut c_void) -> Option<PathBuf> {
     let mut map: *const LinkMap = std::ptr::null();
     // SAFETY: `handle` is that of a loaded library, and the request writes one pointer to `map`.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A call of this age is not just in progress, in nanoseconds.
 pub(super) const LONG_CALL_NS: u64 = 10_000_000_000;
 
-/// The calls that never returned: those of a program that has ended, and those that take very long. The others of a program
-/// that runs on are in progress.
+/// The calls that never returned: those of a program that has ended, and those that take very long. The others of a
+/// program that runs on are in progress.
 #[must_use]
 pub fn not_returned(report: &WatchReport) -> Vec<&OpenCall> {
     let is_over = report.ended.is_some();

@@ -29,8 +29,8 @@ pub(super) fn run(order: &Order<'_>, output: &OutputArgs) -> u8 {
     if fixes::is_stopped() { interrupted(&place) } else { status }
 }
 
-/// At INT, TERM, HUP or QUIT, a fix that works ends after its running step, and its journal keeps it. Otherwise, and at a
-/// second signal, the process ends.
+/// At INT, TERM, HUP or QUIT, a fix that works ends after its running step, and its journal keeps it. Otherwise, and at
+/// a second signal, the process ends.
 fn end_on_signals(place: &Place) {
     let place = place.clone();
     on_each_signal(move |earlier, origin| {

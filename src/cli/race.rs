@@ -348,8 +348,8 @@ impl SignalsFor {
 /// The time in which a session that is starting gets a signal.
 const START: Duration = Duration::from_secs(2);
 
-/// Keeps INT, TERM, HUP and QUIT for the sessions that start next, one after another. The running one ends regularly: it
-/// ends its active run, removes its temporary folder and reports the interruption. A second signal ends the process.
+/// Keeps INT, TERM, HUP and QUIT for the sessions that start next, one after another. The running one ends regularly:
+/// it ends its active run, removes its temporary folder and reports the interruption. A second signal ends the process.
 pub(super) fn keep_signals_for_sessions() -> SignalsFor {
     let (give, given) = crossbeam_channel::unbounded();
     on_signals(move || {

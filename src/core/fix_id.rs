@@ -113,7 +113,8 @@ impl FixId {
         self.only_shows() || matches!(self, Self::Bar1Large)
     }
 
-    /// Whether its command only shows commands, which the user runs. `fix nvidia-gds` can run them with the other steps.
+    /// Whether its command only shows commands, which the user runs. `fix nvidia-gds` can run them with the other
+    /// steps.
     #[must_use]
     pub const fn is_shown(self) -> bool {
         self.is_by_hand()

@@ -1,6 +1,7 @@
 //! The processes on the complete machine that use GPUs and storage at one moment. Values that could not be read are
 //! absent.
 
+use super::route::RouteProof;
 use serde::{Deserialize, Serialize};
 
 /// The state of the machine at one moment.
@@ -125,8 +126,12 @@ pub struct ProcessUse {
     pub call_bytes_per_s: Option<f64>,
     /// How it probably reads models.
     pub route: SeenRoute,
-    /// The evidence for `route`.
-    pub evidence: String,
+    /// The evidence in its settings and its log for compat mode.
+    #[serde(default)]
+    pub compat_proof: Option<RouteProof>,
+    /// Whether it has a cufile.log open.
+    #[serde(default)]
+    pub log_open: bool,
     /// The files with endings of models that it has mapped.
     pub mapped: Vec<String>,
     /// The files with endings of models that it has open.
@@ -146,13 +151,13 @@ pub enum SeenRoute {
     NvidiaFs,
     /// It uses cuFile without the nvidia-fs device: by P2PDMA or in compat mode.
     Cufile,
-    /// It may use cuFile, and its log or its settings and the missing modules allow only compat mode.
+    /// It uses cuFile, and its log or its settings and the missing modules allow only compat mode.
     Compat,
     /// It has such files open with `O_DIRECT` and does not use cuFile.
     Direct,
     /// It has such files mapped.
     Mapped,
-    /// It has such files open for reads through the page cache and does not use cuFile.
+    /// It has such files open for reads through the page cache. Nothing shows that it uses cuFile.
     Cached,
 }
 

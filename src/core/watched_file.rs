@@ -152,8 +152,8 @@ pub struct WatchedTensor {
     /// The bytes of the tensor that reads moved at least once. `None` if it is not known, as in earlier recordings.
     #[serde(default)]
     pub covered_bytes: Option<u64>,
-    /// The sum of the time of its reads in nanoseconds. A read of several tensors is shared by bytes. `None` if it is not
-    /// known, as without a read, with a read on a stream, and in earlier recordings.
+    /// The sum of the time of its reads in nanoseconds. A read of several tensors is shared by bytes. `None` if it is
+    /// not known, as without a read, with a read on a stream, and in earlier recordings.
     #[serde(default)]
     pub read_ns: Option<u64>,
 }

@@ -2,8 +2,8 @@
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
 //! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only restore the
-//! terminal, write a constant text and replace the process by one that removes its temporary folders. After a crash, the
-//! kernel ends the process instead, so that it writes a core file.
+//! terminal, write a constant text and replace the process by one that removes its temporary folders. After a crash,
+//! the kernel ends the process instead, so that it writes a core file.
 
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CString;

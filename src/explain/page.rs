@@ -121,7 +121,8 @@ pub(super) fn system_error(code: i32) -> Option<Answer> {
 
 /// The largest error number of Linux (include/uapi/asm-generic/errno.h).
 const LAST_SYSTEM_ERROR: i32 = 133;
-/// The numbers before it that have no error: those of EWOULDBLOCK and EDEADLOCK, which have the numbers of other errors.
+/// The numbers before it that have no error: those of EWOULDBLOCK and EDEADLOCK, which have the numbers of other
+/// errors.
 const NO_SYSTEM_ERROR: [i32; 2] = [41, 58];
 
 /// The answer for an error number without known causes: the words of the operating system.

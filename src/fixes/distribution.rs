@@ -82,8 +82,8 @@ pub(super) fn dkms_source(root: &Root) -> Vec<Change> {
     }
 }
 
-/// The commands that add the package source with DKMS on every family. Empty if the distribution has DKMS, or if DKMS or
-/// the source is there.
+/// The commands that add the package source with DKMS on every family. Empty if the distribution has DKMS, or if DKMS
+/// or the source is there.
 pub(super) fn sources_of_dkms(root: &Root, family: Family) -> Vec<Change> {
     match family {
         Family::Debian => Vec::new(),

@@ -110,7 +110,7 @@ fn executable(plan: &FixPlan) -> FixPlan {
     out
 }
 
-/// The reason of a plan, which names what to download, then its commands and the lines of its files.
+/// The reason of a plan, which names the downloads, then its commands and the lines of its files.
 fn lines(plan: &FixPlan) -> Vec<String> {
     [plan.why.clone()].into_iter().chain(changes_text(plan).lines().map(str::to_owned)).collect()
 }

@@ -79,7 +79,8 @@ pub struct Entry {
     /// Its commands in order.
     #[serde(default)]
     pub commands: Vec<CommandRun>,
-    /// The number of commands before the first file. They test or install something, and no undo command belongs to them.
+    /// The number of commands before the first file. They test or install something, and no undo command belongs to
+    /// them.
     #[serde(default)]
     pub commands_before_files: usize,
     /// The commands that an undo runs.

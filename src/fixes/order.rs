@@ -18,8 +18,8 @@ fn is_mount(step: &Step) -> bool {
     step.state == State::Open && step.checks.contains(&CheckId::NfsRdma)
 }
 
-/// Moves the NFS client before nvidia-fs, which is built after it. The mount over RDMA is next to it, in the order of the
-/// verdict: its test is first if the present client can do it.
+/// Moves the NFS client before nvidia-fs, which is built after it. The mount over RDMA is next to it, in the order of
+/// the verdict: its test is first if the present client can do it.
 pub(super) fn nfs_client_first(steps: &mut Vec<Step>, wanted: &[CheckId]) {
     const NVIDIA_FS: [FixId; 3] = [FixId::NvfsInstall, FixId::NvfsDkms, FixId::NvfsLoad];
     let Some(client) = steps.iter().position(|step| offers(step, &[FixId::NfsRdmaClient])) else { return };

@@ -92,8 +92,8 @@ pub(super) fn signing(root: &Root, report: &Report, family: Family, module: Modu
 const KEY_OF_DKMS: &str = "test -s /var/lib/dkms/mok.key && test -s /var/lib/dkms/mok.pub || openssl req -new -x509 -nodes -days 36500 -newkey rsa:2048 -keyout /var/lib/dkms/mok.key -outform DER -out /var/lib/dkms/mok.pub -subj '/CN=DKMS module signing key/'";
 const KEY_OF_UBUNTU: &str = "test -s /var/lib/shim-signed/mok/MOK.priv && test -s /var/lib/shim-signed/mok/MOK.der || update-secureboot-policy --new-key";
 
-/// Creates the key pair that DKMS would create at its first build. An existing pair is kept, because a new one would sign
-/// modules after the enrolment of the first.
+/// Creates the key pair that DKMS would create at its first build. An existing pair is kept, because a new one would
+/// sign modules after the enrolment of the first.
 fn new_key(root: &Root) -> Change {
     let script = if signs_as_ubuntu(root) { KEY_OF_UBUNTU } else { KEY_OF_DKMS };
     Change::Run { argv: ["sudo", "sh", "-c", script].map(str::to_owned).to_vec() }

@@ -192,8 +192,8 @@ fn entries(file: &mut fs::File) -> Option<usize> {
     Some(count)
 }
 
-/// The number of folders above an entry that are not in `folders`, which gets them. The set has hashes of paths, because
-/// paths can need much memory. Unpacking counts the folders again, so equal hashes do no harm.
+/// The number of folders above an entry that are not in `folders`, which gets them. The set has hashes of paths,
+/// because paths can need much memory. Unpacking counts the folders again, so equal hashes do no harm.
 fn implied(inside: &Path, is_folder: bool, folders: &mut HashSet<u64>) -> usize {
     let (mut hasher, mut count) = (DefaultHasher::new(), 0);
     let mut parts = inside.components().take(MAX_DEPTH).peekable();

@@ -60,8 +60,8 @@ impl PlannedMount {
     }
 }
 
-/// The mount point in a field of /etc/fstab. Paths are compared by their components, so a final slash has no effect, as in
-/// mount(8).
+/// The mount point in a field of /etc/fstab. Paths are compared by their components, so a final slash has no effect, as
+/// in mount(8).
 #[must_use]
 pub fn fstab_point(field: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescape(field.as_bytes())))

@@ -117,7 +117,8 @@ pub fn next_kernel_release(root: &Root) -> Option<String> {
     releases.filter(|_| is_first).max_by_key(|release| release_numbers(release)).map(str::to_owned)
 }
 
-/// Whether GRUB starts the first entry of its menu. grub-mkconfig also uses that one if GRUB_DEFAULT is not set or empty.
+/// Whether GRUB starts the first entry of its menu. grub-mkconfig also uses that one if GRUB_DEFAULT is not set or
+/// empty.
 fn starts_first_entry(root: &Root) -> bool {
     let files = grub_files(root);
     boot_loader(root).is_some_and(|boot| boot.loader == BootLoader::Grub)

@@ -43,8 +43,8 @@ pub fn latencies(report: &WatchReport) -> Latencies {
 }
 
 impl Latencies {
-    /// The columns with the most reads and the rows with the most bytes, as far as there is space for them, and the number of
-    /// reads in the others.
+    /// The columns with the most reads and the rows with the most bytes, as far as there is space for them, and the
+    /// number of reads in the others.
     #[must_use]
     pub fn within(&self, columns: usize, rows: usize) -> (Self, u64) {
         let of_column = |column: usize| units::sum(self.rows.iter().map(|(_, row)| row[column]));

@@ -2,7 +2,9 @@
 
 use super::view::GAP;
 use crate::analysis::RankedEngine;
-use crate::core::{AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RunResult, Status, units};
+use crate::core::{
+    AutoChoice, AutoReason, CacheState, Engine, Route, RouteCounts, RouteProof, RunResult, Status, units,
+};
 
 /// The name of an engine in a sentence. Tables and options use the name from the command line.
 #[must_use]
@@ -252,6 +254,25 @@ pub fn auto_choice(choice: &AutoChoice, resident: Option<f64>) -> String {
         Some(AutoReason::NoDirectIo) => {
             format!("chose {name}: {cached}, but its file system does not support O_DIRECT")
         }
+    }
+}
+
+/// The evidence for the route of a file or of a process.
+#[must_use]
+pub const fn route_proof(proof: RouteProof) -> &'static str {
+    match proof {
+        RouteProof::Nothing => "not proven: no counter shows the route",
+        RouteProof::NoTransfer => "no transfer",
+        RouteProof::AllFailed => "all transfers failed",
+        RouteProof::Statistics => "proven by libcufile's level-3 statistics",
+        RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
+        RouteProof::NoModule => "not proven: libcufile's statistics count nvfs, but nvidia-fs is not loaded",
+        RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
+        RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
+        RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
+        RouteProof::SettingsMayEnableP2pdma => "not proven: cufile.json or CUFILE_USE_PCIP2PDMA may enable p2pdma",
+        RouteProof::ParameterEnablesP2pdma => "not proven: cuFileSetParameterBool enabled p2pdma",
+        RouteProof::FlagsEnableP2pdma => "not proven: cuFileDriverSetP2PFlags enabled p2pdma",
     }
 }
 

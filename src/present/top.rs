@@ -1,5 +1,6 @@
 //! The processes that use cuFile and GPUs now, as an answer and as tables.
 
+use super::labels::route_proof;
 use super::view::{Answer, GAP, Table, number, or_gap, text};
 use crate::core::units::{bytes, plural_es, rate, verb};
 use crate::core::{OpenFile, ProcessUse, SeenRoute, Status, SystemSample};
@@ -155,7 +156,7 @@ pub fn seems(process: &ProcessUse) -> String {
     let seen = match process.route {
         SeenRoute::Unknown => "It is not known how it reads",
         SeenRoute::NvidiaFs | SeenRoute::Cufile => "It can read with cuFile",
-        SeenRoute::Compat => "Route compat, inferred",
+        SeenRoute::Compat => "Route compat",
         SeenRoute::Direct => "It seems to read with O_DIRECT",
         SeenRoute::Mapped => "It seems to read mapped files",
         SeenRoute::Cached => "It seems to read through the page cache",
@@ -164,7 +165,33 @@ pub fn seems(process: &ProcessUse) -> String {
         SeenRoute::Direct | SeenRoute::Mapped | SeenRoute::Cached => " (seen from outside, no proof)",
         _ => "",
     };
-    format!("{seen}: {}{no_proof}.", process.evidence)
+    format!("{seen}: {}{no_proof}.", evidence(process))
+}
+
+/// The evidence for the route of a process's reads, or for their access.
+#[must_use]
+pub fn evidence(process: &ProcessUse) -> String {
+    let files = |n: usize| if n == 1 { "one file".to_owned() } else { format!("{n} files") };
+    let direct = process.files.iter().filter(|file| file.direct).count();
+    let cached = process.files.len() - direct;
+    let library = process.cufile.as_ref().map(|library| format!("{library} is mapped"));
+    let log = process.log_open.then(|| "cufile.log is open".to_owned());
+    let of_direct = (direct > 0).then(|| format!("{} open with O_DIRECT", files(direct)));
+    let parts = match process.route {
+        SeenRoute::Direct => [of_direct, Some("no cuFile".to_owned()), None, None],
+        SeenRoute::Mapped => [Some(format!("{} mapped", files(process.mapped.len()))), None, None, None],
+        SeenRoute::Cached => [Some(format!("{} open without O_DIRECT", files(cached))), None, None, None],
+        SeenRoute::NvidiaFs => [library, Some("/dev/nvidia-fs is open".to_owned()), None, None],
+        SeenRoute::Cufile => [library, log, of_direct, Some("/dev/nvidia-fs is not open: P2PDMA or compat".to_owned())],
+        SeenRoute::Compat => [library, log, of_direct, process.compat_proof.map(|proof| route_proof(proof).to_owned())],
+        SeenRoute::Unknown if process.files_readable => {
+            [library, Some("no model file is open or mapped".to_owned()), None, None]
+        }
+        SeenRoute::Unknown => {
+            [library, Some("its open files need the rights of its owner or of root".to_owned()), None, None]
+        }
+    };
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The tables of processes and GPUs. Processes with cuFile are first.
@@ -203,11 +230,11 @@ pub fn tables(sample: &SystemSample) -> Vec<Table> {
     if !processes.is_empty() {
         tables.push(Table { title: "Processes".to_owned(), note, heads, rows: rows.collect() });
     }
-    let evidence = processes.iter().filter(|process| process.cufile.is_some());
-    let evidence: Vec<_> = evidence.map(|process| vec![process.pid.to_string(), process.evidence.clone()]).collect();
-    if !evidence.is_empty() {
+    let with_cufile = processes.iter().filter(|process| process.cufile.is_some());
+    let rows: Vec<_> = with_cufile.map(|process| vec![process.pid.to_string(), evidence(process)]).collect();
+    if !rows.is_empty() {
         let heads = vec![number("process"), text("evidence")];
-        tables.push(Table { title: "Processes with cuFile".to_owned(), note: String::new(), heads, rows: evidence });
+        tables.push(Table { title: "Processes with cuFile".to_owned(), note: String::new(), heads, rows });
     }
     tables.extend(hidden(sample));
     let gpus: Vec<_> = (sample.gpus.iter())
@@ -262,21 +289,30 @@ fn hidden(sample: &SystemSample) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{DiskUse, HiddenProcess};
+    use crate::core::{DiskUse, HiddenProcess, RouteProof};
 
     #[test]
     fn a_mapped_library_is_not_a_read_and_an_inferred_route_is_named() {
-        let process = |route, evidence: &str| ProcessUse { route, evidence: evidence.to_owned(), ..Default::default() };
-        assert_eq!(
-            seems(&process(SeenRoute::Unknown, "no file is open")),
-            "It is not known how it reads: no file is open."
+        let process = |route, direct: &[bool]| ProcessUse {
+            route,
+            cufile: Some("libcufile.so.0".to_owned()),
+            files: direct.iter().map(|direct| OpenFile { direct: *direct, ..OpenFile::default() }).collect(),
+            files_readable: true,
+            ..ProcessUse::default()
+        };
+        assert!(
+            seems(&process(SeenRoute::Unknown, &[]))
+                .ends_with("libcufile.so.0 is mapped, no model file is open or mapped.")
         );
-        let compat = process(SeenRoute::Compat, "its log reports compat mode");
+        let (log_open, compat_proof) = (true, Some(RouteProof::NoDirectRoute));
+        let compat = ProcessUse { log_open, compat_proof, ..process(SeenRoute::Compat, &[true, true, false]) };
         assert_eq!(method(compat.route), "compat, inferred");
-        assert_eq!(seems(&compat), "Route compat, inferred: its log reports compat mode.");
-        let mapped = process(SeenRoute::Cufile, "libcufile.so.0 is mapped");
-        assert_eq!(seems(&mapped), "It can read with cuFile: libcufile.so.0 is mapped.");
-        assert!(seems(&process(SeenRoute::Direct, "one file open with O_DIRECT")).ends_with("no proof)."));
+        let parts = ["libcufile.so.0 is mapped", "cufile.log is open", "2 files open with O_DIRECT"];
+        let expected = format!("{}, {}", parts.join(", "), route_proof(RouteProof::NoDirectRoute));
+        assert_eq!(evidence(&compat), expected);
+        assert!(evidence(&process(SeenRoute::Cufile, &[true])).ends_with("P2PDMA or compat"));
+        assert!(seems(&process(SeenRoute::Direct, &[true])).ends_with("no proof)."));
+        assert_eq!(evidence(&process(SeenRoute::Cached, &[true, false])), "one file open without O_DIRECT");
     }
 
     #[test]

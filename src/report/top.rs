@@ -22,7 +22,7 @@ pub fn top_json(sample: &SystemSample) -> String {
                 "libcufile": process.cufile,
                 "route": top::route(process.route),
                 "route_proven": false,
-                "evidence": process.evidence,
+                "evidence": top::evidence(process),
                 "cpu_percent": process.cpu_percent,
                 "threads": process.threads,
                 "resident_bytes": process.rss_bytes,

@@ -82,7 +82,7 @@ pub(super) struct Open {
     pub(super) models: Vec<OpenFile>,
     nvidia_fs: bool,
     /// Whether the process has a cufile.log open: libcufile opens it together with its driver.
-    log: bool,
+    pub(super) log: bool,
 }
 
 /// The open files of a process that are models or devices of GDS; `None` without permission.
@@ -115,57 +115,27 @@ pub(super) fn open_files(folder: &Path, allowed: &mut Allowance) -> Option<Open>
     Some(open)
 }
 
-/// Whether settings and logs can show the route of a process: it may use cuFile, and nothing shows another access.
+/// Whether open files show that a process uses cuFile without nvidia-fs, so that its settings and its log can show the
+/// route. Many programs have libcufile mapped and never call it.
 pub(super) fn needs_settings(libraries: &Libraries, open: Option<&Open>) -> bool {
-    libraries.cufile.is_some() && open.is_some_and(|o| !o.nvidia_fs && (libraries.mapped.is_empty() || uses_cufile(o)))
+    let uses_cufile = |open: &Open| !open.nvidia_fs && (open.log || open.models.iter().any(|file| file.direct));
+    libraries.cufile.is_some() && open.is_some_and(uses_cufile)
 }
 
-/// Whether open files suggest reads with cuFile, if libcufile is mapped.
-fn uses_cufile(open: &Open) -> bool {
-    open.log || open.models.iter().any(|file| file.direct)
-}
-
-/// The apparent route of a process's reads, with the reason. It is inferred from outside the process, so it is never
-/// 'direct to the GPU'. `compat` is the reason from settings and logs why cuFile uses compat mode.
-pub(super) fn seen_route(
-    libraries: &Libraries,
-    open: Option<&Open>,
-    compat: Option<&'static str>,
-) -> (SeenRoute, String) {
-    let direct = open.map_or(0, |o| o.models.iter().filter(|f| f.direct).count());
-    let cached = open.map_or(0, |o| o.models.iter().filter(|f| !f.direct).count());
-    let files = |n: usize| if n == 1 { "one file".to_owned() } else { format!("{n} files") };
-    let of_cufile = libraries.cufile.as_deref().zip(open);
-    if let Some((library, o)) = of_cufile.filter(|_| needs_settings(libraries, open)) {
-        let log = if o.log { ", cufile.log is open" } else { "" };
-        // Reads of cuFile in compat mode and other reads of a file without O_DIRECT look the same.
-        let of_files = match (direct, cached) {
-            (0, 0) if o.log => String::new(),
-            (0, 0) => ", no model file is open or mapped".to_owned(),
-            (0, cached) => format!(", {} open without O_DIRECT", files(cached)),
-            (direct, _) => format!(", {} open with O_DIRECT", files(direct)),
-        };
-        let text = format!("{library} is mapped{log}{of_files}");
-        return match compat {
-            Some(why) => (SeenRoute::Compat, format!("{text}, {why}")),
-            None if uses_cufile(o) => {
-                (SeenRoute::Cufile, format!("{text}, /dev/nvidia-fs is not open: P2PDMA or compat"))
-            }
-            None => (SeenRoute::Unknown, text),
-        };
+/// The apparent route of a process's reads. It is inferred from outside the process, so it is never 'direct to the
+/// GPU'. `is_compat` is whether settings and logs show that cuFile uses compat mode.
+pub(super) fn seen_route(libraries: &Libraries, open: Option<&Open>, is_compat: bool) -> SeenRoute {
+    let has = |direct: bool| open.is_some_and(|o| o.models.iter().any(|file| file.direct == direct));
+    if needs_settings(libraries, open) {
+        return if is_compat { SeenRoute::Compat } else { SeenRoute::Cufile };
     }
     match (&libraries.cufile, open) {
-        (Some(library), Some(o)) if o.nvidia_fs => {
-            (SeenRoute::NvidiaFs, format!("{library} is mapped and /dev/nvidia-fs is open"))
-        }
-        (Some(library), None) => {
-            (SeenRoute::Unknown, format!("{library} is mapped; its open files need the rights of its owner or of root"))
-        }
-        (None, _) if direct > 0 => (SeenRoute::Direct, format!("{} open with O_DIRECT, no cuFile", files(direct))),
-        _ if !libraries.mapped.is_empty() => (SeenRoute::Mapped, format!("{} mapped", files(libraries.mapped.len()))),
-        _ if cached > 0 => (SeenRoute::Cached, format!("{} open without O_DIRECT", files(cached))),
-        (_, None) => (SeenRoute::Unknown, "its open files need the rights of its owner or of root".to_owned()),
-        _ => (SeenRoute::Unknown, "no model file is open or mapped".to_owned()),
+        (Some(_), Some(o)) if o.nvidia_fs => SeenRoute::NvidiaFs,
+        (Some(_), None) => SeenRoute::Unknown,
+        (None, _) if has(true) => SeenRoute::Direct,
+        _ if !libraries.mapped.is_empty() => SeenRoute::Mapped,
+        _ if has(false) => SeenRoute::Cached,
+        _ => SeenRoute::Unknown,
     }
 }
 
@@ -175,8 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_show_the_route_of_each_process_that_may_use_cufile() {
-        const WHY: &str = "nvidia-fs is not loaded and P2PDMA is not configured";
+    fn settings_show_the_route_only_of_a_process_with_signs_of_cufile() {
         let libraries = |is_mapped: bool| Libraries {
             cufile: Some("libcufile.so.0".to_owned()),
             mapped: is_mapped.then(|| "/m/a.bin".to_owned()).into_iter().collect(),
@@ -188,8 +157,9 @@ mod tests {
         };
         // The route with settings that allow only compat mode, and with other settings.
         for (is_mapped, open, expected) in [
-            (false, open(&[], false, false), [SeenRoute::Compat, SeenRoute::Unknown]),
-            (false, open(&[false], false, false), [SeenRoute::Compat, SeenRoute::Unknown]),
+            (false, open(&[], false, false), [SeenRoute::Unknown; 2]),
+            (false, open(&[false], false, false), [SeenRoute::Cached; 2]),
+            (false, open(&[false], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (false, open(&[true], false, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (false, open(&[], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),
             (true, open(&[], true, false), [SeenRoute::Compat, SeenRoute::Cufile]),
@@ -197,15 +167,12 @@ mod tests {
             (false, open(&[], true, true), [SeenRoute::NvidiaFs, SeenRoute::NvidiaFs]),
         ] {
             let libraries = libraries(is_mapped);
-            let routes = [Some(WHY), None].map(|why| seen_route(&libraries, Some(&open), why));
-            assert_eq!(routes.clone().map(|(route, _)| route), expected, "{routes:?}");
-            let is_inferred = expected[0] == SeenRoute::Compat;
-            assert_eq!(needs_settings(&libraries, Some(&open)), is_inferred);
-            assert_eq!(routes[0].1.ends_with(WHY), is_inferred, "{routes:?}");
+            assert_eq!([true, false].map(|is_compat| seen_route(&libraries, Some(&open), is_compat)), expected);
+            assert_eq!(needs_settings(&libraries, Some(&open)), expected[0] == SeenRoute::Compat);
         }
         assert!(!needs_settings(&libraries(false), None), "open files of other users");
         let without = Libraries::default();
-        assert_eq!(seen_route(&without, Some(&open(&[false], false, false)), None).0, SeenRoute::Cached);
+        assert_eq!(seen_route(&without, Some(&open(&[false], false, false)), false), SeenRoute::Cached);
     }
 
     #[test]

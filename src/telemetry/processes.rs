@@ -146,7 +146,7 @@ impl Processes {
         self.running.insert(pid, (stat.started, answer.running));
         let rate = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?) as f64 / seconds?);
         let open = answer.open;
-        let (route, evidence) = seen_route(&libraries, open.as_ref(), answer.compat);
+        let route = seen_route(&libraries, open.as_ref(), answer.compat.is_some());
         Look::Uses(Box::new(ProcessUse {
             pid,
             name: stat.name,
@@ -165,7 +165,8 @@ impl Processes {
             storage_bytes_per_s: rate(counts.storage, before.and_then(|b| b.storage)),
             call_bytes_per_s: rate(counts.calls, before.and_then(|b| b.calls)),
             route,
-            evidence,
+            compat_proof: answer.compat,
+            log_open: open.as_ref().is_some_and(|open| open.log),
             mapped: libraries.mapped,
             files_readable: open.is_some(),
             files: open.map(|open| open.models).unwrap_or_default(),
@@ -189,7 +190,7 @@ struct Answer {
     command: String,
     open: Option<Open>,
     running: Option<Running>,
-    compat: Option<&'static str>,
+    compat: Option<RouteProof>,
 }
 
 impl Question {
@@ -211,13 +212,10 @@ impl Question {
     }
 }
 
-/// Why a process that uses libcufile is inferred to read in compat mode. `None` without evidence.
-fn compat(running: &mut Running, allowed: &mut Allowance) -> Option<&'static str> {
-    match running.route(allowed) {
-        (Route::Compat, RouteProof::ProcessLog) => Some("its log reports compat mode and P2PDMA is not configured"),
-        (Route::Compat, _) => Some("nvidia-fs is not loaded and P2PDMA is not configured"),
-        _ => None,
-    }
+/// The evidence that a process that uses libcufile reads in compat mode, from its settings and its log.
+fn compat(running: &mut Running, allowed: &mut Allowance) -> Option<RouteProof> {
+    let (route, proof) = running.route(allowed);
+    (route == Route::Compat).then_some(proof)
 }
 
 enum Look {
@@ -329,18 +327,17 @@ mod tests {
         assert_eq!(seen.cufile.as_deref(), Some("libcufile-6a1b.so.1.15.1"));
         assert!(seen.cuda && seen.files[0].direct && seen.files[0].offset == 64 && seen.files[0].bytes == Some(100));
         assert_eq!(seen.route, SeenRoute::Cufile);
-        assert!(seen.evidence.contains("P2PDMA or compat"), "{}", seen.evidence);
+        assert_eq!((seen.log_open, seen.compat_proof), (false, None));
         // Without O_DIRECT, the log shows that the driver is open.
         put(&proc.path().join("4000001/fdinfo/5"), "pos:\t64\nflags:\t0\n");
         let route = |processes: &mut Processes| processes.look(start + Duration::from_secs(3)).found[0].route;
-        assert_eq!(route(&mut processes), SeenRoute::Unknown, "its settings cannot be read");
+        assert_eq!(route(&mut processes), SeenRoute::Cached);
         std::os::unix::fs::symlink("/data/cufile.log", fd.join("6")).unwrap();
         assert_eq!(route(&mut processes), SeenRoute::Cufile);
         // A mapped library alone does not show how the process reads.
         [5, 6].iter().for_each(|number| fs::remove_file(fd.join(number.to_string())).unwrap());
         let found = processes.look(start + Duration::from_secs(4)).found;
         assert_eq!(found[0].route, SeenRoute::Unknown);
-        assert!(found[0].evidence.starts_with("libcufile-6a1b.so.1.15.1 is mapped"), "{}", found[0].evidence);
     }
 
     #[test]
@@ -359,12 +356,15 @@ mod tests {
             running.is_some()
         });
         let expected = running.unwrap().route(&mut Allowance::unlimited()).0;
-        let found = processes(&proc, patient()).look(Instant::now()).found;
+        let found = || processes(&proc, patient()).look(Instant::now()).found;
+        let mapped = found();
+        std::os::unix::fs::symlink("/data/cufile.log", proc.path().join(format!("{}/fd/5", child.id()))).unwrap();
+        let found = found();
         child.kill().unwrap();
         child.wait().unwrap();
-        let is_compat = found[0].route == SeenRoute::Compat;
-        assert_eq!(is_compat, expected == Route::Compat, "{} {expected:?}", found[0].evidence);
-        assert!(is_compat || found[0].route == SeenRoute::Unknown);
+        assert_eq!(mapped[0].route, SeenRoute::Unknown, "nothing shows that it uses cuFile");
+        let expected = if expected == Route::Compat { SeenRoute::Compat } else { SeenRoute::Cufile };
+        assert_eq!((found[0].route, found[0].log_open), (expected, true), "{:?}", found[0].compat_proof);
     }
 
     #[test]
@@ -382,7 +382,6 @@ mod tests {
             (seen[0].route, seen[0].mapped.as_slice()),
             (SeenRoute::Mapped, &["/m/a.safetensors".to_owned()][..])
         );
-        assert_eq!(seen[0].evidence, "one file mapped");
     }
 
     #[test]

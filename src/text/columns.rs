@@ -93,9 +93,9 @@ pub fn truncate_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head}{}", &text[from..]))
 }
 
-/// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its last two parts are kept as long
-/// as possible, because the names of layers differ only in their number. The ending `.weight` is removed before the part
-/// in front of it, because nearly all names have it.
+/// Like [`truncate_middle`], for a name with parts between dots. The numbers in it and its last two parts are kept as
+/// long as possible, because the names of layers differ only in their number. The ending `.weight` is removed before
+/// the part in front of it, because nearly all names have it.
 #[must_use]
 pub fn truncate_name(name: &str, columns: usize) -> Cow<'_, str> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

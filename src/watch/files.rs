@@ -164,9 +164,9 @@ impl File {
         transfer.habits(counts, |count| *count += 1);
     }
 
-    /// Counts a completed transfer. `result` is the number of bytes or a negative error code. `took_ns` is `None` if the
-    /// time is not known. The habits of a transfer that moved no bytes are not counted, because changing them would not
-    /// make the program faster.
+    /// Counts a completed transfer. `result` is the number of bytes or a negative error code. `took_ns` is `None` if
+    /// the time is not known. The habits of a transfer that moved no bytes are not counted, because changing them would
+    /// not make the program faster.
     pub(super) fn finish(&mut self, transfer: &Transfer, result: i64, took_ns: Option<u64>) {
         let counts = self.counts(transfer.write);
         let bytes = u64::try_from(result).unwrap_or(0);

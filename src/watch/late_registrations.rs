@@ -1,5 +1,6 @@
-//! Registrations of files whose description or handle was read from memory after the call had returned. A program seldom
-//! changes this memory before its next registration, so the values count unless a later registration uses the same memory.
+//! Registrations of files whose description or handle was read from memory after the call had returned. A program
+//! seldom changes this memory before its next registration, so the values count unless a later registration uses the
+//! same memory.
 
 /// The sizes of `CUfileDescr_t` and of a handle in bytes.
 const DESCRIPTION_BYTES: u64 = 24;
@@ -36,8 +37,8 @@ impl Late {
 pub(super) struct LateRegistrations(Vec<Late>);
 
 impl LateRegistrations {
-    /// Adds a registration with the addresses of its handle and its description, which were read until `read_ns`. Returns
-    /// whether its values count if no later registration uses the memory.
+    /// Adds a registration with the addresses of its handle and its description, which were read until `read_ns`.
+    /// Returns whether its values count if no later registration uses the memory.
     pub(super) fn add(&mut self, process: u32, places: [u64; 2], read_ns: u64) -> bool {
         self.0.retain(|late| read_ns.saturating_sub(late.read_ns) < READ_NS);
         let has_room = self.0.len() < MOST;
@@ -47,7 +48,8 @@ impl LateRegistrations {
         has_room
     }
 
-    /// Processes the entry of a registration. Returns the number of earlier ones of which the values may be those of this one.
+    /// Processes the entry of a registration. Returns the number of earlier ones of which the values may be those of
+    /// this one.
     pub(super) fn begin(&mut self, process: u32, places: [u64; 2], at_ns: u64) -> u64 {
         let before = self.0.len();
         self.0.retain(|late| {

@@ -177,8 +177,8 @@ impl Recorder {
         Ok(Some(Group::with_text(process, process, record, &*path.to_string_lossy())))
     }
 
-    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is the
-    /// time since the begin of the reading.
+    /// The losses since the last reading, and all calls that have returned since, in the order of time. `elapsed` is
+    /// the time since the begin of the reading.
     pub(super) fn drain(&mut self, elapsed: &mut dyn FnMut() -> Duration) -> (Vec<Lost>, Vec<Group>) {
         self.flags = KnownFlags::default();
         let (mut hits, mut forks, mut discarded, mut lost) = (Vec::new(), Vec::new(), Vec::new(), 0_u64);
@@ -424,6 +424,7 @@ impl Recorder {
             end_ns: at_ns,
             object: u64::from(parent),
             base: self.belongs.get(&parent).copied().flatten().unwrap_or(0),
+            offset: at_ns,
             ..Record::default()
         };
         self.forked.push(Group { process, thread: process, is_visible: true, record, parts: Vec::new() });

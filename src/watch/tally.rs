@@ -53,11 +53,13 @@ struct Process {
     /// Submitted entries by library and batch.
     batches: HashMap<(u8, u64), Vec<Entry>>,
     orphans: Vec<(u8, Record)>,
-    /// The process that it was forked from, if it runs the same program, and the start of that process in nanoseconds. 0 if
-    /// it is not known.
+    /// The process that it was forked from, if it runs the same program, and the start of that process in nanoseconds.
+    /// 0 if it is not known.
     parent: Option<(u32, u64)>,
     /// The time of its first record in nanoseconds. 0 if it is not known.
     began_ns: u64,
+    /// The time in nanoseconds up to which the registrations and releases of its parent were before the fork.
+    forked_ns: u64,
     lost: Losses,
     /// Whether it closed the driver.
     has_closed: bool,
@@ -177,7 +179,7 @@ impl Tally {
             None if record.kind() == kind::STATISTICS => self.statistics(group),
             None if record.kind() == kind::PROCESS => {
                 self.end_counters(group.process);
-                self.start(group.process, record.object, record.base, record.start_ns);
+                self.start(group.process, [record.object, record.base, record.offset], record.start_ns);
             }
             None if record.kind() == kind::SETTINGS => {
                 let named = (record.object & settings::NAMED != 0).then(|| group.text());

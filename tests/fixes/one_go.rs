@@ -114,7 +114,7 @@ fn a_postponed_reboot_names_the_step_that_has_it() {
 }
 
 #[test]
-fn a_step_by_hand_begins_with_what_to_download() {
+fn a_step_by_hand_begins_with_its_downloads() {
     const ORACLE_9: &str = "ID=\"ol\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"9.6\"\n";
     const SLES: &str = "ID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
     for (release, kernel, address, command, setting) in [

@@ -77,3 +77,14 @@ fn a_process_has_the_handles_and_buffers_of_its_ancestor_after_the_process_betwe
         (&20.into(), &0.into(), &0.into())
     );
 }
+
+#[test]
+fn the_memory_of_a_child_is_what_was_registered_at_the_fork() {
+    let Some(place) = Place::new() else { return };
+    for (change, expected) in [("registered", [20, 20, 0]), ("released", [20, 0, 20])] {
+        let seen = place.seen("linked", &[], &[change, "20"]);
+        let reads = &seen.file(&place.data())["reads"];
+        let counts = ["count", "unregistered", "maybe_registered"].map(|name| reads[name].as_u64().unwrap());
+        assert_eq!((seen.status(), counts), (Some(0), expected), "{change}");
+    }
+}

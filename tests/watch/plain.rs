@@ -144,9 +144,9 @@ fn a_program_that_falls_back_to_reads_gets_advice() {
     assert!(!seen.advice().contains(&"not-by-cufile"), "{:?}", seen.advice());
 }
 
-#[test]
-fn reads_by_linux_aio_are_counted_and_its_writes_are_not() {
-    let Some(place) = Place::new() else { return };
+/// Runs a program with a library that has `io_submit` of libaio. Returns the count, errors and bytes of its calls, or
+/// `None` if the program ended with status 77 because the kernel does not allow Linux AIO.
+fn submitted(place: &Place, program: &str) -> Option<[u64; 3]> {
     let library = r#"
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -158,6 +158,33 @@ int io_submit(aio_context_t context, long count, struct iocb **requests)
     return result < 0 ? -errno : result;
 }
 "#;
+    std::fs::write(place.file("data.bin"), vec![1; LARGE as usize]).unwrap();
+    std::fs::write(place.file("aio.c"), library).unwrap();
+    std::fs::write(place.file("submit.c"), program).unwrap();
+    let compile = |cc: &mut Command| {
+        let compiled = cc.output().unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    };
+    let [libaio, submit] = [place.file("libaio.so.1"), place.file("submit")];
+    let (library, program) = (place.file("aio.c"), place.file("submit.c"));
+    compile(Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&libaio, &library]));
+    compile(Command::new("cc").args(["-pthread", "-o"]).args([&submit, &program, &libaio]));
+    let mut command = place.watch(&["--json"]);
+    command.arg(submit).arg(place.file("data.bin"));
+    let seen = Seen::of(command);
+    if seen.report["program"]["ended"]["status"] == 77 {
+        standins::skipped("the kernel does not allow Linux AIO");
+        return None;
+    }
+    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
+    let calls = seen.report["program"]["other_calls"].as_array().unwrap();
+    let submitted = calls.iter().find(|call| call["function"] == "io_submit").unwrap();
+    Some(["count", "errors", "bytes"].map(|name| submitted[name].as_u64().unwrap()))
+}
+
+#[test]
+fn reads_by_linux_aio_are_counted_and_its_writes_are_not() {
+    let Some(place) = Place::new() else { return };
     let program = r#"
 #include <fcntl.h>
 #include <linux/aio_abi.h>
@@ -186,33 +213,70 @@ int main(int count, char **words)
         return 77;
     if (io_submit(context, 3, requests) != 3 || syscall(SYS_io_getevents, context, 3L, 3L, events, 0) != 3)
         return 2;
-    /* There is no such context. */
-    return io_submit(0, 3, requests) < 0 ? 0 : 3;
+    /* The kernel accepts the first request. The second one has no descriptor. */
+    all[1].aio_fildes = -1;
+    if (io_submit(context, 3, requests) != 1 || syscall(SYS_io_getevents, context, 1L, 1L, events, 0) != 1)
+        return 3;
+    /* There is no such context. The kernel does not read the requests. */
+    return io_submit(0, 3, requests) < 0 && io_submit(0, 3, (struct iocb **)8) < 0 ? 0 : 4;
 }
 "#;
-    std::fs::write(place.file("data.bin"), vec![1; LARGE as usize]).unwrap();
-    std::fs::write(place.file("aio.c"), library).unwrap();
-    std::fs::write(place.file("submit.c"), program).unwrap();
-    let compile = |cc: &mut Command| {
-        let compiled = cc.output().unwrap();
-        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    };
-    let [libaio, submit] = [place.file("libaio.so.1"), place.file("submit")];
-    let (library, program) = (place.file("aio.c"), place.file("submit.c"));
-    compile(Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&libaio, &library]));
-    compile(Command::new("cc").arg("-o").args([&submit, &program, &libaio]));
-    let mut command = place.watch(&["--json"]);
-    command.arg(submit).arg(place.file("data.bin"));
-    let seen = Seen::of(command);
-    if seen.report["program"]["ended"]["status"] == 77 {
-        standins::skipped("the kernel does not allow Linux AIO");
-        return;
+    let Some(calls) = submitted(&place, program) else { return };
+    // Three reads, and two calls that failed.
+    assert_eq!(calls, [5, 2, 2 * LARGE + 4096 + 8192]);
+}
+
+#[test]
+fn a_program_may_free_a_request_of_linux_aio_before_its_submission_returns() {
+    let Some(place) = Place::new() else { return };
+    // The kernel reads cached data during the submission, so the other thread unmaps the first requests meanwhile.
+    let program = r#"
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int io_submit(aio_context_t context, long count, struct iocb **requests);
+enum { ROUNDS = 50, EACH = 8, ALL = ROUNDS * EACH };
+static char memory[1 << 17];
+static aio_context_t context;
+static void *reap(void *unused)
+{
+    struct io_event events[EACH];
+    for (long ended = 0; ended < ALL;) {
+        long count = syscall(SYS_io_getevents, context, 1L, (long)EACH, events, 0);
+        for (long i = 0; i < count; i++)
+            munmap((void *)events[i].obj, 4096);
+        ended += count > 0 ? count : 0;
     }
-    assert_eq!(seen.status(), Some(0), "{}", String::from_utf8_lossy(&seen.output.stderr));
-    let calls = seen.report["program"]["other_calls"].as_array().unwrap();
-    let submitted = calls.iter().find(|call| call["function"] == "io_submit").unwrap();
-    assert_eq!((&submitted["count"], &submitted["errors"]), (&3.into(), &1.into()), "{submitted}");
-    assert_eq!(submitted["bytes"], LARGE + 4096 + 8192, "{submitted}");
+    return 0;
+}
+int main(int count, char **words)
+{
+    int fd = open(words[1], O_RDONLY);
+    pthread_t thread;
+    if (syscall(SYS_io_setup, ALL, &context))
+        return 77;
+    pthread_create(&thread, 0, reap, 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct iocb *requests[EACH];
+        for (int i = 0; i < EACH; i++) {
+            requests[i] = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            requests[i]->aio_fildes = fd;
+            requests[i]->aio_buf = (unsigned long)memory;
+            requests[i]->aio_nbytes = sizeof memory;
+            requests[i]->aio_lio_opcode = IOCB_CMD_PREAD;
+        }
+        if (io_submit(context, EACH, requests) != EACH)
+            return 2;
+    }
+    pthread_join(thread, 0);
+    return 0;
+}
+"#;
+    let Some(calls) = submitted(&place, program) else { return };
+    assert_eq!(calls, [400, 0, 400 * LARGE]);
 }
 
 #[test]

@@ -160,6 +160,39 @@ static void descend(long count)
     close(fd);
 }
 
+/* A child that reads after this process has released the memory of the reads, or has registered it. */
+static void around(int release, long count)
+{
+    int fd, ends[2];
+    char byte;
+    void *handle = open_file(&fd);
+    if (release)
+        cuFileBufRegister(memory, 32 * BLOCK, 0);
+    if (pipe(ends))
+        exit(48);
+    pid_t child = fork();
+    if (!child) {
+        close(ends[1]);
+        /* The pipe closes when the memory is released or registered. */
+        if (read(ends[0], &byte, 1))
+            _exit(47);
+        for (long i = 0; i < count; i++)
+            cuFileRead(handle, memory, BLOCK, 0, 0);
+        _exit(0);
+    }
+    if (release)
+        cuFileBufDeregister(memory);
+    else
+        cuFileBufRegister(memory, 32 * BLOCK, 0);
+    close(ends[1]);
+    waitpid(child, NULL, 0);
+    close(ends[0]);
+    if (!release)
+        cuFileBufDeregister(memory);
+    cuFileHandleDeregister(handle);
+    close(fd);
+}
+
 static void *reader(void *count)
 {
     reads((long)count);
@@ -693,7 +726,9 @@ int main(int count, char **words)
                 _exit(0);
             }
             waitpid(child, NULL, 0);
-        } else if (!strcmp(words[i], "descend"))
+        } else if (!strcmp(words[i], "released") || !strcmp(words[i], "registered"))
+            around(!strcmp(words[i], "released"), number);
+        else if (!strcmp(words[i], "descend"))
             descend(number);
         else if (!strcmp(words[i], "bad"))
             cuFileRead((void *)1, memory, BLOCK, 0, 0);

@@ -294,8 +294,8 @@ pub(crate) fn runtime_command(root: &Root, runtime: &str) -> String {
     if is_of_user { runtime.to_owned() } else { format!("sudo {runtime}") }
 }
 
-/// The other possible command, as a sentence that starts with a space: most containers of Podman do not show who started
-/// them.
+/// The other possible command, as a sentence that starts with a space: most containers of Podman do not show who
+/// started them.
 pub(crate) fn other_command(root: &Root, runtime: &str) -> &'static str {
     if runtime == "podman" && is_rootless(root).is_none() {
         " If root started the container, run podman as root."

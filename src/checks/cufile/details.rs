@@ -100,8 +100,8 @@ pub(crate) fn has_only_large_slabs(ctx: &Context<'_>) -> bool {
     large_slabs(ctx).is_some()
 }
 
-/// The sizes of the slabs on the GPU and their file, if all are too large for nvidia-fs. libcufile ignores slabs that are
-/// not valid.
+/// The sizes of the slabs on the GPU and their file, if all are too large for nvidia-fs. libcufile ignores slabs that
+/// are not valid.
 fn large_slabs(ctx: &Context<'_>) -> Option<(Vec<u64>, String)> {
     const COUNTS: &str = "properties.gpu_bounce_buffer_slab_config.slab_count";
     let numbers = |key: &str| -> Option<(Vec<u64>, String)> {
@@ -118,8 +118,8 @@ fn large_slabs(ctx: &Context<'_>) -> Option<(Vec<u64>, String)> {
     (is_valid && sizes.iter().all(|size| *size > LARGEST)).then_some((sizes, origin))
 }
 
-/// The finding if all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with 16 MiB
-/// and warns if none is smaller or equal.
+/// The finding if all slabs on the GPU are too large for nvidia-fs. libcufile 1.17 and later compares each size with
+/// 16 MiB and warns if none is smaller or equal.
 fn gpu_slabs(ctx: &Context<'_>) -> Option<Judged> {
     let (sizes, origin) = large_slabs(ctx)?;
     let is_used = ctx.root.libcufile().version_numbers().is_none_or(|version| version >= (1, 17));

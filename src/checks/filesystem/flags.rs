@@ -49,8 +49,8 @@ fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
     }
 }
 
-/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder of
-/// the same file system has none.
+/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder
+/// of the same file system has none.
 fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const READABLE: &str = "The copy is readable without the key.";
     let Some(target) = target(ctx, facts) else {

@@ -184,8 +184,8 @@ fn udev_of_a_volume(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
 
 /// The routes that need the journal mode data=ordered.
 const OF_LOCAL_DISKS: &[Route] = &[Route::Nvfs, Route::P2pdma, Route::C2c];
-/// The routes that need it among the mount options. NVIDIA's texts about it are older than P2PDMA and C2C, so it is not known
-/// whether these need the text too.
+/// The routes that need it among the mount options. NVIDIA's texts about it are older than P2PDMA and C2C, so it is not
+/// known whether these need the text too.
 const WITH_THE_OPTION: &[Route] = &[Route::Nvfs];
 
 fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
@@ -235,8 +235,8 @@ fn ext4_ordered(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     Some(judged.found("/proc/self/mountinfo", options))
 }
 
-/// The finding of an ext4 with another journal mode, by its mount options or by its superblock (`tune2fs -o`). The kernel
-/// does not list the mode of the superblock.
+/// The finding of an ext4 with another journal mode, by its mount options or by its superblock (`tune2fs -o`). The
+/// kernel does not list the mode of the superblock.
 fn other_mode(summary: String) -> Judged {
     Judged::lack(CheckId::Ext4Ordered, summary).missing(Cost::Root, OF_LOCAL_DISKS).fix(FixId::Ext4Ordered)
 }

@@ -142,8 +142,9 @@ pub(crate) fn lustre_client(facts: &PathFacts) -> Advice {
         .text(". Then mount it again.")
 }
 
-/// How to mount FSx for Lustre over EFA (https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html).
-/// The script sets options of modules, so these are unloaded before. The address of the mount stays: LNet finds EFA.
+/// How to mount FSx for Lustre over EFA
+/// (https://docs.aws.amazon.com/fsx/latest/LustreGuide/configure-efa-clients.html). The script sets options of modules,
+/// so these are unloaded before. The address of the mount stays: LNet finds EFA.
 pub(crate) fn efa(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const CLIENT: &str = "configure-efa-fsx-lustre-client";
     let point = facts.mount_point.as_ref().map_or_else(|| "MOUNT".to_owned(), |point| point.display().to_string());

@@ -12,8 +12,8 @@ const NVFS: &[Route] = &[Route::Nvfs];
 /// The first nvidia-fs whose build reads the symbol versions of a driver in `.ko.zst` (gds-nvidia-fs, commit f1a0a63).
 const READS_ZST: [u32; 2] = [2, 29];
 
-/// The file of the driver's module, if it is compressed with zstd. An nvidia-fs before 2.29 can be built next to it, but
-/// the kernel does not load it (gds-nvidia-fs#72).
+/// The file of the driver's module, if it is compressed with zstd. An nvidia-fs before 2.29 can be built next to it,
+/// but the kernel does not load it (gds-nvidia-fs#72).
 pub(crate) fn zst_driver(ctx: &Context<'_>) -> Option<String> {
     let output = ctx.root.command(&["modinfo", "nvidia"])?;
     let file = output.stdout.lines().find_map(|line| line.strip_prefix("filename:"))?.trim();

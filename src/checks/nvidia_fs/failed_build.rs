@@ -7,7 +7,8 @@ use crate::checks::kernel::build_log;
 use crate::core::{CheckId, Route};
 use crate::machine;
 
-/// The command that builds nvidia-fs again after a storage driver, with whose symbols it is built. `None` if DKMS has none.
+/// The command that builds nvidia-fs again after a storage driver, with whose symbols it is built. `None` if DKMS has
+/// none.
 fn nvidia_fs(ctx: &Context<'_>, release: &str) -> Option<String> {
     let row = machine::nvidia_fs_builds(ctx.root).into_iter().next()?;
     Some(machine::build_again(&row.name, &row.version, release))

@@ -1,10 +1,11 @@
 //! The facts about a watched program.
 
-use super::file::{proof, unknown_tensors};
+use super::file::unknown_tensors;
 use super::{attached, missing};
 use crate::analysis::SessionEnd;
 use crate::core::units::{self, bytes, count, duration, plural, plural_es, plural_ies};
 use crate::core::{DriverProperties, Route, RouteStatistics, WatchReport};
+use crate::present::labels::route_proof as proof;
 use crate::present::top;
 use crate::text::truncate_middle;
 

@@ -1,7 +1,7 @@
 //! The texts about a watched file: its name, its route and the evidence for the route.
 
 use crate::core::units::plural;
-use crate::core::{Route, RouteProof, TensorsUnknown, WatchReport, WatchedFile};
+use crate::core::{Route, TensorsUnknown, WatchReport, WatchedFile};
 use crate::present::view::GAP;
 
 /// Whether cuFile used a file.
@@ -84,24 +84,5 @@ pub fn file_failure(file: &WatchedFile, requires_direct: bool) -> Option<String>
         }
         0 => None,
         failed => Some(format!("{} failed.", plural(failed, "call"))),
-    }
-}
-
-/// The evidence for the route of a file.
-#[must_use]
-pub const fn proof(proof: RouteProof) -> &'static str {
-    match proof {
-        RouteProof::Nothing => "not proven: no counter shows the route",
-        RouteProof::NoTransfer => "no transfer",
-        RouteProof::AllFailed => "all transfers failed",
-        RouteProof::Statistics => "proven by libcufile's level-3 statistics",
-        RouteProof::MixedStatistics => "not proven: libcufile's statistics count several routes",
-        RouteProof::NoModule => "not proven: libcufile's statistics count nvfs, but nvidia-fs is not loaded",
-        RouteProof::NvidiaFsCounter => "inferred: nvidia-fs counted reads, of any process",
-        RouteProof::ProcessLog => "inferred: the cufile.log of the process reports compat mode",
-        RouteProof::NoDirectRoute => "inferred: nvidia-fs is not loaded, p2pdma is not configured",
-        RouteProof::SettingsMayEnableP2pdma => "not proven: cufile.json or CUFILE_USE_PCIP2PDMA may enable p2pdma",
-        RouteProof::ParameterEnablesP2pdma => "not proven: cuFileSetParameterBool enabled p2pdma",
-        RouteProof::FlagsEnableP2pdma => "not proven: cuFileDriverSetP2PFlags enabled p2pdma",
     }
 }

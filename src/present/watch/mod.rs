@@ -10,11 +10,12 @@ mod missing;
 mod tables;
 mod tensors;
 
+pub use super::labels::route_proof as proof;
 pub use advice::advice;
 pub use answer::{answer, end, unmet};
 pub(super) use counted::amounts;
 pub use facts::facts;
-pub use file::{file_failure, is_of_cufile, proof};
+pub use file::{file_failure, is_of_cufile};
 pub(super) use file::{is_large, moved, name, route};
 pub(super) use missing::reasons;
 pub use missing::{NO_END, gap_ids, gaps, incomplete};

@@ -1,11 +1,12 @@
 //! The tables of a watched program.
 
-use super::file::{LARGE, is_large, is_of_cufile, is_of_program, name, proof, route};
+use super::file::{LARGE, is_large, is_of_cufile, is_of_program, name, route};
 use super::tensors::{
     TENSOR_FILE, TENSOR_HEADS, is_complete_tensor, is_upper_bound, read_tensors, tensor_cells, tensor_summary,
 };
 use crate::core::units::{bytes, count, duration, plural, plural_es, plural_ies, verb};
 use crate::core::{AttachedFile, AttachedProcess, CallTotal, UNKNOWN_FILE, WatchReport, WatchedFile};
+use crate::present::labels::route_proof as proof;
 use crate::present::view::{Table, number, text};
 
 /// Maximum number of rows of files or tensors in a terminal.

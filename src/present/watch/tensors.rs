@@ -27,7 +27,8 @@ pub fn tensor_cells(file: &WatchedFile, tensor: &WatchedTensor) -> [String; TENS
     [tensor.name.clone(), complete.to_owned(), name(file), size, reads, read, time, rate]
 }
 
-/// The bytes per second of a tensor's reads. `None` if the time is not known, or if the bytes are those in touched pages.
+/// The bytes per second of a tensor's reads. `None` if the time is not known, or if the bytes are those in touched
+/// pages.
 #[must_use]
 pub fn read_rate(tensor: &WatchedTensor) -> Option<f64> {
     tensor.read_ns.filter(|_| !is_touched(tensor)).and_then(|ns| bytes_per_s(tensor.bytes, ns))

@@ -20,17 +20,13 @@ use zstd::zstd_safe::CParameter;
 /// spans are rounded at the end.
 pub const SIZE_GOAL_BYTES: u64 = 2 << 20;
 
-/// Compression level while the session runs. It compresses about 500 MB/s, so that recording does not take CPU time
-/// from the load.
+/// Compression level while the session runs. It is low, so that recording takes little CPU time from the load.
 const LIVE_LEVEL: i32 = 1;
-/// Compression level at the end, after all measurements. It compresses about 60 MB/s. Level 19 makes the recordings in
-/// assets/recordings 11 % smaller, but takes 20 to 40 times as long (2026-11-29, two-core machine, `zstd` 1.5.4).
+/// Compression level at the end, after all measurements. Higher levels take far longer for slightly smaller files.
 const FINAL_LEVEL: i32 = 9;
-/// Window size at the end: 2^19 bytes, or 512 KiB. A replay needs this much memory all the time. At this level, a
-/// window of 64 MiB does not make the recordings of the full race smaller.
+/// Window size at the end: 2^19 bytes, or 512 KiB. A replay needs this much memory all the time.
 const FINAL_WINDOW_LOG: u32 = 19;
-/// Sizes of the compressor's tables at the end: 2^19 and 2^18 entries. With them, it needs 6 MiB instead of 10 MiB, and the
-/// recordings are 0.1 % larger.
+/// Sizes of the compressor's tables at the end: 2^19 and 2^18 entries. They need less memory than those of the level.
 const FINAL_TABLE_LOGS: [CParameter; 2] = [CParameter::ChainLog(19), CParameter::HashLog(18)];
 /// Maximum time of events that are lost if the process is killed. The owner of the writer flushes it at this interval.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(250);

@@ -56,7 +56,6 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         storage_bytes_per_s: rate(6.2 * wave),
         call_bytes_per_s: rate(0.004),
         route: SeenRoute::Cufile,
-        evidence: "libcufile.so.1.15.1 is mapped, 2 files open with O_DIRECT, /dev/nvidia-fs is not open: P2PDMA or compat".into(),
         mapped: Vec::new(),
         files: vec![file(1, true), file(2, true)],
         files_readable: true,
@@ -71,7 +70,6 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         threads: Some(16),
         gpu_memory_bytes: Some(80 * GIB),
         cpu_percent: rate(9.8e-8),
-        evidence: "its open files need the rights of its owner or of root".into(),
         ..ProcessUse::default()
     };
     let resting = ProcessUse {
@@ -86,7 +84,6 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         call_bytes_per_s: rate(0.0),
         cpu_percent: rate(0.0),
         route: SeenRoute::Mapped,
-        evidence: "one file mapped".into(),
         mapped: vec!["/data/models/q06/model.safetensors".into()],
         files_readable: true,
         ..ProcessUse::default()

@@ -342,7 +342,8 @@ fn is_free(plot: &Pen<'_>, x: u16, y: u16, text: &str) -> bool {
 /// Maximum number of rows at the top that stay empty.
 const MOST_SPARE: u16 = 2;
 
-/// The number of rows at the top that stay empty so that the ticks of an axis have equal distances. Few rows are all used.
+/// The number of rows at the top that stay empty so that the ticks of an axis have equal distances. Few rows are all
+/// used.
 fn spare_rows(max: f64, rows: u16) -> u16 {
     let mut fewest = (0..=MOST_SPARE).filter(|spare| *spare == 0 || rows > 2 + 2 * spare);
     fewest.find(|spare| Scale::even(max, rows - spare).is_some()).unwrap_or(0)

@@ -51,18 +51,18 @@ impl Tally {
     }
 
     /// Whether memory is registered in a process. `None` if it is not known. The child of a fork has the memory that
-    /// its parent registered before.
+    /// its parent registered before, also if the parent releases it later.
     pub(super) fn is_registered(&self, process: u32, from: u64, end: u64) -> Option<bool> {
         let mut child: Option<&Process> = None;
         for known in self.line(process).filter_map(|at| self.processes.get(&at)) {
             let nearest = known.buffers.range(..=from).next_back();
             let is_in = nearest.is_some_and(|(base, buffer)| {
-                end <= base.saturating_add(buffer.size) && child.is_none_or(|child| buffer.since_ns < child.began_ns)
+                end <= base.saturating_add(buffer.size) && child.is_none_or(|child| buffer.since_ns <= child.forked_ns)
             });
             if is_in {
                 return Some(true);
             }
-            let has_released = child.is_some_and(|child| known.released_ns > child.began_ns);
+            let has_released = child.is_some_and(|child| known.released_ns > child.forked_ns);
             if has_released || known.has_released_inherited || known.lost.may_have_registered() {
                 return None;
             }

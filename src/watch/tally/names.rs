@@ -134,8 +134,9 @@ impl Tally {
     }
 
     /// Processes the start of a program in a process: nothing of an earlier program or process of this number is left.
-    /// `parent` is the process that it was forked from, or 0, and `parent_began_ns` the start of that process if it is known.
-    pub(super) fn start(&mut self, process: u32, parent: u64, parent_began_ns: u64, at_ns: u64) {
+    /// `parent` is the process that it was forked from, or 0, `parent_began_ns` the start of that process if it is
+    /// known, and `forked_ns` the time up to which the calls of that process about memory were before the fork.
+    pub(super) fn start(&mut self, process: u32, [parent, parent_began_ns, forked_ns]: [u64; 3], at_ns: u64) {
         self.forget_handles(process);
         self.forget_buffers(process);
         let unfinished = self.forget_transfers(process, at_ns);
@@ -143,7 +144,8 @@ impl Tally {
         let parent = u32::try_from(parent).ok().filter(|parent| *parent > 0 && *parent != process);
         let parent = parent.map(|parent| (parent, parent_began_ns));
         let known = self.of(process);
-        *known = Process { parent, began_ns: at_ns, lost: known.lost.after(at_ns), ..Process::default() };
+        let lost = known.lost.after(at_ns);
+        *known = Process { parent, began_ns: at_ns, forked_ns, lost, ..Process::default() };
     }
 
     /// Notes the losses of a process.

@@ -185,7 +185,7 @@ fn read(at_ns: u64, handle: u64) -> Group {
 
 fn began(process: u32, at_ns: u64, parent: u64) -> Group {
     let head = Record::head(kind::PROCESS, 0, 0);
-    let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: parent, ..Record::default() };
+    let record = Record { head, start_ns: at_ns, end_ns: at_ns, object: parent, offset: at_ns, ..Record::default() };
     Group { process, ..Group::with_text(process, process, record, "/bin/load") }
 }
 
@@ -419,6 +419,25 @@ fn a_child_has_the_memory_that_its_parent_registered_before_the_fork() {
     assert_eq!(seen(&[in_child(release()), read(2)]), (0, 1));
     assert_eq!(seen(&[in_child(release()), read(4)]), (0, 1));
     assert_eq!(seen(&[in_child(release()), in_child(called(Function::BufRegister, 50, 1 << 30)), read(2)]), (0, 0));
+}
+
+#[test]
+fn the_memory_of_a_child_is_that_at_the_fork_and_not_at_its_first_call() {
+    // The fork was after the call at 10 and before that at 30. The child makes its first call later.
+    let seen = |groups: &[Group]| {
+        let mut child = began(2, 50, 1);
+        child.record.offset = 10;
+        let mut read = Group { process: 2, ..read(60, 7) };
+        read.record.base = 1 << 30;
+        let mut tally = Tally::default();
+        groups.iter().chain([&child, &read]).for_each(|group| tally.take(group));
+        let reads = tally.report(&Totals::default()).files[0].reads;
+        (reads.unregistered, reads.maybe_registered)
+    };
+    let register = |at_ns| called(Function::BufRegister, at_ns, 1 << 30);
+    let release = |at_ns| called(Function::BufDeregister, at_ns, 1 << 30);
+    assert_eq!([seen(&[register(10)]), seen(&[register(30)])], [(0, 0), (1, 0)]);
+    assert_eq!([seen(&[register(10), release(30)]), seen(&[register(5), release(10)])], [(0, 1), (1, 0)]);
 }
 
 #[test]

@@ -60,8 +60,8 @@ impl Heights {
         all
     }
 
-    /// Gives the lines to the panes that can use them, one after another. Without space for the chart of rates, further threads
-    /// get lines last: sizes and files say more.
+    /// Gives the lines to the panes that can use them, one after another. Without space for the chart of rates, further
+    /// threads get lines last: sizes and files say more.
     fn grow(&mut self, mut lines: u16, needs: Needs) {
         while lines > 0 {
             let before = lines;

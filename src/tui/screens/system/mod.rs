@@ -14,6 +14,7 @@ pub(crate) use {order::order, time::full_range};
 
 pub(crate) use state::System;
 
+use crate::present::top;
 use crate::session::{Command, State};
 use crate::tui::clicks::Spot;
 use crate::tui::context::{Context, Ui};
@@ -126,7 +127,7 @@ impl Screen for System {
 
     fn copied(&self, session: &State, ctx: &Context) -> String {
         let process = selected(session, &Ui { ctx, screen: self });
-        process.map_or_else(String::new, |p| format!("{}\t{}\t{}", p.pid, p.command, p.evidence))
+        process.map_or_else(String::new, |p| format!("{}\t{}\t{}", p.pid, p.command, top::evidence(p)))
     }
 }
 
