@@ -80,6 +80,12 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
     };
     let judged = judged.found("/proc/self/mountinfo", kind);
+    // The path itself can be on another file system.
+    let real = facts.real_path.as_deref().filter(|real| *real != facts.path && judged.advice.is_some());
+    let judged = match real {
+        Some(real) => judged.found(facts.path.display().to_string(), format!("leads to {}", real.display())),
+        None => judged,
+    };
     // A sandbox shows the file systems of a separate kernel, so no other place in it helps.
     let is_of_sandbox = judged.finding.status != Status::Pass
         && judged.in_the_way().next().is_some()

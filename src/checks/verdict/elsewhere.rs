@@ -10,7 +10,7 @@ use crate::checks::verdict::commands;
 use crate::checks::verdict::pairs::Pair;
 use crate::core::{CheckId, FixId, Needs, Route, Status};
 use crate::machine::{self, BlockDevice, BlockKind, Mount, NvmeMultipath, Root};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Whether only the path closes the direct routes, and not the machine or the GPU.
@@ -293,17 +293,18 @@ pub(crate) fn folder_on_root(root: &Root) -> &'static Path {
     Path::new(["/srv", "/opt"].into_iter().find(is_on_root).unwrap_or("/"))
 }
 
-/// A folder in `parent` for a copy of a model, which does not exist and contains none of the paths `taken`.
+/// A folder or file in `parent` for a copy of a model, which does not exist and contains none of the paths `taken`. The
+/// ending of the name stays as it is, because programs know a model file by it.
 pub(crate) fn free_folder(root: &Root, parent: &Path, name: &OsStr, taken: &[&Path]) -> PathBuf {
-    let with = |ending: &str| {
-        let mut name = name.to_owned();
-        name.push(ending);
-        parent.join(name)
+    let with = |start: String| {
+        let mut whole = OsString::from(start);
+        whole.push(name);
+        parent.join(whole)
     };
     let is_free = |folder: &PathBuf| !taken.iter().any(|path| path.starts_with(folder)) && !root.exists(folder);
-    let numbered = (2..100).map(|number| format!("-copy-{number}"));
-    let endings = [String::new(), "-copy".to_owned()].into_iter().chain(numbered);
-    endings.map(|ending| with(&ending)).find(is_free).unwrap_or_else(|| with("-copy"))
+    let numbered = (2..100).map(|number| format!("copy-{number}-of-"));
+    let starts = [String::new(), "copy-of-".to_owned()].into_iter().chain(numbered);
+    starts.map(with).find(is_free).unwrap_or_else(|| with("copy-of-".to_owned()))
 }
 
 /// Whether a mount is a file system with direct routes on a local NVMe disk. Small mounts of the system are not meant.
