@@ -6,7 +6,7 @@ use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
-use crate::text::quoted;
+use crate::text::{quoted, quoted_line};
 use std::path::Path;
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
@@ -59,6 +59,31 @@ pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
     }
 }
 
+/// How to give files extents. A file system that was made as ext3 lacks the feature, and is changed only while it is not
+/// mounted: the root file system needs another system for this, so its files are copied.
+fn with_extents(facts: &PathFacts) -> Advice {
+    let command = chattr(facts, "+e");
+    let place = facts.source.as_deref().filter(|source| source.starts_with("/dev/")).zip(facts.mount_point.as_deref());
+    let place = place.filter(|(_, point)| *point != Path::new("/")).zip(facts.mount_command(&[]));
+    let Some(((device, point), mount)) = place else {
+        return Advice::run(command).text(
+            ". If it reports 'Operation not supported', copy the files to an ext4 or XFS that was made with extents.",
+        );
+    };
+    let (device, mount) = (quoted(device), quoted_line(&mount));
+    let inside = quoted(&format!("{}/.", point.display())).into_owned();
+    let point = point.to_string_lossy();
+    let point = quoted(&point);
+    Advice::run(command.clone())
+        .text(". If it reports 'Operation not supported', back up the file system: ")
+        .command(format!("sudo cp -a {inside} /BACKUP/"))
+        .text(". Then end the programs that use it, and run ")
+        .command(format!(
+            "sudo umount {point} && sudo tune2fs -O extent {device} && sudo e2fsck -f {device} && {mount} && {command}"
+        ))
+        .text(". Replace /BACKUP by a folder on another disk.")
+}
+
 fn extents(facts: &PathFacts) -> Option<Judged> {
     let flags = facts.inode_flags.filter(|_| facts.filesystem.as_deref() == Some("ext4"))?;
     let judged = if flags & EXTENTS != 0 {
@@ -66,9 +91,7 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::Ext4Extents, "the file does not use extents, as on ext3: there is no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice(Advice::run(chattr(facts, "+e")).text(
-                ". If the file system does not support extents, unmount it, back it up, and run tune2fs -O extents and e2fsck -f for its device first.",
-            ))
+            .advice(with_extents(facts))
     };
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
