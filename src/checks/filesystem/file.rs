@@ -46,17 +46,23 @@ fn tried(facts: &PathFacts) -> String {
     facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
 }
 
-/// The command that changes an attribute of the examined file. In a directory it changes that of all files, also if the
-/// files of the directory are links to another place, which `chattr -R` does not follow.
-pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
+/// The file or folder with the examined files, and whether it is a folder. The files of a directory can be links to
+/// another place.
+fn place_of_files(facts: &PathFacts) -> (&Path, bool) {
     let path = facts.real_path.as_deref().unwrap_or(&facts.path);
-    let line =
-        |options: &str, path: &Path| format!("sudo chattr {options}{change} {}", quoted(&path.to_string_lossy()));
     match facts.tried_file.as_deref().filter(|file| *file != path) {
-        None => line("", path),
-        Some(file) if file.starts_with(path) => line("-R ", path),
-        Some(file) => line("-R ", file.parent().unwrap_or(file)),
+        None => (path, false),
+        Some(file) if file.starts_with(path) => (path, true),
+        Some(file) => (file.parent().unwrap_or(file), true),
     }
+}
+
+/// The command that changes an attribute of the examined file. In a directory it changes that of all files, also if they
+/// are links, which `chattr -R` does not follow.
+pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
+    let (place, is_folder) = place_of_files(facts);
+    let options = if is_folder { "-R " } else { "" };
+    format!("sudo chattr {options}{change} {}", quoted(&place.to_string_lossy()))
 }
 
 /// How to give files extents. A file system that was made as ext3 lacks the feature, and is changed only while it is not
@@ -143,17 +149,22 @@ fn holes(facts: &PathFacts) -> Option<Judged> {
 }
 
 /// How the user of this process may read files of others.
-fn readable(ctx: &Context<'_>) -> &'static str {
+fn readable(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     match machine::container(ctx.root).map(|container| container.runtime).as_deref() {
         // Kubernetes gives files to fsGroup only in volumes that support it, which hostPath does not (Kubernetes,
         // "Configure a Security Context for a Pod or Container").
         Some("kubernetes") => {
-            "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again."
+            "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again.".into()
         }
         Some("docker" | "podman" | "container") => {
-            "Create the container again with --user and the number of the files' owner, or change their mode on the host."
+            "Create the container again with --user and the number of the files' owner, or change their mode on the host.".into()
         }
-        _ => "Change its owner or mode, or run as the user that loads models.",
+        _ => {
+            let (place, is_folder) = place_of_files(facts);
+            let mode = if is_folder { "-R a+rX" } else { "a+r" };
+            Advice::run(format!("sudo chmod {mode} {}", quoted(&place.to_string_lossy())))
+                .text(", which lets all users read it, or run as the user that loads models.")
+        }
     }
 }
 
@@ -164,7 +175,7 @@ fn size(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             Judged::lack(ID, format!("this user cannot read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)
                 .missing(Cost::Setting, EVERY)
-                .advice(readable(ctx)),
+                .advice(readable(ctx, facts)),
         );
     }
     let size = facts.size_bytes?;
