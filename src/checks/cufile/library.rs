@@ -225,6 +225,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::CtrDevices)
             } else if must_recover(ctx) {
                 judged.cause(CheckId::GpuEcc)
+            } else if matches!(code, 5007 | 5011) && device::is_before_pascal(ctx) {
+                judged.cause(CheckId::GpuComputeCap)
             } else if code == 5033 && !ctx.root.nvml().gpus.is_empty() {
                 // NVML reports a GPU, so the driver works; releases up to 1.15 need libcuda.so.1 to open.
                 judged.advice(cuda_errors::bring_libcuda(ctx.root))

@@ -19,6 +19,15 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether cuFile supports none of the GPUs, because all are older than Pascal.
+pub(crate) fn is_before_pascal(ctx: &Context<'_>) -> bool {
+    let is_old = |gpu: &GpuSeen| match gpu.capability() {
+        Some(capability) => capability < (6, 0),
+        None => gpu.architecture.is_some_and(|architecture| architecture < Architecture::Pascal),
+    };
+    !ctx.gpus().is_empty() && ctx.gpus().iter().all(is_old)
+}
+
 /// The PCI device id of a GPU.
 fn on_bus(ctx: &Context<'_>, gpu: &GpuSeen) -> String {
     let device = ctx.pci().and_then(|all| all.iter().find(|pci| pci.address == gpu.address)?.device.clone());
