@@ -49,6 +49,17 @@ fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
     }
 }
 
+/// The command that copies a file, or the files of a directory, to a new folder of this user.
+fn copy_command(facts: &PathFacts, source: &Path, target: &Path) -> String {
+    let source = source.to_string_lossy();
+    let source =
+        if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
+    let folder = quoted(&target.to_string_lossy()).into_owned();
+    // mkdir fails if the folder exists, so files of others keep their content, owner and mode. A snapshot of the Hugging
+    // Face cache consists of links to files in another folder.
+    format!("sudo mkdir {folder} && sudo chown \"$USER\" {folder} && cp -rLn {source} {folder}/")
+}
+
 /// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder of
 /// the same file system has none.
 fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
@@ -59,20 +70,14 @@ fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
         )
         .into();
     };
-    let source = facts.path.to_string_lossy();
-    let source =
-        if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
-    let folder = quoted(&target.to_string_lossy()).into_owned();
     let lost = elsewhere::loss_of_local_disks(ctx.root).map_or_else(String::new, |sentence| {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
-    // A snapshot of the Hugging Face cache consists of links to files in another folder.
     Advice::from(format!(
         "Copy the model to {}, a new unencrypted folder on ext4 or XFS of a local NVMe disk: ",
         target.display()
     ))
-    // mkdir fails if the folder exists, so files of others keep their content, owner and mode.
-    .command(format!("sudo mkdir {folder} && sudo chown \"$USER\" {folder} && cp -rLn {source} {folder}/"))
+    .command(copy_command(facts, &facts.path, &target))
     .text(format!(". {READABLE} Load the model from there.{lost}"))
 }
 
