@@ -280,7 +280,8 @@ fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>
             if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged.advice(LISTED) }
         }
         Some(_) => Judged::info(ID, format!("{} is not on NVIDIA's list for P2PDMA", gpu.name)),
-        None => Judged::na(ID, "the GPU's model is not known").unknown(&[Route::P2pdma]),
+        None => Judged::na(ID, "without NVML, the checks do not know whether P2PDMA supports this GPU")
+            .unknown(&[Route::P2pdma]),
     })
 }
 
