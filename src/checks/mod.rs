@@ -42,7 +42,7 @@ pub(crate) use pcie::topology::nearest_gpu;
 pub use report::Report;
 pub use round::run;
 pub use verdict::commands::fix_line;
-pub(crate) use verdict::elsewhere::{disk_for_model, disks_in_use, loss_of_local_disks, place_for_model};
+pub(crate) use verdict::elsewhere::{disk_for_model, disks_in_use, free_folder, loss_of_local_disks, place_for_model};
 pub use verdict::proof::{Trial, with_counts, with_trial};
 
 use crate::core::Machine;

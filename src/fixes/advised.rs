@@ -3,15 +3,15 @@
 use super::parts::{empty, p2pdma_keys, run, words};
 use crate::checks::cufile_json::{file_to_mount, set_keys};
 use crate::checks::{
-    Lack, Report, disk_for_model, disks_in_use, enroot_variables, group_option, has_compute, has_selinux, is_confined,
-    is_cut_off, is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, other_command, place_for_model,
-    runtime_command,
+    Lack, Report, disk_for_model, disks_in_use, enroot_variables, free_folder, group_option, has_compute, has_selinux,
+    is_confined, is_cut_off, is_denied, is_rootless, loss_of_local_disks, lxc, nearest_gpu, other_command,
+    place_for_model, runtime_command,
 };
 use crate::core::check::names;
 use crate::core::{Change, CheckId, Finding, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route, Status};
 use crate::machine::{PathFacts, Root, assigned_gpus, kernel_release, kernel_version, nvidia_fs_loaded, pod_namespace};
 use crate::text::quoted;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The plan that moves a model to a disk with a direct route.
 pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
@@ -28,21 +28,25 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
     let free = disk_for_model(root).filter(|_| known.is_none());
     let point = known.as_ref().or(free.as_ref().map(|(_, point)| point));
     let place = point.map_or_else(|| "/NVME_MOUNT_POINT".to_owned(), |point| point.display().to_string());
+    let path = model(report);
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let link = report.paths.first().and_then(|facts| linked(facts, &path));
+    let source = link.clone().unwrap_or_else(|| path.clone());
+    let target = free_folder(root, Path::new(&place), name.as_ref(), &[Path::new(&path), Path::new(&source)]);
+    let target = target.display().to_string();
     let copy = match program {
         Some(program) => {
-            let copy = ["cp", &format!("CONTAINER:{}", model(report)), "/NVME_MOUNT_POINT/"].map(str::to_owned);
+            let copy = ["cp", &format!("CONTAINER:{path}"), "/NVME_MOUNT_POINT/"].map(str::to_owned);
             words(&runtime_command(root, program)).into_iter().chain(copy).collect()
         }
         // A snapshot of the Hugging Face cache consists of links to files in another folder.
         None => {
-            let options = if model(report).contains("/snapshots/") { "-rL" } else { "-a" };
-            let copy = ["cp", options, "--sparse=never", &model(report), &format!("{place}/")].map(str::to_owned);
+            let options = if link.is_some() || path.contains("/snapshots/") { "-rL" } else { "-a" };
+            let copy = ["cp", options, "--sparse=never", &source, &target].map(str::to_owned);
             // A new mount point belongs to root.
             (!is_pod).then(|| "sudo".to_owned()).into_iter().chain(copy).collect()
         }
     };
-    let path = model(report);
-    let name = path.rsplit('/').next().unwrap_or_default();
     let then = program.map(|program| {
         let volume = quoted(&format!("/NVME_MOUNT_POINT/{name}:{path}")).into_owned();
         format!("start the container again with {} run -v {volume} …", runtime_command(root, program))
@@ -71,6 +75,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
                 " A new file system (mkfs.xfs) destroys the content of the disk, so you choose the disk, and copy its data first."
             }
             + program.map_or("", |program| other_command(root, program))
+            + &link.map_or_else(String::new, |real| format!(" {path} leads to {real}, and the copy has no links."))
             + &warning
             + if lacks_both {
                 " This machine has neither nvidia-fs nor a kernel with P2PDMA (6.2), so the copy alone stays in compat mode; gds-top check at the new place shows the next steps."
@@ -84,7 +89,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             .chain(free.iter().flat_map(|(disk, _)| file_system(disk, &place)))
             .chain([Change::Run { argv: copy }])
             .collect(),
-        verify: format!("gds-top check {}", quoted(&place)),
+        verify: format!("gds-top check {}", quoted(&target)),
         remaining: then.into_iter().collect(),
         undo: if free.is_some() {
             "read the model from its earlier folder; unmount the disk and remove its line from /etc/fstab. The former content of the disk is not restored".to_owned()
@@ -93,6 +98,12 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         },
         ..empty(FixId::MoveModel, Needs::User, risk, FixPolicy::Never)
     }
+}
+
+/// The place to which the examined path leads by links. `None` if it contains no link.
+fn linked(facts: &PathFacts, path: &str) -> Option<String> {
+    let real = facts.real_path.as_deref().filter(|real| *real != facts.path && facts.path == Path::new(path))?;
+    facts.path.is_absolute().then(|| real.display().to_string())
 }
 
 /// The commands that make a file system on an empty disk and mount it, also after a reboot.

@@ -250,6 +250,11 @@ fn plan(
         changes.extend(distribution::package_hub(root));
         changes.extend(distribution::dkms_source(root));
     }
+    // apt-get finds no package whose version in old lists is gone from the archive.
+    let update = run("sudo apt-get update");
+    if family == Family::Debian && !changes.contains(&update) {
+        changes.push(update);
+    }
     // DKMS builds modules only for kernels with installed headers. Without headers, the next boot has no driver.
     if let Some(kernel) = kernel_release(root).filter(|kernel| !has_headers(root, kernel)) {
         changes.push(run(&install(root, family, &distribution::headers(root, family, &kernel))));

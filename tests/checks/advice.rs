@@ -193,6 +193,7 @@ fn the_reason_of_a_file_system_agrees_with_the_verdict() {
     let image = check("pod-image-volume");
     let advice = image.finding("fs-type").unwrap().advice.clone().unwrap();
     assert!(advice.contains("hostPath: {path:") && advice.contains("initContainer"), "{advice}");
+    assert!(advice.contains("cp -an ") && !advice.contains("/data/models,"), "{advice}");
     assert!(image.finding("ctr-rootfs").is_none(), "the image is a volume");
 }
 

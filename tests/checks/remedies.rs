@@ -1,8 +1,8 @@
 //! Machines whose fixtures contain the expected verdict and remedies: the cause, the plans that `fix --list` offers, and
 //! commands that must or must not be advised.
 
-use crate::machine::{check, fixture, with_expectation};
-use gds_top::core::{Change, FixPlan, Status};
+use crate::machine::{all, build, check, filesystem, fixture, gpu, open_fails, with_expectation};
+use gds_top::core::{Change, CheckId, FixPlan, Status};
 use gds_top::fixes;
 use gds_top::machine::Root;
 use gds_top::text::quoted_line;
@@ -54,4 +54,20 @@ fn each_machine_has_its_cause_its_fixes_and_no_harmful_advice() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_finding_that_closes_a_route_was_checked() {
+    let report = check(build("p2pdma-healthy", &[filesystem("ceph")]).path());
+    let verdict = &report.verdicts[0];
+    assert_eq!(verdict.blockers, [CheckId::FsType]);
+    assert!(!verdict.proof.contains("fs-type"), "{}", verdict.proof);
+}
+
+#[test]
+fn a_gpu_before_pascal_explains_why_libcufile_does_not_open() {
+    let edits = all([gpu("Tesla M40 24GB", "5.2"), vec![open_fails(5007, "")]]);
+    let report = check(build("nvfs-healthy", &edits).path());
+    assert_eq!(report.finding("lib-open-probe").unwrap().cause, Some(CheckId::GpuComputeCap));
+    assert_eq!(report.verdicts[0].blockers, [CheckId::GpuComputeCap]);
 }

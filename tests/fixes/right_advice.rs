@@ -255,6 +255,16 @@ fn a_copy_from_a_container_needs_root_and_makes_no_file_system() {
 }
 
 #[test]
+fn a_docker_daemon_of_a_user_gets_commands_without_sudo() {
+    let folder = build("docker-overlay", &[put("files/proc/self/uid_map", "0 1000 1\n1 100000 65536\n")]);
+    let (root, report) = look(folder.path());
+    let plan = plan_by_id(&root, &report, FixId::MoveModel).unwrap();
+    let text = preview(&plan, usize::MAX);
+    assert!(text.contains("$ docker cp CONTAINER:") && !text.contains("sudo docker"), "{text}");
+    assert!(plan.why.contains("run docker as root"), "{}", plan.why);
+}
+
+#[test]
 fn the_package_of_nvidia_fs_is_described_for_its_distribution() {
     for (release, wanted, unwanted) in [
         ("ID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n", "archives of Debian and Ubuntu", "grubby"),

@@ -287,20 +287,32 @@ pub(crate) fn is_rootless(root: &Root) -> Option<bool> {
     })
 }
 
-/// The command of a container runtime on the host. Root can always use the daemon of Docker. A Podman of root has other
-/// images and containers than that of a user.
+/// Whether root of this container is another user on the host, as with a daemon of Docker that a user started. A daemon of
+/// root with userns-remap does this too.
+fn is_mapped(root: &Root) -> bool {
+    let map = root.read_text("/proc/self/uid_map").unwrap_or_default();
+    let first =
+        map.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|words| words.first() == Some(&"0"));
+    first.is_some_and(|words| words.get(1).is_some_and(|outside| *outside != "0"))
+}
+
+/// The command of a container runtime on the host. Root can always use the daemon of the system, but a daemon of Docker and
+/// a Podman of root have other images and containers than those of a user.
 pub(crate) fn runtime_command(root: &Root, runtime: &str) -> String {
-    let is_of_user = runtime == "podman" && is_rootless(root) != Some(false);
+    let is_of_user = match runtime {
+        "docker" => is_mapped(root),
+        "podman" => is_rootless(root) != Some(false),
+        _ => false,
+    };
     if is_of_user { runtime.to_owned() } else { format!("sudo {runtime}") }
 }
 
-/// The other possible command, as a sentence that starts with a space: most containers of Podman do not show who
-/// started them.
+/// The other possible command, as a sentence that starts with a space: many containers do not show who started them.
 pub(crate) fn other_command(root: &Root, runtime: &str) -> &'static str {
-    if runtime == "podman" && is_rootless(root).is_none() {
-        " If root started the container, run podman as root."
-    } else {
-        ""
+    match runtime {
+        "podman" if is_rootless(root).is_none() => " If root started the container, run podman as root.",
+        "docker" if is_mapped(root) => " If root started the container, run docker as root.",
+        _ => "",
     }
 }
 
@@ -415,11 +427,19 @@ mod tests {
     }
 
     #[test]
-    fn root_runs_docker_and_its_own_podman_and_an_unknown_podman_has_both_commands() {
+    fn root_runs_docker_and_its_own_podman_and_an_unknown_owner_has_both_commands() {
         const FILE: &str = "files/run/.containerenv";
+        const MAP: &str = "files/proc/self/uid_map";
         for (runtime, files, command, has_other) in [
             ("podman", &[(FILE, "rootless=0\n")][..], "sudo podman", false),
             ("docker", &[], "sudo docker", false),
+            ("docker", &[(MAP, "         0          0 4294967295\n")], "sudo docker", false),
+            (
+                "docker",
+                &[(MAP, "         0       1000          1\n         1     100000      65536\n")],
+                "docker",
+                true,
+            ),
             ("podman", &[(FILE, "rootless=1\n")], "podman", false),
             ("podman", &[(FILE, "engine=\"podman-5.4\"\n")], "podman", true),
         ] {
@@ -428,7 +448,7 @@ mod tests {
             let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };
             let advice = with(files, |root| bring_all(root, &container, &[Lack::Volume], "/opt/models"));
             assert!(advice.contains(&format!("`{command} cp ")), "{advice}");
-            assert_eq!(advice.contains("run podman as root"), has_other, "{advice}");
+            assert_eq!(advice.contains(&format!("run {runtime} as root")), has_other, "{advice}");
         }
     }
 

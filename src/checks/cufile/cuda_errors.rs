@@ -4,6 +4,8 @@ use crate::checks::advice::{Advice, rebuild_initramfs};
 use crate::checks::container::bring::{Lack, RUNTIME_CLASS, enroot_variables, has_compute};
 use crate::checks::container::lxc::given;
 use crate::checks::cufile::cuda_causes::{FAULTY, NO_UVM, RESUMED};
+use crate::checks::cufile::stub;
+use crate::checks::cufile::variables::SETTERS;
 use crate::checks::logs::xid::{self, Cure};
 use crate::machine::{self, Message, Root, Source};
 
@@ -51,12 +53,14 @@ pub(crate) fn remedy(root: &Root, code: i32, is_newer: bool) -> Option<Advice> {
             "CUDA error 35: install the libcufile of the CUDA release that the driver supports, or update the driver."
                 .into()
         }
-        34 => "CUDA error 34: the stub of libcuda was loaded. Remove the folders lib64/stubs from LD_LIBRARY_PATH and /etc/ld.so.conf.d.".into(),
+        34 => stub::without(root),
         2 => "CUDA error 2: the GPU has no free memory. Run `nvidia-smi`, and end programs that use it.".into(),
         46 => Advice::from("CUDA error 46: another process uses the GPU exclusively. End it, or run ")
             .command("sudo nvidia-smi -c 0"),
         100 => match machine::container(root) {
-            Some(container) => format!("CUDA error 100, no GPU is visible. {}", given(root, &container, &[Lack::Gpu])).into(),
+            Some(container) => {
+                format!("CUDA error 100, no GPU is visible. {}", given(root, &container, &[Lack::Gpu])).into()
+            }
             None if root.variable("CUDA_VISIBLE_DEVICES").is_some() => {
                 Advice::from("CUDA error 100, no GPU is visible: run ")
                     .command("unset CUDA_VISIBLE_DEVICES")
@@ -182,7 +186,7 @@ pub(crate) fn export(advice: Advice, value: &str) -> Advice {
     advice
         .command(format!("export LD_LIBRARY_PATH={value}"))
         .text(" here, and in the file that sets it: ")
-        .command("grep -rsl LD_LIBRARY_PATH ~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d")
+        .command(SETTERS)
 }
 
 /// CUDA waits for the NVLink fabric. Fabric Manager runs only on machines that have NVSwitches.

@@ -6,7 +6,7 @@ use crate::checks::context::Context;
 use crate::checks::cufile::config::{p2p_keys, refused_by_the_library, transport_key};
 use crate::checks::cufile::dependencies::lacks_libraries;
 use crate::checks::cufile::log::log_folder_is_missing;
-use crate::checks::cufile::{cuda_errors, route_table};
+use crate::checks::cufile::{cuda_errors, route_table, stub};
 use crate::checks::gpu::driver::is_mismatched;
 use crate::checks::gpu::state::{library_is_newer, must_recover};
 use crate::checks::gpu::{device, present};
@@ -225,6 +225,8 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                 judged.cause(CheckId::CtrDevices)
             } else if must_recover(ctx) {
                 judged.cause(CheckId::GpuEcc)
+            } else if matches!(code, 5007 | 5011) && device::is_before_pascal(ctx) {
+                judged.cause(CheckId::GpuComputeCap)
             } else if code == 5033 && !ctx.root.nvml().gpus.is_empty() {
                 // NVML reports a GPU, so the driver works; releases up to 1.15 need libcuda.so.1 to open.
                 judged.advice(cuda_errors::bring_libcuda(ctx.root))
@@ -251,6 +253,7 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
                     Some(line) => judged.found(machine::KERNEL_LOG, line),
                     None => judged,
                 };
+                let judged = if open.cuda_code == Some(34) { of_stub(ctx, judged) } else { judged };
                 let named = open.cuda_code.filter(|code| *code != 0).unwrap_or(code);
                 let is_of_driver = remedy.is_none() || matches!(open.cuda_code, Some(3 | 304 | 999));
                 let judged = match cuda_errors::logged(ctx.root).filter(|_| is_of_driver) {
@@ -285,6 +288,15 @@ fn opens(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         },
     };
     said(judged)
+}
+
+/// The finding if the stub of libcuda was loaded, with its place.
+fn of_stub(ctx: &Context<'_>, mut judged: Judged) -> Judged {
+    "libcufile does not open: it loads the stub of libcuda (CUDA 34)".clone_into(&mut judged.finding.summary);
+    match stub::loaded(ctx.root) {
+        Some((source, library)) => judged.found(source, library),
+        None => judged,
+    }
 }
 
 /// Whether nvidia-fs is installed but not loaded. The library opens as soon as it is, also if compat mode is forbidden.

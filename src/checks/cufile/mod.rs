@@ -12,4 +12,5 @@ pub(crate) mod log;
 pub(crate) mod route_table;
 pub(crate) mod shared_statistics;
 pub(crate) mod static_config;
+mod stub;
 pub(crate) mod variables;

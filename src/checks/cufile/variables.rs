@@ -3,6 +3,10 @@
 use crate::checks::advice::Advice;
 use crate::machine::{self, Root, VariableLine};
 
+/// The command that finds the file with the value of LD_LIBRARY_PATH.
+pub(super) const SETTERS: &str =
+    "grep -rsl LD_LIBRARY_PATH ~/.bashrc ~/.profile ~/.bash_profile /etc/environment /etc/profile.d";
+
 /// The pattern of sed for a line that sets nothing else. `None` if the line sets or does more.
 fn pattern(found: &VariableLine, name: &str) -> Option<String> {
     let words = found.line.strip_prefix("export ").unwrap_or(&found.line);

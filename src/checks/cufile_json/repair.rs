@@ -117,6 +117,20 @@ fn spelling(text: &str, at: usize) -> Option<(String, String)> {
                 )
             })
         }
+        // Word processors and web pages replace straight quotes.
+        mark @ '\u{201c}'..='\u{201f}' => {
+            let is_mark = |c: char| matches!(c, '"' | '\u{201c}'..='\u{201f}');
+            let start = at + mark.len_utf8();
+            let inner = text[start..].split(|c: char| c == '\n' || is_mark(c)).next()?;
+            let end = start + inner.len();
+            let close = text[end..].chars().next().filter(|c| is_mark(*c))?;
+            (!inner.contains('\\')).then(|| {
+                (
+                    splice(text, at, end + close.len_utf8(), &format!("\"{inner}\"")),
+                    say("typographic quotes become straight ones"),
+                )
+            })
+        }
         '}' | ']' => {
             let comma =
                 text[..at].rmatch_indices(',').map(|(comma, _)| comma).find(|comma| is_blank(&text[comma + 1..at]))?;
@@ -190,6 +204,8 @@ mod tests {
             ("\u{feff}{}\n", "{}\n"),
             ("# ours\n{ }\n", "// ours\n{ }\n"),
             ("{ 'properties': {} }", "{ \"properties\": {} }"),
+            ("{ “properties”: {} }", "{ \"properties\": {} }"),
+            ("{ „logging“: { “level”: “ERROR\" } }", "{ \"logging\": { \"level\": \"ERROR\" } }"),
             ("{\n \"a\": [1, 2, ], // x, y\n}\n", "{\n \"a\": [1, 2 ] // x, y\n}\n"),
             (
                 "{\n \"properties\": { \"allow_compat_mode\": true, /* a, b */ },\n}\n",

@@ -6,7 +6,7 @@ use crate::checks::filesystem::{clients, network};
 use crate::checks::judged::{Cost, DIRECT, EVERY, Judged, Scope};
 use crate::core::{CheckId, Route, units};
 use crate::machine::{self, DirectRead, PathFacts, UnfinishedFile};
-use crate::text::quoted;
+use crate::text::{quoted, quoted_line};
 use std::path::Path;
 
 /// `FS_EXTENT_FL` (include/uapi/linux/fs.h).
@@ -46,17 +46,48 @@ fn tried(facts: &PathFacts) -> String {
     facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
 }
 
-/// The command that changes an attribute of the examined file. In a directory it changes that of all files, also if the
-/// files of the directory are links to another place, which `chattr -R` does not follow.
-pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
+/// The file or folder with the examined files, and whether it is a folder. The files of a directory can be links to
+/// another place.
+fn place_of_files(facts: &PathFacts) -> (&Path, bool) {
     let path = facts.real_path.as_deref().unwrap_or(&facts.path);
-    let line =
-        |options: &str, path: &Path| format!("sudo chattr {options}{change} {}", quoted(&path.to_string_lossy()));
     match facts.tried_file.as_deref().filter(|file| *file != path) {
-        None => line("", path),
-        Some(file) if file.starts_with(path) => line("-R ", path),
-        Some(file) => line("-R ", file.parent().unwrap_or(file)),
+        None => (path, false),
+        Some(file) if file.starts_with(path) => (path, true),
+        Some(file) => (file.parent().unwrap_or(file), true),
     }
+}
+
+/// The command that changes an attribute of the examined file. In a directory it changes that of all files, also if they
+/// are links, which `chattr -R` does not follow.
+pub(crate) fn chattr(facts: &PathFacts, change: &str) -> String {
+    let (place, is_folder) = place_of_files(facts);
+    let options = if is_folder { "-R " } else { "" };
+    format!("sudo chattr {options}{change} {}", quoted(&place.to_string_lossy()))
+}
+
+/// How to give files extents. A file system that was made as ext3 lacks the feature, and is changed only while it is not
+/// mounted: the root file system needs another system for this, so its files are copied.
+fn with_extents(facts: &PathFacts) -> Advice {
+    let command = chattr(facts, "+e");
+    let place = facts.source.as_deref().filter(|source| source.starts_with("/dev/")).zip(facts.mount_point.as_deref());
+    let place = place.filter(|(_, point)| *point != Path::new("/")).zip(facts.mount_command(&[]));
+    let Some(((device, point), mount)) = place else {
+        return Advice::run(command).text(
+            ". If it reports 'Operation not supported', copy the files to an ext4 or XFS that was made with extents.",
+        );
+    };
+    let (device, mount) = (quoted(device), quoted_line(&mount));
+    let inside = quoted(&format!("{}/.", point.display())).into_owned();
+    let point = point.to_string_lossy();
+    let point = quoted(&point);
+    Advice::run(command.clone())
+        .text(". If it reports 'Operation not supported', back up the file system: ")
+        .command(format!("sudo cp -a {inside} /BACKUP/"))
+        .text(". Then end the programs that use it, and run ")
+        .command(format!(
+            "sudo umount {point} && sudo tune2fs -O extent {device} && sudo e2fsck -f {device} && {mount} && {command}"
+        ))
+        .text(". Replace /BACKUP by a folder on another disk.")
 }
 
 fn extents(facts: &PathFacts) -> Option<Judged> {
@@ -66,9 +97,7 @@ fn extents(facts: &PathFacts) -> Option<Judged> {
     } else {
         Judged::lack(CheckId::Ext4Extents, "the file does not use extents, as on ext3: there is no direct route")
             .missing(Cost::Root, DIRECT)
-            .advice(Advice::run(chattr(facts, "+e")).text(
-                ". If the file system does not support extents, unmount it, back it up, and run tune2fs -O extents and e2fsck -f for its device first.",
-            ))
+            .advice(with_extents(facts))
     };
     Some(judged.found("FS_IOC_GETFLAGS", format!("{flags:#x}")))
 }
@@ -120,17 +149,22 @@ fn holes(facts: &PathFacts) -> Option<Judged> {
 }
 
 /// How the user of this process may read files of others.
-fn readable(ctx: &Context<'_>) -> &'static str {
+fn readable(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     match machine::container(ctx.root).map(|container| container.runtime).as_deref() {
         // Kubernetes gives files to fsGroup only in volumes that support it, which hostPath does not (Kubernetes,
         // "Configure a Security Context for a Pod or Container").
         Some("kubernetes") => {
-            "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again."
+            "Set securityContext of the pod: runAsUser to the owner of the files, or supplementalGroups to their group if its mode allows reads. In volumes that support it, fsGroup changes the group of the files. For a hostPath volume, `sudo chmod -R o+rX FOLDER` on the node also works. Then create the pod again.".into()
         }
         Some("docker" | "podman" | "container") => {
-            "Create the container again with --user and the number of the files' owner, or change their mode on the host."
+            "Create the container again with --user and the number of the files' owner, or change their mode on the host.".into()
         }
-        _ => "Change its owner or mode, or run as the user that loads models.",
+        _ => {
+            let (place, is_folder) = place_of_files(facts);
+            let mode = if is_folder { "-R a+rX" } else { "a+r" };
+            Advice::run(format!("sudo chmod {mode} {}", quoted(&place.to_string_lossy())))
+                .text(", which lets all users read it, or run as the user that loads models.")
+        }
     }
 }
 
@@ -141,7 +175,7 @@ fn size(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
             Judged::lack(ID, format!("this user cannot read {}", tried(facts)))
                 .found(format!("open({})", tried(facts)), error)
                 .missing(Cost::Setting, EVERY)
-                .advice(readable(ctx)),
+                .advice(readable(ctx, facts)),
         );
     }
     let size = facts.size_bytes?;

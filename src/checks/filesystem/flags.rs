@@ -49,8 +49,19 @@ fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
     }
 }
 
-/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder
-/// of the same file system has none.
+/// The command that copies a file, or the files of a directory, to a new folder of this user.
+fn copy_command(facts: &PathFacts, source: &Path, target: &Path) -> String {
+    let source = source.to_string_lossy();
+    let source =
+        if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
+    let folder = quoted(&target.to_string_lossy()).into_owned();
+    // mkdir fails if the folder exists, so files of others keep their content, owner and mode. A snapshot of the Hugging
+    // Face cache consists of links to files in another folder.
+    format!("sudo mkdir {folder} && sudo chown \"$USER\" {folder} && cp -rLn {source} {folder}/")
+}
+
+/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder of
+/// the same file system has none.
 fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const READABLE: &str = "The copy is readable without the key.";
     let Some(target) = target(ctx, facts) else {
@@ -59,19 +70,14 @@ fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
         )
         .into();
     };
-    let source = facts.path.to_string_lossy();
-    let source =
-        if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
-    let folder = quoted(&target.to_string_lossy()).into_owned();
     let lost = elsewhere::loss_of_local_disks(ctx.root).map_or_else(String::new, |sentence| {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
-    // A snapshot of the Hugging Face cache consists of links to files in another folder.
     Advice::from(format!(
-        "Copy the model to {}, an unencrypted folder on ext4 or XFS of a local NVMe disk: ",
+        "Copy the model to {}, a new unencrypted folder on ext4 or XFS of a local NVMe disk: ",
         target.display()
     ))
-    .command(format!("sudo install -d -o \"$USER\" {folder} && cp -rL {source} {folder}/"))
+    .command(copy_command(facts, &facts.path, &target))
     .text(format!(". {READABLE} Load the model from there.{lost}"))
 }
 
@@ -81,7 +87,7 @@ fn is_file(facts: &PathFacts) -> bool {
     facts.tried_file.as_deref().is_none_or(|file| file == real || file == facts.path)
 }
 
-/// A folder for the copy: on another mount of a local NVMe disk, or else on the present file system. `None` in a
+/// A new folder for the copy: on another mount of a local NVMe disk, or else on the present file system. `None` in a
 /// container, which has only the folders of its start.
 fn target(ctx: &Context<'_>, facts: &PathFacts) -> Option<PathBuf> {
     if machine::container(ctx.root).is_some() {
@@ -90,14 +96,17 @@ fn target(ctx: &Context<'_>, facts: &PathFacts) -> Option<PathBuf> {
     let mine = facts.mount_point.as_deref()?;
     let folder = if is_file(facts) { facts.path.parent()? } else { facts.path.as_path() };
     let name = folder.file_name().map_or_else(|| OsString::from("models"), OsStr::to_os_string);
-    if let Some(other) = elsewhere::place_for_model(ctx.root, Some(mine)) {
-        return Some(other.join(name));
-    }
-    let is_nvme = matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs"))
-        && machine::disks(facts).iter().any(|disk| disk.name.starts_with("nvme"));
-    let base = if mine == Path::new("/") { Path::new("/srv") } else { mine };
-    let copy = base.join(&name);
-    // The folder itself, or one above it, is the encrypted one.
-    let is_inside = facts.path.starts_with(&copy);
-    is_nvme.then(|| if is_inside { base.join("models-unencrypted") } else { copy })
+    let is_nvme = || {
+        matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs"))
+            && machine::disks(facts).iter().any(|disk| disk.name.starts_with("nvme"))
+    };
+    let base = match elsewhere::place_for_model(ctx.root, Some(mine)) {
+        Some(other) => other,
+        None if !is_nvme() => return None,
+        None if mine == Path::new("/") => elsewhere::folder_on_root(ctx.root).to_path_buf(),
+        None => mine.to_path_buf(),
+    };
+    // The folder with this name, or one above the model, can be the encrypted one.
+    let real = facts.real_path.as_deref().unwrap_or(&facts.path);
+    Some(elsewhere::free_folder(ctx.root, &base, &name, &[facts.path.as_path(), real]))
 }

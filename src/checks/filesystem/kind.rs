@@ -80,6 +80,12 @@ pub(crate) fn file_system(ctx: &Context<'_>, facts: &PathFacts) -> Judged {
         }
     };
     let judged = judged.found("/proc/self/mountinfo", kind);
+    // The path itself can be on another file system.
+    let real = facts.real_path.as_deref().filter(|real| *real != facts.path && judged.advice.is_some());
+    let judged = match real {
+        Some(real) => judged.found(facts.path.display().to_string(), format!("leads to {}", real.display())),
+        None => judged,
+    };
     // A sandbox shows the file systems of a separate kernel, so no other place in it helps.
     let is_of_sandbox = judged.finding.status != Status::Pass
         && judged.in_the_way().next().is_some()
@@ -160,7 +166,7 @@ fn image_volume(ctx: &Context<'_>, container: &machine::Container, point: &Path)
     let point = point.display();
     let copy = match container.runtime.as_str() {
         "kubernetes" => format!(
-            "Copy the model from the image to a local NVMe disk of the node with ext4 or xfs. Add a volume `hostPath: {{path: /data/models, type: DirectoryOrCreate}}`, and mount it at /copy in an initContainer that also has {point} and runs `cp -a {point}/. /copy/`. Then mount it instead of the image at {point}."
+            "Copy the model from the image to a local NVMe disk of the node with ext4 or xfs. Add a volume `hostPath: {{path: /data/NEW_FOLDER, type: DirectoryOrCreate}}`, with a folder that the node does not have yet. Mount it at /copy in an initContainer that also has {point} and runs `cp -an {point}/. /copy/`. Then mount it instead of the image at {point}."
         ),
         _ => format!(
             "Copy the model from the image to a directory of the host with ext4 or xfs on a local NVMe disk, and mount that directory at {point} instead of the image."

@@ -62,7 +62,7 @@ pub(crate) fn device_mapper(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judg
             .never(DIRECT);
         // Images have file systems such as squashfs and erofs, which have the same advice.
         return Some(if matches!(facts.filesystem.as_deref(), Some("ext4" | "xfs") | None) {
-            judged.advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk.")
+            judged.fix(FixId::MoveModel).advice("Copy the model out of that file, to ext4 or xfs on a local NVMe disk.")
         } else {
             judged.cause(CheckId::FsType)
         });

@@ -19,6 +19,15 @@ pub(crate) fn slow(ctx: &Context<'_>) -> Vec<Judged> {
     out
 }
 
+/// Whether cuFile supports none of the GPUs, because all are older than Pascal.
+pub(crate) fn is_before_pascal(ctx: &Context<'_>) -> bool {
+    let is_old = |gpu: &GpuSeen| match gpu.capability() {
+        Some(capability) => capability < (6, 0),
+        None => gpu.architecture.is_some_and(|architecture| architecture < Architecture::Pascal),
+    };
+    !ctx.gpus().is_empty() && ctx.gpus().iter().all(is_old)
+}
+
 /// The PCI device id of a GPU.
 fn on_bus(ctx: &Context<'_>, gpu: &GpuSeen) -> String {
     let device = ctx.pci().and_then(|all| all.iter().find(|pci| pci.address == gpu.address)?.device.clone());
@@ -271,7 +280,8 @@ fn p2pdma_model(ctx: &Context<'_>, gpu: &GpuSeen, capability: Option<(u32, u32)>
             if capability < (7, 5) { judged.cause(CheckId::GpuOpenCapable) } else { judged.advice(LISTED) }
         }
         Some(_) => Judged::info(ID, format!("{} is not on NVIDIA's list for P2PDMA", gpu.name)),
-        None => Judged::na(ID, "the GPU's model is not known").unknown(&[Route::P2pdma]),
+        None => Judged::na(ID, "without NVML, the checks do not know whether P2PDMA supports this GPU")
+            .unknown(&[Route::P2pdma]),
     })
 }
 

@@ -10,6 +10,7 @@ use crate::checks::verdict::commands;
 use crate::checks::verdict::pairs::Pair;
 use crate::core::{CheckId, FixId, Needs, Route, Status};
 use crate::machine::{self, BlockDevice, BlockKind, Mount, NvmeMultipath, Root};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Whether only the path closes the direct routes, and not the machine or the GPU.
@@ -27,7 +28,13 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
     if let Some(other) = better {
         let path = ctx.subjects[other.path].path.display();
         // A model is not kept among the folders of the system.
-        let place = if is_root(other) { "in a folder on it, such as /srv/models" } else { "there" };
+        let place = if is_root(other) {
+            let taken = ctx.subjects[pair.path].path.as_path();
+            let folder = free_folder(ctx.root, folder_on_root(ctx.root), OsStr::new("models"), &[taken]);
+            format!("in a folder on it, such as {}", folder.display())
+        } else {
+            "there".to_owned()
+        };
         return Some(match (other.route, other.goal) {
             (route, _) if route.is_direct() => format!("{path} has a direct route ({route}): keep the model {place}."),
             (_, Some(goal)) => format!("{path} can have a direct route ({goal}): keep the model {place}."),
@@ -274,6 +281,30 @@ fn nvme_mount(ctx: &Context<'_>, mine: Option<&Path>) -> Option<Mount> {
 #[must_use]
 pub(crate) fn place_for_model(root: &Root, mine: Option<&Path>) -> Option<PathBuf> {
     nvme_mount(&Context::new(root, &[], None), mine).map(|mount| mount.point)
+}
+
+/// A folder for models that is on the root file system, and not on another mount.
+pub(crate) fn folder_on_root(root: &Root) -> &'static Path {
+    let mounts = root.read_bytes("/proc/self/mountinfo").map(machine::parse_mountinfo).unwrap_or_default();
+    let is_on_root = |folder: &&str| {
+        let real = root.resolve(folder).unwrap_or_else(|| PathBuf::from(folder));
+        machine::mount_for(&mounts, &real, None).is_none_or(|mount| mount.point == Path::new("/"))
+    };
+    Path::new(["/srv", "/opt"].into_iter().find(is_on_root).unwrap_or("/"))
+}
+
+/// A folder or file in `parent` for a copy of a model, which does not exist and contains none of the paths `taken`. The
+/// ending of the name stays as it is, because programs know a model file by it.
+pub(crate) fn free_folder(root: &Root, parent: &Path, name: &OsStr, taken: &[&Path]) -> PathBuf {
+    let with = |start: String| {
+        let mut whole = OsString::from(start);
+        whole.push(name);
+        parent.join(whole)
+    };
+    let is_free = |folder: &PathBuf| !taken.iter().any(|path| path.starts_with(folder)) && !root.exists(folder);
+    let numbered = (2..100).map(|number| format!("copy-{number}-of-"));
+    let starts = [String::new(), "copy-of-".to_owned()].into_iter().chain(numbered);
+    starts.map(with).find(is_free).unwrap_or_else(|| with("copy-of-".to_owned()))
 }
 
 /// Whether a mount is a file system with direct routes on a local NVMe disk. Small mounts of the system are not meant.

@@ -34,6 +34,8 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged]) -> String 
     let asked = if pair.route == Route::None { Route::Compat } else { pair.route };
     let unknown: Vec<&str> = mine
         .iter()
+        // A finding that closes other routes was checked.
+        .filter(|j| j.in_the_way().next().is_none())
         .filter(|j| j.effects.iter().any(|(route, weight)| *route == asked && *weight == Weight::Unknown))
         .map(|j| j.finding.id.as_str())
         .collect();

@@ -121,7 +121,7 @@ checks! {
     Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
-        look "lsattr FILE" todo "Copy the file.";
+        look "lsattr FILE" todo "sudo chattr +e FILE (-R for a directory). If that is not supported, copy the file to a file system with extents.";
     NvmeState = "nvme-state", Storage, Path, Disk, EVERY, []
         examines "whether the NVMe controllers work"
         why "A disk that fell off the bus cannot be read, and its path may be missing."
