@@ -160,6 +160,8 @@ pub enum FindingFact {
     OtherDriverSource,
     /// Only an nvidia-fs that is built by hand loads, and it replaces that of the package.
     HandBuiltNvidiaFs,
+    /// The installed driver is older than the GPU, which drivers of later branches support.
+    DriverOlderThanGpu,
 }
 
 /// The basis of a verdict that is not proven by a read.

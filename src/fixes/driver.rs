@@ -4,11 +4,11 @@ use super::packages::{built_again, compiler, install, license};
 use super::parts::{Family, empty, run};
 use super::{distribution, fabric, repository, secure_boot};
 use crate::checks::Report;
-use crate::core::{Change, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
+use crate::core::{Change, CheckId, FindingFact, FixId, FixPlan, FixPolicy, FixRisk, Needs, Route};
 use crate::machine::{
-    Architecture, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, dkms_rows, driver_origin, following_kernel,
-    gpu_kinds, is_aarch64, kernel_release, module_info, modules_of_other_variants, nvidia_driver, nvidia_fs_builds,
-    nvidia_version_line, os_release, precompiled_driver,
+    Architecture, BRANCH_OF_BLACKWELL, DriverOrigin, GpuKind, Root, UbuntuDriver, deb_packages, dkms_rows,
+    driver_origin, following_kernel, gpu_kinds, is_aarch64, kernel_release, module_info, modules_of_other_variants,
+    nvidia_driver, nvidia_fs_builds, nvidia_version_line, os_release, precompiled_driver,
 };
 
 /// The last branch for Maxwell, Pascal and Volta, which has long-term support. Branch 590 dropped these GPUs
@@ -68,10 +68,21 @@ fn branch_after(version: Option<(u32, u32)>, report: &Report) -> Option<u32> {
     version.map(|version| if serves(version, report) { version.0 } else { LONG_SUPPORT })
 }
 
-/// Whether a driver with the open modules supports the route that the verdicts want.
+/// The oldest driver with the open modules that this machine needs, the reason in a few words, and the sentence about it.
+fn oldest(report: &Report) -> ((u32, u32), &'static str, &'static str) {
+    let found = report.finding(CheckId::GpuPresent);
+    if found.is_some_and(|found| found.facts.contains(&FindingFact::DriverOlderThanGpu)) {
+        ((BRANCH_OF_BLACKWELL, 0), "this GPU", "The installed driver is older than the GPU.")
+    } else if report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma) {
+        (FIRST_WITH_P2PDMA, "P2PDMA", "P2PDMA needs driver 565.47 or later.")
+    } else {
+        ((515, 0), "the open modules", OPEN_ONLY)
+    }
+}
+
+/// Whether a driver with the open modules supports the GPU and the route that the verdicts want.
 fn serves(version: (u32, u32), report: &Report) -> bool {
-    let wants_p2pdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma);
-    version >= if wants_p2pdma { FIRST_WITH_P2PDMA } else { (515, 0) }
+    version >= oldest(report).0
 }
 
 /// The branch of the driver that an earlier step brings in place of the present one.
@@ -88,7 +99,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
     let installed = nvidia_driver(root);
     let version = installed.as_deref().and_then(branch_of);
     let is_open = present(root) == Some(Flavour::Open);
-    let wants_p2pdma = report.verdicts.iter().any(|verdict| verdict.possible == Route::P2pdma);
+    let (_, needed_by, reason) = oldest(report);
     let serves = |version: (u32, u32)| serves(version, report);
     let branch = branch_after(version, report);
     let mut notes = match (&installed, version, branch) {
@@ -96,8 +107,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
             format!(" Driver {installed} keeps its branch; only its kernel modules change.")
         }
         (Some(installed), _, Some(branch)) => format!(
-            " Driver {installed} is too old for {}; branch {branch} has long support and also supports CUDA 12 programs.",
-            if wants_p2pdma { "P2PDMA" } else { "the open modules" }
+            " Driver {installed} is too old for {needed_by}; branch {branch} has long support and also supports CUDA 12 programs."
         ),
         _ => String::new(),
     };
@@ -123,7 +133,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
         }
     }
     let same = version.zip(branch).is_some_and(|(version, branch)| version.0 == branch);
-    let is_too_old = is_open && wants_p2pdma && version.is_some_and(|version| !serves(version));
+    let is_too_old = is_open && version.is_some_and(|version| !serves(version));
     let plan = FixPlan {
         verify: "/proc/driver/nvidia/version says 'Open Kernel Module'".to_owned(),
         undo: match &installed {
@@ -137,7 +147,7 @@ pub(super) fn open(root: &Root, report: &Report, family: Family) -> FixPlan {
             Flavour::Open,
             branch,
             installed.as_deref().filter(|_| same),
-            if is_too_old { "P2PDMA needs driver 565.47 or later." } else { OPEN_ONLY },
+            if is_too_old { reason } else { OPEN_ONLY },
             &notes,
             obstacle,
         )

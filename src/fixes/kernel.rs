@@ -78,6 +78,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             "{why} The driver was not built by DKMS ({file}), so it exists only for certain kernels. If the check fails, install its package for the new kernel, or the DKMS package, before the reboot."
         );
     }
+    let found = format!("{newest}; {{ echo {}; echo \"$new\"; }} | sort -VC || exit 1", oldest(root, family));
     let by_dkms = driver == Driver::Dkms || dkms_has(root, is_nvidia_fs);
     if by_dkms {
         // UEK 8 for Oracle Linux 9 was built with another compiler than that of the system.
@@ -89,19 +90,19 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
             .iter()
             .find(|row| row.is_driver() && dkms_has(root, is_nvidia_fs))
             .map_or_else(String::new, |row| format!("dkms install {}/{} -k \"$new\"; ", row.name, row.version));
-        changes.push(shell(&format!(
-            "{newest}; test -n \"$new\" || exit 1; {compiler}{first}dkms autoinstall -k \"$new\""
-        )));
+        changes.push(shell(&format!("{found}; {compiler}{first}dkms autoinstall -k \"$new\"")));
     }
-    if driver != Driver::Absent {
+    if driver == Driver::Absent {
+        changes.push(shell(&found));
+    } else {
         let modules = if nvidia_fs { "nvidia nvidia_fs" } else { "nvidia" };
         let status = if by_dkms { "dkms status -k \"$new\" && " } else { "" };
-        changes.push(shell(&format!("{newest}; test -n \"$new\" || exit 1; {status}modinfo -k \"$new\" -n {modules}")));
+        changes.push(shell(&format!("{found}; {status}modinfo -k \"$new\" -n {modules}")));
     }
     let pinned = boot_entry::pinned(root);
     let is_amazon = id(root) == "amzn";
     let undo = if pinned.is_some() || boot_entry::has_foreign(root) || is_amazon {
-        let before = format!("{newest}; test -n \"$new\" || exit 1; ");
+        let before = format!("{found}; ");
         changes.push(boot_entry::start_by_default(root, family, "$new", &before));
         why.push_str(pinned.as_deref().unwrap_or(if is_amazon {
             " The present kernel stays the default until the last command before the reboot."
@@ -114,6 +115,17 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family) -> FixPlan {
     };
     changes.push(run("sudo reboot"));
     FixPlan { why, changes, undo, ..plan }
+}
+
+/// The oldest kernel with P2PDMA of this family, for `sort -V`. The commands stop before the reboot if the installation
+/// failed and an older kernel is still the newest.
+fn oldest(root: &Root, family: Family) -> &'static str {
+    let is_uek = kernel_release(root).is_some_and(|release| release.contains("uek"));
+    match (family, rhel(root)) {
+        // The kernel of RHEL 9.6 has a backport.
+        (Family::RedHat, Some(9)) if !is_uek => "5.14.0-570",
+        _ => "6.2",
+    }
 }
 
 /// The package whose kernel the plan installs.
@@ -248,7 +260,10 @@ fn packages(root: &Root, family: Family) -> Result<Vec<Change>, String> {
             let flavour = running.rsplit_once('-').map_or("default", |(_, flavour)| flavour);
             let devel = format!("sudo zypper --non-interactive install kernel-{flavour}-devel");
             match release(root) {
-                Some((15, ..=5)) => lines(&["sudo zypper --non-interactive migration", &devel]),
+                // The subcommand is a plugin, which has its own options: zypper rejects global ones in front of it.
+                Some((15, ..=5)) => {
+                    lines(&["sudo zypper migration --non-interactive --auto-agree-with-licenses", &devel])
+                }
                 _ => lines(&[&format!("sudo zypper --non-interactive update kernel-{flavour}"), &devel]),
             }
         }

@@ -93,6 +93,23 @@ fn an_empty_list_of_addresses_is_not_a_missing_one() {
 }
 
 #[test]
+fn a_fix_that_no_check_needs_is_not_the_first_step() {
+    let advice = check("amd-p2pdma").verdicts[0].advice.clone();
+    let (proof, fix) = (advice.find("gds-top bench MODEL").unwrap(), advice.find("gds-top fix iommu-off").unwrap());
+    assert!(proof < fix && advice[..fix].contains("If reads fail or are slow"), "{advice}");
+}
+
+#[test]
+fn the_integrated_gpu_of_a_jetson_is_not_an_absent_one() {
+    let machine = build("no-gpu", &[put("files/etc/nv_tegra_release", "# R36 (release), REVISION: 4.3\n")]);
+    let found = machine::check(machine.path()).finding(CheckId::GpuPresent).unwrap().clone();
+    assert!(found.summary.contains("Jetson") && found.permanent, "{}", found.summary);
+    assert!(found.evidence.iter().any(|one| one.source == "/etc/nv_tegra_release"), "{:?}", found.evidence);
+    let advice = found.advice.unwrap();
+    assert!(!advice.contains("machine with the GPU"), "{advice}");
+}
+
+#[test]
 fn a_line_about_slabs_is_compared_with_the_present_file() {
     let line = " 12-11-2026 10:00:00:123 [pid=4 tid=4] WARN  cufio:1 No slabs <=16MB configured - nvidia-fs IOs will be rejected\n";
     let slabs = |sizes: &str, counts: &str| {

@@ -253,10 +253,29 @@ fn a_machine_without_a_driver_has_none_to_lose() {
         put("nvml.json", r#"{"error": "libnvidia-ml.so.1 was not found"}"#),
     ];
     let plan = plan(ROCKY, "5.14.0-427.13.1.el9_4.x86_64", bare);
+    let said = lines(&plan);
     assert_eq!(
-        lines(&plan),
-        ["sudo dnf upgrade -y --refresh", "sudo dnf install -y kernel-devel-matched kernel-headers", "sudo reboot"]
+        said[..2],
+        ["sudo dnf upgrade -y --refresh", "sudo dnf install -y kernel-devel-matched kernel-headers"],
+        "{said:?}"
     );
+    assert!(said[2].contains("echo 5.14.0-570") && !said[2].contains("modinfo"), "{said:?}");
+    assert_eq!(said[3..], ["sudo reboot"], "{said:?}");
+}
+
+#[test]
+fn the_commands_stop_before_the_reboot_if_no_kernel_with_p2pdma_was_installed() {
+    let status =
+        |kernel: &str| vec![command(&["dkms", "status"], &format!("nvidia/580.95.05, {kernel}, x86_64: installed\n"))];
+    for (release, old, new) in [
+        (UBUNTU, "5.15.0-139-generic", "6.8.0-60-generic"),
+        (ROCKY, "5.14.0-427.13.1.el9_4.x86_64", "5.14.0-570.12.1.el9_6.x86_64"),
+    ] {
+        let plan = plan(release, old, status(old));
+        assert!(dry(&plan, &[new], &["nvidia"]).1, "{new}");
+        let (told, ended) = dry(&plan, &[old], &["nvidia"]);
+        assert_eq!((told, ended), (Vec::new(), false), "{old}");
+    }
 }
 
 #[test]

@@ -118,7 +118,10 @@ fn a_kernel_for_p2pdma_comes_with_its_headers_if_the_release_has_one() {
         (
             SLES_15_5,
             "5.14.21-150500.55.100-default",
-            &["sudo zypper --non-interactive migration", "sudo zypper --non-interactive install kernel-default-devel"],
+            &[
+                "sudo zypper migration --non-interactive --auto-agree-with-licenses",
+                "sudo zypper --non-interactive install kernel-default-devel",
+            ],
         ),
         (
             SLES_16,

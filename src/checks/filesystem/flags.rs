@@ -1,4 +1,5 @@
-//! File flags that prevent a direct route: compression, encryption and protection against changes.
+//! File flags that prevent a direct route: compression, encryption, fs-verity, a journal of the data and protection
+//! against changes.
 
 use crate::checks::advice::Advice;
 use crate::checks::context::Context;
@@ -11,13 +12,24 @@ use crate::text::quoted;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+/// `FS_VERITY_FL`. The kernel verifies the pages of such a file, so it reads them through the page cache
+/// (Documentation/filesystems/fsverity.rst).
+const VERITY: &str = "protected by fs-verity";
+/// `FS_JOURNAL_DATA_FL`. ext4 reads such a file through the page cache (`ext4_dio_supported`).
+const JOURNALED: &str = "data-journaled";
+/// The flags (include/uapi/linux/fs.h) with their words.
+const BAD: [(u64, &str); 6] = [
+    (0x4, "compressed"),
+    (0x10, "immutable"),
+    (0x20, "append-only"),
+    (0x800, "encrypted"),
+    (0x4000, JOURNALED),
+    (0x0010_0000, VERITY),
+];
+
 pub(super) fn inode_flags(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged> {
     let flags = facts.inode_flags?;
-    let bad: Vec<&str> = [(0x4, "compressed"), (0x10, "immutable"), (0x20, "append-only"), (0x800, "encrypted")]
-        .into_iter()
-        .filter(|(bit, _)| flags & bit != 0)
-        .map(|(_, name)| name)
-        .collect();
+    let bad: Vec<&str> = BAD.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| name).collect();
     let judged = if bad.is_empty() {
         Judged::pass(CheckId::InodeFlags, "no flag that prevents a direct route")
     } else {
@@ -30,23 +42,47 @@ pub(super) fn inode_flags(ctx: &Context<'_>, facts: &PathFacts) -> Option<Judged
 
 /// How to remove file flags that prevent a direct route.
 fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
-    let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted");
+    let is_stored = |flag: &&&str| matches!(**flag, "compressed" | "encrypted" | VERITY);
     let stored: Vec<&str> = bad.iter().filter(is_stored).copied().collect();
-    let copy: Option<Advice> = match stored.as_slice() {
-        [] => None,
+    // A copy never has fs-verity.
+    let kept: Vec<&str> = stored.iter().filter(|flag| **flag != VERITY).copied().collect();
+    let copy: Option<Advice> = match kept.as_slice() {
+        [] if stored.is_empty() => None,
+        [] => Some(copy_without_verity(ctx, facts)),
         ["encrypted"] => Some(unencrypted_copy(ctx, facts)),
         [one] => Some(format!("Copy the file to a folder whose files are not {one}.").into()),
         _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".into()),
     };
-    let is_locked = bad.len() > stored.len();
-    let options = [("append-only", "-a"), ("immutable", "-i")].into_iter().filter(|(flag, _)| bad.contains(flag));
-    let options: Vec<&str> = options.map(|(_, option)| option).collect();
-    let unlock = || Advice::run(chattr(facts, &options.join(" ")));
+    let options: Vec<&str> = [("append-only", "-a"), ("immutable", "-i"), (JOURNALED, "-j")]
+        .into_iter()
+        .filter(|(flag, _)| bad.contains(flag))
+        .map(|(_, option)| option)
+        .collect();
+    let change = || Advice::run(chattr(facts, &options.join(" ")));
     match copy {
-        Some(copy) if is_locked => unlock().text(". ").and(copy),
-        Some(copy) => copy,
-        None => unlock().text(". A read-only mount protects the files and has a direct route."),
+        Some(copy) if options.is_empty() => copy,
+        Some(copy) => change().text(". ").and(copy),
+        None if options == ["-j"] => change().text(", which ends the journal of the data of these files."),
+        None => change().text(". A read-only mount protects the files and has a direct route."),
     }
+}
+
+/// How to copy a model next to itself. The copy has no fs-verity.
+fn copy_without_verity(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
+    const WHY: &str = "fs-verity cannot be removed from a file, but a copy does not have it. ";
+    let real = facts.real_path.as_deref().unwrap_or(&facts.path);
+    let folder = if is_file(facts) { real.parent() } else { Some(real) };
+    // The folder next to a mount point is on another file system.
+    let is_inside = |folder: &&Path| facts.mount_point.as_deref().is_some_and(|mount| *folder != mount);
+    let copy = folder
+        .filter(is_inside)
+        .filter(|_| machine::container(ctx.root).is_none())
+        .and_then(|folder| Some(elsewhere::free_folder(ctx.root, folder.parent()?, folder.file_name()?, &[folder])));
+    let Some(copy) = copy else {
+        return format!("{WHY}Copy the model to another folder of the same file system, and load it from there.")
+            .into();
+    };
+    Advice::from(WHY).text("Run ").command(copy_command(facts, real, &copy)).text(" and load the copy.")
 }
 
 /// The command that copies a file, or the files of a directory, to a new folder of this user.

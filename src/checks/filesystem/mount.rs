@@ -74,8 +74,11 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     let closed = out.iter().any(|j| j.finding.id == CheckId::FsType && j.stops(Route::Nvfs) && j.stops(Route::P2pdma));
     let direct = direct_open(ctx, facts);
     out.push(if closed && direct.stops(Route::Nvfs) { direct.cause(CheckId::FsType) } else { direct });
-    out.extend(alignment(facts));
-    out.extend(inode_flags(ctx, facts).map(|judged| if is_meant(facts) { judged } else { judged.aside() }));
+    let of_file = |judged: Judged| if is_meant(facts) { judged } else { judged.aside() };
+    out.extend(inode_flags(ctx, facts).map(of_file));
+    let known = [CheckId::FsType, CheckId::Ext4Ordered, CheckId::OdirectOpen, CheckId::InodeFlags];
+    let cause = known.into_iter().find(|id| out.iter().any(|j| j.id == *id && j.stops(Route::P2pdma)));
+    out.extend(alignment(facts, cause).map(of_file));
     out.extend(md_raid(ctx, facts));
     out.extend(device_mapper(ctx, facts));
     out.extend(nfs(ctx, facts));
@@ -376,12 +379,20 @@ fn mount_again(facts: &PathFacts) -> Advice {
     }
 }
 
-fn alignment(facts: &PathFacts) -> Option<Judged> {
+/// The alignment of direct reads. An alignment of 0 means that the kernel reads the file through the page cache, although
+/// a read with `O_DIRECT` works. `cause` is the check that reports the reason.
+fn alignment(facts: &PathFacts, cause: Option<CheckId>) -> Option<Judged> {
     let (memory, offset) = (facts.dio_mem_align?, facts.dio_offset_align?);
     let judged = if offset > 4096 {
         Judged::warn(CheckId::StatxDioalign, format!("direct reads must start at multiples of {offset} bytes"))
     } else if offset == 0 {
-        Judged::info(CheckId::StatxDioalign, "statx reports that this file does not support direct reads")
+        const SUMMARY: &str = "statx reports that this file does not support direct reads";
+        match cause {
+            Some(cause) => Judged::info(CheckId::StatxDioalign, SUMMARY).cause(cause),
+            None => Judged::lack(CheckId::StatxDioalign, SUMMARY)
+                .missing(Cost::Root, DIRECT)
+                .advice("Copy the file to ext4 or XFS without encryption, inline data and a journal of the data."),
+        }
     } else {
         Judged::pass(CheckId::StatxDioalign, format!("direct reads are aligned to {offset} bytes"))
     };

@@ -1,4 +1,5 @@
-//! A PCI bus without a GPU: that of a machine, of a container's host, or of the virtual machine of Docker Desktop.
+//! A PCI bus without a GPU: that of a machine, of a container's host, of a Jetson, or of the virtual machine of Docker
+//! Desktop.
 
 use crate::checks::advice::Advice;
 use crate::checks::container::bring::{Lack, runtime_command};
@@ -15,6 +16,9 @@ const ID: CheckId = CheckId::GpuPresent;
 /// The commands that need no GPU.
 const STILL_WORKS: &str =
     "Here you can write a model with `gds-top make-model` and load it into host memory with `gds-top bench`.";
+
+/// The files of a Jetson (JetPack). Its GPU is not a PCI device, and NVML does not list it in all releases.
+const JETSON: [&str; 2] = ["/etc/nv_tegra_release", "/sys/module/nvgpu"];
 
 /// The finding for a bus without a GPU.
 pub(super) fn absent(ctx: &Context<'_>) -> Judged {
@@ -34,6 +38,12 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
                         quoted(&path)
                     )),
             );
+    }
+    if let Some(path) = JETSON.into_iter().find(|path| ctx.root.exists(path)) {
+        return Judged::lack(ID, "the integrated GPU of this Jetson has no GPUDirect RDMA, so no direct route")
+            .found(path, "exists")
+            .never(EVERY)
+            .advice("Use a loader without cuFile: this GPU shares host memory, so a direct route saves no copy.");
     }
     if let Some(container) = machine::container(ctx.root) {
         return Judged::lack(ID, "this container has no NVIDIA GPU").never(EVERY).advice(format!(

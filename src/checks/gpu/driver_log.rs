@@ -7,7 +7,7 @@ use crate::checks::guest;
 use crate::checks::judged::{Cost, EVERY, Judged};
 use crate::checks::kernel::{excluded, signing};
 use crate::checks::logs::driver_lines::{COLD_BOOT, LINES, POWER_STATE, Reason, WINDOW};
-use crate::core::{CheckId, FixId};
+use crate::core::{CheckId, FindingFact, FixId};
 use crate::machine::{self, Architecture, DriverOrigin, Message, Root, Source};
 use crate::text::{capitalised, contains_in_order, quoted};
 
@@ -147,7 +147,10 @@ fn unsupported(ctx: &Context<'_>, version: &str) -> Judged {
             Judged::lack(ID, format!("driver{version} does not support this GPU")).missing(Cost::Install, EVERY);
         // The fix does not replace a driver of a recent branch.
         return if branch < machine::BRANCH_OF_BLACKWELL {
-            judged.fixes(ctx.driver_fix()).advice("Install a driver release that lists this GPU.")
+            judged
+                .fact(FindingFact::DriverOlderThanGpu)
+                .fixes(ctx.driver_fix())
+                .advice("Install driver 580 or later, then reboot.")
         } else {
             judged.by_hand().advice("Install a later driver branch than the present one, with the open kernel modules. The README of its release lists this GPU.")
         };

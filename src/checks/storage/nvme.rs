@@ -79,7 +79,10 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             Some(controller) => {
                 format!("{name} is a volume of the RAID controller {}, not an NVMe disk", controller.name)
             }
-            None => format!("{name} is not an NVMe disk"),
+            None => match array_with_nvme(facts) {
+                Some(array) => format!("the RAID {array} has a member that is not an NVMe disk: {name}"),
+                None => format!("{name} is not an NVMe disk"),
+            },
         };
         let judged = Judged::lack(CheckId::NvmeTransport, summary).found(source, names.join(" "));
         let judged = behind.iter().fold(judged, |judged, c| judged.found(c.source.clone(), c.name.clone()));
@@ -91,6 +94,8 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
             layers::PLAIN_PARTITION.into()
         } else if guest::is_virtual(ctx) && matches!(classes::undocumented(ctx), None | Some("Hyper-V")) {
             virtual_disk::pass_through(ctx).into()
+        } else if let Some(array) = array_with_nvme(facts) {
+            format!("Keep the model on an NVMe disk outside of {array}. Or back up {array} and create it again from NVMe disks only, which erases its data.").into()
         } else {
             "Keep the model on a local NVMe disk.".into()
         };
@@ -102,6 +107,13 @@ fn of_path(ctx: &Context<'_>, subject: &Subject) -> Vec<Judged> {
     out.extend(names.iter().find_map(|name| integrity(ctx, facts, name)));
     out.extend(disks.first().and_then(|disk| geometry(ctx, disk)));
     out
+}
+
+/// The RAID 0 of a path that has NVMe disks and other ones as members.
+fn array_with_nvme(facts: &PathFacts) -> Option<&str> {
+    let is_raid0 = |device: &&BlockDevice| device.kind == BlockKind::Md && device.level.as_deref() == Some("raid0");
+    let array = facts.block_device.iter().find(is_raid0)?;
+    machine::disks(facts).iter().any(|disk| disk.name.starts_with("nvme")).then_some(array.name.as_str())
 }
 
 /// The fix that moves the model, if this machine has a place for it on a local NVMe disk with a direct route.

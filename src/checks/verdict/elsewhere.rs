@@ -53,7 +53,22 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
             Some(disk) => {
                 (Some(format!("{disk} is a local NVMe disk without partitions and mounts.")), Some(mount_of(&disk)))
             }
-            None => (disks_in_use(ctx.root), None),
+            None => match root_on_nvme(ctx, present.as_deref()) {
+                Some(filesystem) => {
+                    let source = &ctx.subjects[pair.path].path;
+                    let name = source.file_name().unwrap_or(OsStr::new("models"));
+                    let target = free_folder(ctx.root, Path::new(FOLDER_OF_ROOT), name, &[source]);
+                    let quoted = |path: &Path| crate::text::quoted(&path.to_string_lossy()).into_owned();
+                    let copy = format!("sudo cp -aL {} {}", quoted(source), quoted(&target));
+                    let place = format!(
+                        "/ is {filesystem} on a local NVMe disk. If `df -h {FOLDER_OF_ROOT}` shows enough space, run `{copy}` and examine the copy with `gds-top check {}`.",
+                        quoted(&target)
+                    );
+                    let warning = disks_in_use(ctx.root).map_or_else(String::new, |warning| format!(" {warning}"));
+                    (Some(place + &warning), Some(PathBuf::from(FOLDER_OF_ROOT)))
+                }
+                None => (disks_in_use(ctx.root), None),
+            },
         },
     };
     // The local disks of clouds are not kept.
@@ -307,16 +322,32 @@ pub(crate) fn free_folder(root: &Root, parent: &Path, name: &OsStr, taken: &[&Pa
     starts.map(with).find(is_free).unwrap_or_else(|| with("copy-of-".to_owned()))
 }
 
+/// The folder for a model on the file system of `/`.
+const FOLDER_OF_ROOT: &str = "/srv";
+
+/// The type of the root file system if a model can have a direct route there. This is the last choice, because a model
+/// can fill the disk of the system. In clouds, the disk of the system is virtual.
+fn root_on_nvme(ctx: &Context<'_>, mine: Option<&Path>) -> Option<String> {
+    let text = ctx.root.read_bytes("/proc/self/mountinfo").ok().filter(|_| mine != Some(Path::new("/")))?;
+    let mounts = machine::parse_mountinfo(text);
+    let has_own_mount = mounts.iter().any(|mount| mount.point == Path::new(FOLDER_OF_ROOT));
+    let root = mounts.into_iter().rev().find(|mount| mount.point == Path::new("/"))?;
+    let is_elsewhere = machine::container(ctx.root).is_some() || virtual_disk::cloud(ctx).is_some() || has_own_mount;
+    let is_fit = !is_elsewhere && is_on_nvme(ctx, &root);
+    is_fit.then_some(root.filesystem)
+}
+
 /// Whether a mount is a file system with direct routes on a local NVMe disk. Small mounts of the system are not meant.
 fn is_nvme(ctx: &Context<'_>, mount: &Mount) -> bool {
+    !mount.is_of_system() && is_on_nvme(ctx, mount)
+}
+
+fn is_on_nvme(ctx: &Context<'_>, mount: &Mount) -> bool {
     let Some(name) = mount.source.strip_prefix("/dev/").filter(|name| name.starts_with("nvme")) else { return false };
     let disk = name.split('p').next().unwrap_or(name);
     let device = BlockDevice { name: disk.to_owned(), kind: BlockKind::Disk, ..BlockDevice::default() };
     let folder = format!("/sys/class/nvme/{}", machine::nvme_controller(disk).unwrap_or_default());
     let is_local = ctx.root.read_text(format!("{folder}/transport")).map_or(true, |text| text.trim() == "pcie")
         && (virtual_disk::cloud(ctx).is_none() || ctx.root.exists(format!("{folder}/model")));
-    matches!(mount.filesystem.as_str(), "ext4" | "xfs")
-        && !mount.is_of_system()
-        && is_local
-        && virtual_disk::maker(ctx, &device).is_none()
+    matches!(mount.filesystem.as_str(), "ext4" | "xfs") && is_local && virtual_disk::maker(ctx, &device).is_none()
 }

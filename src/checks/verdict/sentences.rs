@@ -42,6 +42,8 @@ pub(crate) fn proof(ctx: &Context<'_>, pair: &Pair, mine: &[&Judged]) -> String 
     if unknown.is_empty() { base } else { format!("{base}; could not be checked: {}", unknown.join(", ")) }
 }
 
+const PROVE: &str = "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.";
+
 /// The next action. `permanent` are the blockers that close every direct route permanently, `blockers` the steps.
 pub(crate) fn advice(
     ctx: &Context<'_>,
@@ -86,7 +88,7 @@ pub(crate) fn advice(
         };
         if let Some(iommu) = mine.iter().find(translates) {
             return format!(
-                "Nothing blocks the route, but NVIDIA's guide for P2PDMA switches off the IOMMU, which translates here. {}",
+                "{PROVE} NVIDIA's guide for P2PDMA switches off the IOMMU, which translates here. If reads fail or are slow: {}",
                 step(ctx, iommu, true)
             );
         }
@@ -94,7 +96,7 @@ pub(crate) fn advice(
             Some(j) => {
                 format!("The route works for small buffers only: {}. {}", j.finding.summary, step(ctx, j, false))
             }
-            None => "Nothing blocks the route. Run `gds-top bench MODEL` to prove it.".to_owned(),
+            None => PROVE.to_owned(),
         };
     }
     let can_apply = blockers.iter().filter(|j| j.finding.fix.is_some()).count();

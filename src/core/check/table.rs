@@ -115,9 +115,9 @@ checks! {
         why "Direct reads bypass the page cache."
         look "dd if=FILE of=/dev/null bs=4096 count=1 iflag=direct" todo "If the user may not read the file, correct that. If the file system rejects O_DIRECT, move the file to ext4 or xfs.";
     InodeFlags = "inode-flags", Files, Path, Disk, DIRECT, []
-        examines "compression, encryption and other inode flags"
-        why "libcufile reads such files through host memory, or rejects them with 5008 if compat mode is not allowed."
-        look "lsattr FILE" todo "sudo chattr -a -i FILE (-R for a directory), or copy the file without encryption and compression.";
+        examines "compression, encryption, fs-verity and other inode flags"
+        why "libcufile or the kernel reads such files through host memory. libcufile rejects some with 5008 if compat mode is not allowed."
+        look "lsattr FILE" todo "sudo chattr -a -i -j FILE (-R for a directory), or copy the file without encryption, compression and fs-verity.";
     Ext4Extents = "ext4-extents", Files, Path, Disk, DIRECT, []
         examines "whether the file uses extents"
         why "libcufile rejects ext4 files without extents."
@@ -399,10 +399,10 @@ checks! {
         examines "multi-queue SCSI"
         why "libcufile supports SCSI disks only with blk-mq."
         look "cat /sys/module/scsi_mod/parameters/use_blk_mq" todo "Boot with scsi_mod.use_blk_mq=1.";
-    StatxDioalign = "statx-dioalign", Files, Path, NoStep, NONE, []
+    StatxDioalign = "statx-dioalign", Files, Path, Disk, DIRECT, []
         examines "the alignment that O_DIRECT needs"
-        why "Unaligned parts of a read go through a bounce buffer."
-        look "cat /sys/block/nvme0n1/queue/logical_block_size" todo "Align reads to 4096 bytes or the value shown.";
+        why "Unaligned parts of a read go through a bounce buffer. With alignment 0, all reads go through the page cache."
+        look "cat /sys/block/nvme0n1/queue/logical_block_size" todo "Align reads to 4096 bytes or the value shown. For alignment 0, see inode-flags.";
     SparseOrDelalloc = "sparse-or-delalloc", Files, Path, NoStep, NONE, []
         examines "holes and blocks not yet on disk"
         why "Holes are read by another code path, and unwritten data is flushed first."

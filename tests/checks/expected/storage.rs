@@ -324,6 +324,22 @@ pub(crate) fn stacks() -> Vec<Variant> {
                 put("files/proc/sys/kernel/osrelease", "5.15.0-1066-nvidia\n"),
             ],
         ),
+        slowed(
+            "files that the kernel reads through the page cache for an unknown reason",
+            NVFS,
+            &["statx-dioalign"],
+            vec![path("/0/dio_offset_align", json!(0)), path("/0/dio_mem_align", json!(0))],
+        ),
+        slowed(
+            "files with fs-verity next to nvidia-fs",
+            NVFS,
+            &["inode-flags"],
+            vec![
+                path("/0/dio_offset_align", json!(0)),
+                path("/0/dio_mem_align", json!(0)),
+                path("/0/inode_flags", json!(0x0018_0000)),
+            ],
+        ),
         fine(
             "a disk of 4096-byte sectors",
             NVFS,
