@@ -142,10 +142,10 @@ fn seeks(wanted: &[String], folder: &Path) {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = tempfile::tempdir().expect("a temporary directory");
     let [one, many] = ["one", "many"].map(|name| folder.path().join(name));
     for (path, shards, tensors) in [(&one, 1, 100_000), (&many, 400, 250)] {
-        std::fs::create_dir(path).expect("a folder");
+        std::fs::create_dir(path).expect("a directory");
         write_model(path, shards, tensors);
     }
     bench(&wanted, "headers of 100 000 tensors in one file", 100_000, || {

@@ -178,7 +178,7 @@ fn modules_use_only_the_modules_that_the_table_allows() {
             let mut used = names_behind(&code, "crate::");
             used.extend(names_behind(&code, "gds_top::"));
             // `super::x` in the mod.rs of a module means `crate::x`. A file below needs one more `super` for each
-            // folder.
+            // directory.
             let depth = path.components().count() - if path.ends_with("mod.rs") { 3 } else { 2 };
             let above = names_behind(&code, &"super::".repeat(depth + 1)).into_iter();
             used.extend(above.filter(|name| name != "super" && !own_module(name)));

@@ -1,4 +1,4 @@
-//! Attacks by an ordinary user. root runs commands in folders and with variables of that user. The tests need root
+//! Attacks by an ordinary user. root runs commands in directories and with variables of that user. The tests need root
 //! and a C compiler.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -29,7 +29,7 @@ fn can_attack() -> bool {
     rustix::process::geteuid().is_root() || skipped("two users need root")
 }
 
-/// Gives a folder and its content to the attacker.
+/// Gives a directory and its content to the attacker.
 fn give(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().unwrap().is_dir() {
@@ -41,7 +41,7 @@ fn give(path: &Path) {
     chown(path, Some(ATTACKER), Some(ATTACKER)).unwrap();
 }
 
-/// Path, kind, mode, owner and content of all files below a folder.
+/// Path, kind, mode, owner and content of all files below a directory.
 fn image(folder: &Path) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     let mut todo = vec![folder.to_owned()];
@@ -61,7 +61,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Creates a folder of root with files that must not change, and the attacker's home, working folder and folder
+    /// Creates a directory of root with files that must not change, and the attacker's home, working directory and directory
     /// for temporary files.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Runs the program as root with the attacker's variables in the attacker's folder.
+    /// Runs the program as root with the attacker's variables in the attacker's directory.
     fn run(&self, words: &[&str]) -> Output {
         self.run_with(words, "LD_LIBRARY_PATH", "")
     }
@@ -175,7 +175,7 @@ fn another_user_gains_nothing_from_commands_of_root() {
         .output()
         .unwrap();
     assert!(made.status.success());
-    // Creates links at all paths to which the program writes: results, unfinished files, private folders, caches and
+    // Creates links at all paths to which the program writes: results, unfinished files, private directories, caches and
     // journals.
     let plant = |name: &str, target: &Path| {
         let at = stage.at(name);
@@ -225,7 +225,7 @@ fn another_user_gains_nothing_from_commands_of_root() {
         assert!(changed.is_empty(), "{changed:?} after the commands over {name}");
         assert_eq!(now.len(), before.len(), "new files after the commands over {name}: {:?}", now.keys());
     }
-    // The attacker's folders must not contain a file of root with a set-id bit.
+    // The attacker's directories must not contain a file of root with a set-id bit.
     for folder in ["home", "work", "tmp"] {
         for (path, (mode, owner, _)) in image(&stage.at(folder)) {
             assert!(mode & 0o6000 == 0 || owner == ATTACKER, "{}", path.display());
@@ -304,7 +304,7 @@ fn a_library_that_another_user_planted_is_not_loaded_by_root() {
     for folder in ["home", "tmp"] {
         stage.run_all("out");
         assert_eq!(fs::read_to_string(&mark).unwrap(), "", "{folder}: a planted library or program was used");
-        // The same attacks with a folder for temporary files that all users share, like /tmp.
+        // The same attacks with a directory for temporary files that all users share, like /tmp.
         chown(stage.at("tmp"), Some(0), Some(0)).unwrap();
         fs::set_permissions(stage.at("tmp"), Permissions::from_mode(0o1777)).unwrap();
     }

@@ -496,7 +496,7 @@ fn commands_end_before_they_do_anything_if_others_can_exchange_temporary_folders
     let open = top.join("open");
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
-    // The private folder of a user in it could be exchanged too.
+    // The private directory of a user in it could be exchanged too.
     let inner = open.join("inner");
     std::fs::create_dir(&inner).unwrap();
     std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -518,7 +518,7 @@ fn commands_end_before_they_do_anything_if_others_can_exchange_temporary_folders
             let output = gds_top().args(words).current_dir(top).env("TMPDIR", place).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-            assert!(said.contains("open can be written by all users; set TMPDIR to a folder"), "{words:?}: {said}");
+            assert!(said.contains("open can be written by all users; set TMPDIR to a directory"), "{words:?}: {said}");
             let mut names: Vec<_> = std::fs::read_dir(top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
             assert_eq!(names, ["model.safetensors", "open"], "{words:?}");

@@ -1,5 +1,5 @@
 //! Tests of commands that write to a full disk. Results and temporary files are in a small tmpfs of ten sizes. Each
-//! command ends with a documented status and one sentence, an earlier file stays complete, and no temporary folder
+//! command ends with a documented status and one sentence, an earlier file stays complete, and no temporary directory
 //! remains. `GDS_TOP_THOROUGH=1` tries all sizes, and `--nocapture` prints figures. Mounting the tmpfs needs
 //! namespaces.
 
@@ -12,7 +12,7 @@ use program::{PROGRAM, VARIABLES};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Sizes of the file system in KiB. Its folder needs one page.
+/// Sizes of the file system in KiB. Its directory needs one page.
 const SIZES: [u64; 10] = [8, 16, 32, 64, 128, 256, 512, 1_024, 4_096, 16_384];
 
 /// Mounts the tmpfs in a separate mount namespace, runs the program and lists the remaining files. The list follows a
@@ -112,7 +112,7 @@ fn wrong(output: &Output, may_stay: &[&str]) -> Option<String> {
     if let (0, Some(made)) = (status, may_stay.first().filter(|made| !left.lines().any(|line| top(line) == **made))) {
         return Some(format!("status 0 without {made}: {said}"));
     }
-    // An export into an existing folder can leave some of its files, each of them complete. No empty folder remains.
+    // An export into an existing directory can leave some of its files, each of them complete. No empty directory remains.
     let strange: Vec<&str> = left
         .lines()
         .filter(|line| {
@@ -188,7 +188,7 @@ fn every_command_ends_with_status_3_if_the_disk_has_no_space_for_its_model_or_te
     }
 }
 
-/// The second place of a folder on the same file system has the same device.
+/// The second place of a directory on the same file system has the same device.
 #[test]
 fn a_folder_that_is_mounted_in_a_folder_of_the_program_is_not_emptied() {
     let Some(options) = namespace() else { return };
@@ -207,6 +207,6 @@ exec "$@"
     let output = command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("another folder or file system is mounted at inner"), "{said}");
+    assert!(said.contains("another directory or file system is mounted at inner"), "{said}");
     assert_eq!(std::fs::read(bound.join("thesis")).unwrap(), b"x");
 }

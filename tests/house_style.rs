@@ -42,11 +42,11 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (r"(?i)\b(ways?) (of|to) (a byte|load|loading)\b|\bgo(es)? another way\b|\btook another way\b", "paths, methods"),
 ];
 
-/// Maximum number of matches per thousand texts of a folder. A few matches are allowed, because a pattern also
+/// Maximum number of matches per thousand texts of a directory. A few matches are allowed, because a pattern also
 /// matches some plain sentences.
 const TOLERATED: usize = 3;
 
-/// The folders with Rust sources.
+/// The directories with Rust sources.
 const FOLDERS: [&str; 7] = ["src", "cufile-ffi", "nixl-ffi", "cufile-audit", "tests", "benches", "examples"];
 
 /// A string literal or a comment block, with the line on which it starts.
@@ -171,7 +171,7 @@ fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The folder of a file: `src/tui/app.rs` belongs to `src/tui`, and `tests/pty/main.rs` to `tests`.
+/// The directory of a file: `src/tui/app.rs` belongs to `src/tui`, and `tests/pty/main.rs` to `tests`.
 fn folder_of(path: &Path) -> String {
     let parts: Vec<String> = path.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     match parts.as_slice() {
@@ -261,7 +261,7 @@ fn the_reader_of_sources_sees_strings_and_comments_and_nothing_else() {
 fn plain_english_passes_and_its_translation_does_not() {
     let set = RegexSet::new(FORBIDDEN.iter().map(|(pattern, _)| pattern)).unwrap();
     for text in [
-        "DIR is no folder",
+        "DIR is no directory",
         "which is told by the log",
         "What is given back when the clock stopped",
         "Where nothing is set, the default counts",

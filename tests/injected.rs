@@ -67,7 +67,7 @@ fn can_inject() -> bool {
     false
 }
 
-/// An operation: its arguments in a new folder, and a check of that folder afterwards.
+/// An operation: its arguments in a new directory, and a check of that directory afterwards.
 struct Operation<'a> {
     name: &'static str,
     start: &'a dyn Fn(&Path) -> Vec<String>,
@@ -125,7 +125,7 @@ fn plain(words: &[String]) -> Output {
     command(PROGRAM).args(words).output().unwrap()
 }
 
-/// The files below a folder with their content, without the journal and incomplete files.
+/// The files below a directory with their content, without the journal and incomplete files.
 fn image(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     fn walk(top: &Path, folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {

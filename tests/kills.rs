@@ -36,7 +36,7 @@ fn words(text: &str, more: &[&Path]) -> Vec<String> {
     words.chain(more.iter().map(|path| path.display().to_string())).collect()
 }
 
-/// The program with its temporary folders in `temporary`.
+/// The program with its temporary directories in `temporary`.
 fn command(words: &[String], temporary: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(words).env_clear().envs(VARIABLES).env("TMPDIR", temporary).env("RUST_BACKTRACE", "0");
@@ -48,7 +48,7 @@ fn plain(words: &[String], temporary: &Path) -> Output {
     command(words, temporary).output().unwrap()
 }
 
-/// The numbers of the shards in a folder, with the number of all shards in their names.
+/// The numbers of the shards in a directory, with the number of all shards in their names.
 fn shards(folder: &Path) -> Vec<(usize, usize)> {
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut found: Vec<(usize, usize)> = names
@@ -62,7 +62,7 @@ fn shards(folder: &Path) -> Vec<(usize, usize)> {
     found
 }
 
-/// Regular files below a folder with their content, without the journal.
+/// Regular files below a directory with their content, without the journal.
 fn image(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut left = vec![top.to_owned()];
@@ -91,19 +91,19 @@ fn alive(mark: &str) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_one).collect()
 }
 
-/// Hidden files below a folder. They are unfinished files.
+/// Hidden files below a directory. They are unfinished files.
 fn unfinished(folder: &Path) -> Result<(), String> {
     let is_hidden = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
     let left: Vec<PathBuf> = image(folder).into_keys().filter(is_hidden).collect();
     if left.is_empty() { Ok(()) } else { Err(format!("left: {left:?}")) }
 }
 
-/// A command that is killed, in a new folder each time.
+/// A command that is killed, in a new directory each time.
 struct Operation<'a> {
     name: &'static str,
-    /// Prepares the folder. Returns the arguments of the command.
+    /// Prepares the directory. Returns the arguments of the command.
     start: &'a dyn Fn(&Path) -> Vec<String>,
-    /// Starts the program again if this completes or undoes a change. Returns whether the folder is then correct.
+    /// Starts the program again if this completes or undoes a change. Returns whether the directory is then correct.
     holds: &'a dyn Fn(&Path, &Path) -> Result<(), String>,
 }
 
@@ -126,14 +126,14 @@ fn kill_once(operation: &Operation<'_>, after: Duration) -> Result<bool, String>
         std::thread::sleep(Duration::from_millis(5));
     }
     (operation.holds)(folder.path(), temporary.path())?;
-    // The next command that makes a scratch folder removes those of ended processes.
+    // The next command that makes a scratch directory removes those of ended processes.
     let next = plain(&["watch", "--", "true"].map(str::to_owned), temporary.path());
     if !next.status.success() {
         return Err(format!("the next start ended with {}", next.status));
     }
     let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     if !left.is_empty() {
-        return Err(format!("left in the folder for temporary files: {left:?}"));
+        return Err(format!("left in the directory for temporary files: {left:?}"));
     }
     // The name of a recorded program's memory contains its process ID.
     let number = format!("-{}-", child.id());
@@ -248,7 +248,7 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
             start: &|folder| words(bench, &[&before(folder), &model]),
             holds: &|folder, temporary| {
                 recorded(folder, temporary)?;
-                // The next session in the same folder removes the remaining files.
+                // The next session in the same directory removes the remaining files.
                 assert!(plain(&words(bench, &[&folder.join("r.gdsrec"), &model]), temporary).status.success());
                 unfinished(folder)
             },
@@ -258,7 +258,7 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
             start: &|folder| [words("watch --record", &[&before(folder)]), words("-- sleep 0.2", &[])].concat(),
             holds: &|folder, temporary| {
                 // Removes the shared memory of the killed program, and lasts longer than the recorded program, which keeps
-                // the folder of the library.
+                // the directory of the library.
                 let _ = plain(&words("watch -- sleep 0.4", &[]), temporary);
                 recorded(folder, temporary)
             },
@@ -296,7 +296,7 @@ fn a_kill_at_any_time_leaves_whole_files_and_no_process() {
                 let inspected = || plain(&words("inspect", &[&made]), temporary).status.code();
                 let is_whole = || inspected() == Some(0);
                 let shards = shards(&made);
-                // The shards are renamed one after another. A folder that lacks some of them is refused; any other
+                // The shards are renamed one after another. A directory that lacks some of them is refused; any other
                 // model is whole.
                 let expected = match shards.first() {
                     Some((_, of)) if shards.len() < *of => Some(2),

@@ -87,7 +87,7 @@ fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The commands, which run in a folder with a model. `tokens` is the length of the KV cache.
+/// The commands, which run in a directory with a model. `tokens` is the length of the KV cache.
 fn commands(folder: &Path, model: &Path, tokens: &str) -> Vec<(&'static str, Vec<String>)> {
     let at = |name: &str| folder.join(name).display().to_string();
     let model = model.display().to_string();
@@ -176,7 +176,7 @@ fn wrong(output: &Output) -> Option<String> {
     silent.then(|| format!("status {status} without a word"))
 }
 
-/// The temporary folders and files of ended commands. Results have other names.
+/// The temporary directories and files of ended commands. Results have other names.
 fn left_in(folders: &[&Path]) -> Vec<PathBuf> {
     let is_temporary =
         |name: &str| name.starts_with(".gds-top") || (name.starts_with("gds-top-") && !name.starts_with("gds-top-kv-"));
@@ -232,7 +232,7 @@ impl Case<'_> {
                 None => ends.refused += 1,
             }
         }
-        // The scratch folders of ended processes are removed by the next command that makes one.
+        // The scratch directories of ended processes are removed by the next command that makes one.
         let next = limited(&NONE, 1024, &["watch", "--", "true"].map(str::to_owned), temporary.path(), None);
         if let Some(what) = wrong(&next) {
             ends.problems.push(format!("{} {value}, the command after it: {what}", limit.name));

@@ -32,7 +32,7 @@ fn state(path: &Path) -> State {
     state
 }
 
-/// All recordings in these folders.
+/// All recordings in these directories.
 fn recordings() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("assets/recordings"), PathBuf::from("tests")];
     let mut found = Vec::new();

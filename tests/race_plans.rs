@@ -1,5 +1,5 @@
 //! Tests of plans that the user chooses during a session. Each has a separate page, writes only to the announced
-//! folder, and leaves nothing.
+//! directory, and leaves nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Time limit of the tests. It only prevents that a test hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder on a real file system, with a small model in a separate folder.
+/// A directory on a real file system, with a small model in a separate directory.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -203,8 +203,8 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
         session.until_idle();
         assert_eq!(place.beside(), Vec::<PathBuf>::new());
         let grid = session.state.grid.as_ref().unwrap();
-        // The folder exists while the plan runs. But this test may have been delayed until it was over.
-        assert!(files == 1 || grid.done() == grid.plan.cells.len(), "{files} folders");
+        // The directory exists while the plan runs. But this test may have been delayed until it was over.
+        assert!(files == 1 || grid.done() == grid.plan.cells.len(), "{files} directories");
         assert!(session.state.lanes.is_empty());
     }
     if able(&session, "bench-kv ucm") {
@@ -215,7 +215,7 @@ fn a_stopped_plan_leaves_nothing_behind_and_the_session_goes_on() {
         session.until_idle();
         assert_eq!(place.beside(), Vec::<PathBuf>::new());
         let lanes = &session.state.lanes;
-        assert!(files == 1 || lanes.iter().all(|lane| lane.status == LaneStatus::Done), "{files} folders");
+        assert!(files == 1 || lanes.iter().all(|lane| lane.status == LaneStatus::Done), "{files} directories");
         assert!(session.state.grid.is_none() && !lanes.is_empty());
         assert_eq!(session.state.race_title(), "bench-kv ucm");
     }
@@ -229,7 +229,7 @@ fn what_cannot_be_run_is_a_sentence_and_no_page() {
     session.until_idle();
     session.send(Command::RunPlan("make coffee".into()));
     session.until("a sentence", |body, _| matches!(body, EventBody::Said { text, .. } if text.contains("make coffee")));
-    // A folder of another program has the name of the folder for the files.
+    // A directory of another program has the name of the directory for the files.
     std::fs::create_dir(place.folder.path().join("gds-top-kv-llmd")).unwrap();
     std::fs::write(place.folder.path().join("gds-top-kv-llmd/thesis"), "x").unwrap();
     session.send(Command::RunPlan("bench-kv llmd".into()));

@@ -241,6 +241,6 @@ fn a_link_that_takes_the_folders_place_while_a_model_is_written_is_not_followed(
     assert!(swapped);
     assert_eq!(entries(&victim), ["model.safetensors"]);
     assert_eq!(std::fs::read(&theirs.shards[0].path).unwrap(), bytes);
-    // The model is in the renamed folder.
+    // The model is in the renamed directory.
     assert_eq!(entries(&aside), ["model.safetensors"]);
 }

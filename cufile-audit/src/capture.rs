@@ -318,10 +318,10 @@ pub(crate) fn record_settings(library: usize, opens_explicitly: bool) {
     }
 }
 
-/// The maximum length of the folder and the path of a configuration in bytes.
+/// The maximum length of the directory and the path of a configuration in bytes.
 const PATH_BYTES: usize = 2048;
 
-/// The path with the folder of the process, if it is relative and both fit into `room`. The folder may change later.
+/// The path with the directory of the process, if it is relative and both fit into `room`. The directory may change later.
 fn absolute<'p>(path: &'p [u8], room: &'p mut [u8; PATH_BYTES]) -> &'p [u8] {
     if matches!(path.first(), None | Some(b'/')) {
         return path;

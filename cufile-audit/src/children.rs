@@ -139,7 +139,7 @@ pub(crate) unsafe fn start<const F: usize>(real: usize, arguments: [usize; 6]) -
             _ if path.is_null() => &[],
             _ => CStr::from_ptr(path).to_bytes(),
         };
-        // A path of `execveat` can begin in another folder.
+        // A path of `execveat` can begin in another directory.
         let is_expected = is_expected(path, name, variables) && (at || !system::is_static(path));
         let mut process = 0_i32;
         let mut arguments = arguments;

@@ -249,7 +249,7 @@ pub(crate) unsafe fn link_target(path: *const c_char, out: &mut [u8]) -> usize {
 /// The memory for the longest path that the kernel returns (PATH_MAX).
 pub(crate) const LONGEST_PATH: usize = 4096;
 
-/// The folder, followed by the number of a descriptor, as a C string. The folder has at most 18 bytes. No file has a
+/// The directory, followed by the number of a descriptor, as a C string. The directory has at most 18 bytes. No file has a
 /// negative number.
 fn descriptor_in(folder: &[u8], fd: i32) -> [u8; 32] {
     let mut name = [0; 32];
@@ -282,7 +282,7 @@ pub(crate) fn descriptor_path(fd: i32) -> [u8; 32] {
 /// Copies the path of a descriptor of this process to `out`. Returns its length, or 0 if it is unknown.
 pub(crate) fn path_of_descriptor(fd: i32, out: &mut [u8]) -> usize {
     let name = descriptor_path(fd);
-    // SAFETY: the name ends with a zero byte, because at most a sign and 10 digits follow the folder.
+    // SAFETY: the name ends with a zero byte, because at most a sign and 10 digits follow the directory.
     unsafe { link_target(name.as_ptr().cast(), out) }
 }
 
@@ -306,11 +306,11 @@ pub(crate) fn own_descriptors() -> c_int {
     unsafe { open(c"/proc/self/fd".as_ptr(), O_CLOEXEC) }
 }
 
-/// Memory for entries of a folder, which begin with a number of 8 bytes.
+/// Memory for entries of a directory, which begin with a number of 8 bytes.
 #[repr(C, align(8))]
 pub(crate) struct Entries(pub(crate) [u8; 2048]);
 
-/// Reads the next entries of a folder. Returns the number of bytes, or 0 at the end.
+/// Reads the next entries of a directory. Returns the number of bytes, or 0 at the end.
 pub(crate) fn read_entries(folder: c_int, out: &mut Entries) -> usize {
     // SAFETY: `out` has space for its length.
     let read = unsafe { syscall(SYS_GETDENTS64, c_long::from(folder), out.0.as_mut_ptr(), out.0.len()) };
@@ -347,7 +347,7 @@ pub(crate) fn statx(fd: i32, flags: u32, wanted: u32, room: &mut [u64; 32]) -> b
     unsafe { syscall(SYS_STATX, c_long::from(fd), c"".as_ptr(), flags, wanted, room.as_mut_ptr()) == 0 }
 }
 
-/// Whether a file exists. A name without a folder is assumed to exist in a folder of PATH.
+/// Whether a file exists. A name without a directory is assumed to exist in a directory of PATH.
 ///
 /// # Safety
 /// `path` must be a C string.

@@ -4,7 +4,7 @@ use crate::search::{Search, Tried, cached};
 use crate::version::Version;
 use std::path::{Path, PathBuf};
 
-/// The folders that the loader searches last.
+/// The directories that the loader searches last.
 const LAST: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// The result of a search that loads nothing.
@@ -32,7 +32,7 @@ pub fn locate() -> Located {
     located(&Search::with_cached(cached.clone()), &named, &cached, &LAST.map(PathBuf::from))
 }
 
-/// `named`: the folders of LD_LIBRARY_PATH; `cached`: the files of the loader's cache; `last`: the loader's folders.
+/// `named`: the directories of LD_LIBRARY_PATH; `cached`: the files of the loader's cache; `last`: the loader's directories.
 fn located(search: &Search, named: &[PathBuf], cached: &[PathBuf], last: &[PathBuf]) -> Located {
     let mut tried = Vec::new();
     for candidate in search.candidates() {
@@ -45,7 +45,7 @@ fn located(search: &Search, named: &[PathBuf], cached: &[PathBuf], last: &[PathB
             }
             Some(file).filter(|file| file.is_file())
         } else {
-            // The order of the loader: its variable, its cache, its folders.
+            // The order of the loader: its variable, its cache, its directories.
             let inside =
                 |folders: &[PathBuf]| folders.iter().map(|folder| folder.join(&name)).find(|file| file.is_file());
             let in_cache = || cached.iter().find(|file| file.file_name() == Some(candidate.as_os_str())).cloned();
@@ -53,7 +53,7 @@ fn located(search: &Search, named: &[PathBuf], cached: &[PathBuf], last: &[PathB
         };
         match found {
             Some(file) => return known(&file).unwrap_or(Located::Unknown),
-            None => tried.push(Tried { name, error: Some("no such file in the loader's folders".to_owned()) }),
+            None => tried.push(Tried { name, error: Some("no such file in the loader's directories".to_owned()) }),
         }
     }
     Located::Nowhere(tried)
@@ -70,7 +70,7 @@ pub fn version_of_file(file: &Path) -> Option<Version> {
 }
 
 /// The real file and its version: that of its name (`libcufile.so.1.16.1`), or of the wheel that contains it
-/// (`nvidia_cufile-1.16.1.26.dist-info` next to the folder `nvidia`).
+/// (`nvidia_cufile-1.16.1.26.dist-info` next to the directory `nvidia`).
 fn known(file: &Path) -> Option<Located> {
     let path = file.canonicalize().ok()?;
     let name = path.file_name()?.to_string_lossy().into_owned();
@@ -83,7 +83,7 @@ fn known(file: &Path) -> Option<Located> {
             matches!(package, "nvidia_cufile" | "nvidia_cufile_cu12" | "nvidia_cufile_cu13").then(|| version(rest))?
         });
         let mut versions: Vec<Version> = wheels.collect();
-        // Wheels for two releases of CUDA can be in one folder; then only the library reports its version.
+        // Wheels for two releases of CUDA can be in one directory; then only the library reports its version.
         versions.dedup();
         if let [one] = versions.as_slice() { Some(*one) } else { None }
     })?;

@@ -59,7 +59,7 @@ pub const fn private_group(user: u32, group: u32) -> Option<u32> {
 const SYSTEM_SETTINGS: &str = "/etc/cufile.json";
 
 /// The reason why root must not start libcufile or a library that starts it: another user could have written the settings
-/// of the system. They name the folder of the log, which libcufile opens for writing. `None` for other users, who use
+/// of the system. They name the directory of the log, which libcufile opens for writing. `None` for other users, who use
 /// the settings that they find.
 #[must_use]
 pub fn foreign_settings() -> Option<String> {
@@ -260,7 +260,7 @@ mod tests {
         let file = dir.path().join("a/b/lib.so");
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         fs::write(&file, "").unwrap();
-        // With umask 002, the folder of the test has a group that can write it.
+        // With umask 002, the directory of the test has a group that can write it.
         for path in ["", "a", "a/b", "a/b/lib.so"] {
             mode(&dir.path().join(path), 0o755);
         }
@@ -371,7 +371,7 @@ mod tests {
     fn a_file_or_folder_of_another_user_is_not_trusted() {
         let (dir, file) = file();
         if std::os::unix::fs::chown(dir.path().join("a"), Some(12_345), None).is_err() {
-            eprintln!("skipped: only root can give a folder to another user");
+            eprintln!("skipped: only root can give a directory to another user");
             return;
         }
         assert!(distrust(&file).unwrap().contains("a belongs to another user (uid 12345)"));

@@ -115,7 +115,7 @@ impl Library {
             }
         }
         Some(format!(
-            "NIXL's GDS plugins need {}, which was not found ({}); install it with 'pip install nvidia-cuda-runtime', or add its folder to LD_LIBRARY_PATH",
+            "NIXL's GDS plugins need {}, which was not found ({}); install it with 'pip install nvidia-cuda-runtime', or add its directory to LD_LIBRARY_PATH",
             wanted.join(" or "),
             said.join("; ")
         ))

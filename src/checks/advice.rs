@@ -86,7 +86,7 @@ pub(crate) fn sudo_program(root: &Root) -> Option<&'static str> {
     PROGRAM.get_or_init(path).as_deref()
 }
 
-/// Whether a program is in a folder of sudo's usual `secure_path` (sudoers(5)), which the installers of Rust and Python do
+/// Whether a program is in a directory of sudo's usual `secure_path` (sudoers(5)), which the installers of Rust and Python do
 /// not use. That of RHEL lacks /usr/local.
 fn sudo_finds(program: &Path, family: Family) -> bool {
     match program.parent().and_then(Path::to_str) {

@@ -21,7 +21,7 @@ pub(super) enum Internal {
     GridProcess,
     #[command(name = "__probe-cufile", hide = true)]
     ProbeCufile {
-        /// Private folder for the library's log
+        /// Private directory for the library's log
         scratch: PathBuf,
         /// Only find the library
         #[arg(long)]
@@ -29,14 +29,14 @@ pub(super) enum Internal {
     },
     #[command(name = "__probe-read", hide = true)]
     ProbeRead {
-        /// A file, or a folder with one
+        /// A file, or a directory with one
         path: PathBuf,
         /// UUID of the GPU
         gpu: String,
         /// Allow compat mode
         #[arg(long)]
         allow_compat: bool,
-        /// Private folder for the library's log
+        /// Private directory for the library's log
         #[arg(long)]
         scratch: PathBuf,
     },

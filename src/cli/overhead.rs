@@ -101,7 +101,7 @@ fn measure(
     ended: &AtomicBool,
 ) -> Result<ProfilingOverhead, Failed> {
     let folder = Scratch::new("gds-top-overhead-").map_err(|e| {
-        (COULD_NOT_RUN, format!("making a temporary folder failed: {e}; set TMPDIR to another directory"))
+        (COULD_NOT_RUN, format!("making a temporary directory failed: {e}; set TMPDIR to another directory"))
     })?;
     let mut overhead =
         ProfilingOverhead { engine: engine.clone(), cache, bytes: 0, walls: Default::default(), pressures: Vec::new() };

@@ -349,7 +349,7 @@ impl SignalsFor {
 const START: Duration = Duration::from_secs(2);
 
 /// Keeps INT, TERM, HUP and QUIT for the sessions that start next, one after another. The running one ends regularly:
-/// it ends its active run, removes its temporary folder and reports the interruption. A second signal ends the process.
+/// it ends its active run, removes its temporary directory and reports the interruption. A second signal ends the process.
 pub(super) fn keep_signals_for_sessions() -> SignalsFor {
     let (give, given) = crossbeam_channel::unbounded();
     on_signals(move || {

@@ -195,7 +195,7 @@ mod tests {
         for named in ["/data/models", "/data/models/kv/new"] {
             assert_eq!(existing(&captured, Path::new(named)), Path::new("/data/models"));
         }
-        // This folder is on the machine that runs the test, but not in the capture.
+        // This directory is on the machine that runs the test, but not in the capture.
         let here = tempfile::tempdir().unwrap();
         assert_ne!(existing(&captured, here.path()), here.path());
         assert_eq!(existing(&Root::live(), &here.path().join("new")), here.path());

@@ -20,7 +20,7 @@ pub(super) fn open_view(root: Option<&Path>) -> Result<Root, String> {
 /// shows its version.
 ///
 /// # Errors
-/// Fails if another user could exchange the temporary folders of the probe.
+/// Fails if another user could exchange the temporary directories of the probe.
 pub(super) fn live_view(probe: bool) -> Result<Root, String> {
     Scratch::examine_place()?;
     let locate = || engines::probe::located_cufile().and_then(|facts| serde_json::from_value(facts).ok());
@@ -52,7 +52,7 @@ pub(super) fn examined(view: &Root, named: &[PathBuf]) -> Result<Vec<PathBuf>, S
     named
         .iter()
         .map(|path| {
-            // The components omit '.', so that 'check .' shows the name of the folder.
+            // The components omit '.', so that 'check .' shows the name of the directory.
             let absolute: PathBuf =
                 if path.is_absolute() { path.clone() } else { here()?.join(path) }.components().collect();
             match std::fs::metadata(&absolute) {

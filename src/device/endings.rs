@@ -2,7 +2,7 @@
 //! and end the process with an exit status. A write beyond the file size limit becomes an ordinary error.
 //!
 //! Rust and the C library abort the process if an allocation fails or a stack is full. The handlers only restore the
-//! terminal, write a constant text and replace the process by one that removes its temporary folders. After a crash,
+//! terminal, write a constant text and replace the process by one that removes its temporary directories. After a crash,
 //! the kernel ends the process instead, so that it writes a core file.
 
 use rustix::process::{Resource, getrlimit};
@@ -38,8 +38,8 @@ const CRASHES: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, li
 /// The actions for these signals before [`report`]. Those of the standard library report a full stack.
 static EARLIER: OnceLock<[libc::sigaction; CRASHES.len()]> = OnceLock::new();
 
-/// The hidden command that removes the temporary folders of this process, which keeps its number and start time. Its
-/// arguments are its exit status and those of this process, because some name folders.
+/// The hidden command that removes the temporary directories of this process, which keeps its number and start time. Its
+/// arguments are its exit status and those of this process, because some name directories.
 pub const SWEEP: &str = "__sweep";
 /// This program.
 const PROGRAM: &std::ffi::CStr = c"/proc/self/exe";
@@ -161,12 +161,12 @@ pub fn report_file_size() {
     on(libc::SIGXFSZ, nothing);
 }
 
-/// Ends the process with a status and removes its temporary folders. The process is replaced for this, so that no thread
+/// Ends the process with a status and removes its temporary directories. The process is replaced for this, so that no thread
 /// still writes into them. The caller is not a signal handler.
 pub fn sweep_and_exit(status: u8) -> ! {
     let mut sweep = Command::new("/proc/self/exe");
     sweep.arg0("gds-top").arg(SWEEP).arg(status.to_string()).args(std::env::args_os().skip(1));
-    // Without procfs the folders stay until a later start.
+    // Without procfs the directories stay until a later start.
     let _ = sweep.exec();
     std::process::exit(status.into())
 }

@@ -36,9 +36,9 @@ const NO_MEMORY: &[Cause] = &[
     found(CheckId::LimMemlock, "The limit of locked memory is too low to pin host memory."),
 ];
 const STUB: &[Cause] = &[own(
-    "LD_LIBRARY_PATH contains the toolkit's folder lib64/stubs.",
+    "LD_LIBRARY_PATH contains the toolkit's directory lib64/stubs.",
     "ldd PROGRAM | grep libcuda",
-    "Remove that folder from LD_LIBRARY_PATH.",
+    "Remove that directory from LD_LIBRARY_PATH.",
 )];
 const OLD_DRIVER: &[Cause] = &[DRIVER_OLD, DRIVER_MISMATCH];
 const BUSY: &[Cause] = &[found(CheckId::GpuComputeMode, "The GPU is in compute mode Exclusive_Process or Prohibited.")];

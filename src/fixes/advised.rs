@@ -39,7 +39,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             let copy = ["cp", &format!("CONTAINER:{path}"), "/NVME_MOUNT_POINT/"].map(str::to_owned);
             words(&runtime_command(root, program)).into_iter().chain(copy).collect()
         }
-        // A snapshot of the Hugging Face cache consists of links to files in another folder.
+        // A snapshot of the Hugging Face cache consists of links to files in another directory.
         None => {
             let options = if link.is_some() || path.contains("/snapshots/") { "-rL" } else { "-a" };
             let copy = ["cp", options, "--sparse=never", &source, &target].map(str::to_owned);
@@ -68,7 +68,7 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
             } else if known.is_some() {
                 ""
             } else if program.is_some() {
-                " Run the commands on the host, and put a folder on such a partition for /NVME_MOUNT_POINT."
+                " Run the commands on the host, and put a directory on such a partition for /NVME_MOUNT_POINT."
             } else if free.is_some() {
                 " No partition, file system or mount is known on this disk. mkfs.xfs erases it, and runs only if wipefs finds nothing."
             } else {
@@ -92,9 +92,9 @@ pub(super) fn move_model(root: &Root, report: &Report) -> FixPlan {
         verify: format!("gds-top check {}", quoted(&target)),
         remaining: then.into_iter().collect(),
         undo: if free.is_some() {
-            "read the model from its earlier folder; unmount the disk and remove its line from /etc/fstab. The former content of the disk is not restored".to_owned()
+            "read the model from its earlier directory; unmount the disk and remove its line from /etc/fstab. The former content of the disk is not restored".to_owned()
         } else {
-            "read the model from its earlier folder; the copy can be removed".to_owned()
+            "read the model from its earlier directory; the copy can be removed".to_owned()
         },
         ..empty(FixId::MoveModel, Needs::User, risk, FixPolicy::Never)
     }
@@ -161,7 +161,7 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
         .filter(|folder| folder.starts_with('/') && !folder.contains(char::is_whitespace));
     if let Some(folder) = missing {
         return FixPlan {
-            title: "Make the folder of libcufile's log".to_owned(),
+            title: "Make the directory of libcufile's log".to_owned(),
             why: format!(
                 "logging.dir names {folder}, which does not exist. libcufile then rejects the complete configuration, and every open fails. The directory gets the mode of /tmp (1777), because each program writes a log there."
             ),
@@ -171,7 +171,7 @@ pub(super) fn log(root: &Root, report: &Report) -> FixPlan {
             ..empty(FixId::CufileLog, Needs::Root, FixRisk::Low, FixPolicy::Ask)
         };
     }
-    // Other users can create files in the shared folders for temporary files, so none of these is named.
+    // Other users can create files in the shared directories for temporary files, so none of these is named.
     let home = std::env::var("HOME").ok().filter(|_| root.is_live()).unwrap_or_else(|| "/home/NAME".to_owned());
     FixPlan {
         why: "Only cufile.log has the reasons for a fallback. Without CUFILE_LOGFILE_PATH or logging.dir it is written to the working \
@@ -385,11 +385,11 @@ fn is_mounted(facts: &PathFacts) -> bool {
 fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
     let found = crate::machine::container(root).map(|container| container.runtime);
     let needed = Needed::of(root, report, has_keys);
-    // The folder of the host is not known inside the container.
+    // The directory of the host is not known inside the container.
     let point =
         report.paths.iter().filter_map(|facts| facts.mount_point.as_ref()).find(|point| point.parent().is_some());
     let point = point.map_or_else(|| "/data".to_owned(), |point| point.display().to_string());
-    // The present options of the start mount a folder that the container has already.
+    // The present options of the start mount a directory that the container has already.
     let has_folder = found.is_some() && !report.paths.is_empty() && report.paths.iter().all(is_mounted);
     let folder = (!has_folder).then(|| format!("HOST_FOLDER:{point}"));
     let bind = |option: &str| folder.as_ref().map_or_else(String::new, |folder| format!(" {option}{folder}"));
@@ -489,7 +489,7 @@ fn started(root: &Root, report: &Report, has_keys: bool) -> FixPlan {
             " The first command prints the owner of the pod, often a ReplicaSet with the name of its deployment and a suffix, and the names of its containers: put these for DEPLOYMENT and CONTAINER. For a StatefulSet use its kind in place of deployment. A pod without an owner, or of a Job, must be created again with these parts."
         }
         _ if has_folder && needed.keys.is_none() => " Keep the other options of its start.",
-        _ => " Replace HOST_FOLDER by the folder of the host with the model. Keep the other options of its start.",
+        _ => " Replace HOST_FOLDER by the directory of the host with the model. Keep the other options of its start.",
     };
     let group = if needed.group && lines.iter().any(|line| line.contains("--group-add GID")) {
         " GID is the group that `stat -c %g /dev/nvidiactl` shows on the host."

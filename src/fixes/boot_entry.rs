@@ -61,7 +61,7 @@ pub(super) fn start_by_default(root: &Root, family: Family, release: &str, befor
         (Some(BootLoader::Kernelstub), _) => {
             format!("{before}kernelstub -k \"/boot/vmlinuz-{release}\" -i \"/boot/initrd.img-{release}\"")
         }
-        // A file in this folder overrides /etc/default/grub on Debian and Ubuntu.
+        // A file in this directory overrides /etc/default/grub on Debian and Ubuntu.
         (_, Family::Debian) => format!(
             "{before}root=$(grub-probe --target=fs_uuid /) && echo \"GRUB_DEFAULT='gnulinux-advanced-$root>gnulinux-{release}-advanced-$root'\" > {PINNED_BY_GRUB} && update-grub && grep -q \"gnulinux-{release}-advanced-$root\" /boot/grub/grub.cfg"
         ),

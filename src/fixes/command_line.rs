@@ -337,7 +337,7 @@ fn grub(root: &Root, word: &str, merged: &str) -> Option<Change> {
             Some(Change::WriteFile { path: PathBuf::from(GRUB), before, after, mode: 0o644 })
         }
         Some(Argument::There) => None,
-        // Debian's GRUB reads the folder after the file, so the form of the line does not matter.
+        // Debian's GRUB reads the directory after the file, so the form of the line does not matter.
         Some(Argument::Unusual) if family(root) == Family::Debian && !merged.contains(';') => last_file(root, merged),
         // The user must edit a line in another form.
         Some(Argument::Unusual) | None => Some(run(&format!("sudoedit {GRUB}"))),

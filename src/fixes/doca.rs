@@ -30,7 +30,7 @@ const DOWNLOADS: &str = "https://developer.nvidia.com/doca-downloads";
 /// key.
 const KEYRING: &str = "/usr/share/keyrings/nvidia-doca.gpg";
 
-/// The installer of MLNX_OFED, in the folder of its package.
+/// The installer of MLNX_OFED, in the directory of its package.
 const INSTALLER: &str = "sudo ./mlnxofedinstall --with-nvmf --with-nfsrdma --enable-gds --add-kernel-support --dkms";
 
 /// A storage driver that is built for GDS.
@@ -107,7 +107,7 @@ pub(super) fn plan(root: &Root, report: &Report, family: Family, transport: Tran
         None if is_before_doca(root) => (
             distribution::sources_of_dkms(root, family).into_iter().chain([run(INSTALLER)]).collect(),
             Ok(format!(
-                " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 5.8 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the folder of its package.",
+                " NVIDIA lists {} for MLNX_OFED and not for DOCA: download MLNX_OFED 5.8 LTS from https://network.nvidia.com/products/infiniband-drivers/linux/mlnx_ofed/ and run its installer in the directory of its package.",
                 called(root)
             )),
         ),
@@ -291,7 +291,7 @@ fn of_ofed(
             let install = run(&install(root, family, &packages));
             (refresh.into_iter().chain([install]).collect(), "so the driver comes from its configured repository")
         }
-        None => (vec![run(INSTALLER)], "so its installer is run again, in the folder of its package"),
+        None => (vec![run(INSTALLER)], "so its installer is run again, in the directory of its package"),
     };
     let said = format!(
         " {release} is installed, and NVIDIA's guide forbids to combine it with DOCA, {by}. 24.10 is its last release. To change to DOCA, \
@@ -360,7 +360,7 @@ fn doca(root: &Root, family: Family, transport: Transport) -> Result<(Vec<Change
     if configured(root, family).is_none() {
         let base = address(root, &repository);
         said = format!(
-            " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} shows the folder of each release."
+            " Adding NVIDIA's DOCA repository means trusting its signing keys; {DOWNLOADS} shows the directory of each release."
         );
         if !repository.is_confirmed || (is_arm(root) && family != Family::Debian) {
             said.push_str(&format!(" It is not confirmed that {base} exists: check it first."));

@@ -347,7 +347,7 @@ fn kept(origin: DriverOrigin, same: Option<&str>) -> String {
     }
 }
 
-/// The folders of NVIDIA's installers for data-centre drivers.
+/// The directories of NVIDIA's installers for data-centre drivers.
 const INSTALLERS: &str = "https://us.download.nvidia.com/tesla";
 
 /// The commands that install a driver, and whether NVIDIA's lists do not confirm the package names. `same` is the

@@ -70,7 +70,7 @@ pub(super) fn spot(root: &OwnedFd, path: &Path, make: bool) -> Result<Option<Spo
         folder = next.map_err(|e| match e {
             // For a link, O_DIRECTORY with O_NOFOLLOW fails with ENOTDIR, so the type of the entry is read.
             Errno::LOOP | Errno::NOTDIR if is_link(&folder, &part) => FixError::Symlink { path: at.clone() },
-            e => bad(format!("the folder {} cannot be opened: {e}", at.display())),
+            e => bad(format!("the directory {} cannot be opened: {e}", at.display())),
         })?;
     }
     Ok(Some(Spot { folder, name, path: path.to_owned() }))

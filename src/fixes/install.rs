@@ -251,7 +251,7 @@ fn has_newer_toolkit(root: &Root, library: &str, major: u32) -> bool {
             first.parse::<u32>().is_ok_and(|first| first > major) && second.parse::<u32>().is_ok()
         })
     };
-    // The library of a toolkit is in targets/ or lib64/ of its folder.
+    // The library of a toolkit is in targets/ or lib64/ of its directory.
     let folder = library.split_once("/targets/").or_else(|| library.split_once("/lib64/"));
     folder.is_some_and(|(folder, _)| root.exists(format!("{folder}/bin/nvcc")))
         || deb_packages(root).iter().any(is_newer)

@@ -163,13 +163,13 @@ impl Place {
     pub(super) fn chain(&self) -> Result<Chain, Closed> {
         match &self.held {
             Some(held) if held.is_capture => {
-                let why = "folder is in a capture, and captures are never written";
+                let why = "directory is in a capture, and captures are never written";
                 Err(Closed::Refused(self.state.clone(), why.to_owned()))
             }
             Some(held) => {
                 let top = rustix::io::fcntl_dupfd_cloexec(&held.top, 0);
                 let top =
-                    top.map_err(|e| Closed::Refused(self.state.clone(), format!("folder cannot be opened: {e}")))?;
+                    top.map_err(|e| Closed::Refused(self.state.clone(), format!("directory cannot be opened: {e}")))?;
                 let shown = self.state.parent().unwrap_or(&self.state);
                 Ok(Chain::below(top, shown, &[STATE, "journal"]))
             }

@@ -110,7 +110,7 @@ fn tools(root: &Root) -> &'static str {
     if signs_as_ubuntu(root) { "dkms mokutil shim-signed" } else { "dkms mokutil openssl" }
 }
 
-/// The folder of an installed module. `None` if it is not known.
+/// The directory of an installed module. `None` if it is not known.
 fn module_folder(root: &Root, module: &str) -> Option<String> {
     let output = root.command(&["modinfo", module]).filter(|output| output.exit_code == Some(0))?;
     let file = output.stdout.lines().find_map(|line| line.strip_prefix("filename:"))?.trim().to_owned();

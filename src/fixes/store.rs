@@ -55,18 +55,18 @@ impl Chain {
     pub(super) fn from_root(path: &Path) -> Result<Self, Closed> {
         let refused = |what: String| Closed::Refused(path.to_owned(), what);
         let there = path.ancestors().find(|part| part.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
-        let real = there.canonicalize().map_err(|e| refused(format!("folder cannot be resolved: {e}")))?;
+        let real = there.canonicalize().map_err(|e| refused(format!("directory cannot be resolved: {e}")))?;
         let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
         let mut names = Vec::new();
         for part in real.components().chain(rest.components()) {
             match part {
                 Component::Normal(name) => names.push(name.to_owned()),
                 Component::RootDir => {}
-                _ => return Err(refused("folder is not named by an absolute path without '..'".to_owned())),
+                _ => return Err(refused("directory is not named by an absolute path without '..'".to_owned())),
             }
         }
         let top = rustix::fs::open("/", FOLDER, Mode::empty())
-            .map_err(|e| refused(format!("folder cannot be opened: {e}")))?;
+            .map_err(|e| refused(format!("directory cannot be opened: {e}")))?;
         Ok(Self { top, shown: PathBuf::from("/"), names })
     }
 
@@ -80,7 +80,7 @@ impl Chain {
         let mut at = self.shown.clone();
         let failed = |at: &Path, e: Errno| match e {
             Errno::ACCESS => Closed::Denied(at.to_owned()),
-            e => Closed::Refused(at.to_owned(), format!("folder cannot be opened: {e}")),
+            e => Closed::Refused(at.to_owned(), format!("directory cannot be opened: {e}")),
         };
         let mut folder = self.top.try_clone().map_err(|e| Closed::Refused(at.clone(), e.to_string()))?;
         trust(&folder, &at, count == 0)?;
@@ -93,7 +93,7 @@ impl Chain {
                 }
                 match rustix::fs::mkdirat(&folder, name, Mode::RWXU) {
                     Ok(()) | Err(Errno::EXIST) => {}
-                    Err(e) => return Err(Closed::Refused(at, format!("folder cannot be created: {e}"))),
+                    Err(e) => return Err(Closed::Refused(at, format!("directory cannot be created: {e}"))),
                 }
                 next = rustix::fs::openat(&folder, name, FOLDER, Mode::empty());
             }
@@ -101,7 +101,7 @@ impl Chain {
                 // For a link, O_DIRECTORY with O_NOFOLLOW fails with ENOTDIR.
                 Errno::LOOP | Errno::NOTDIR if is_link(&folder, name) => Closed::Refused(
                     at.clone(),
-                    "folder is a symbolic link, and fixes never write through one".to_owned(),
+                    "directory is a symbolic link, and fixes never write through one".to_owned(),
                 ),
                 e => failed(&at, e),
             })?;
@@ -129,7 +129,7 @@ pub(super) fn is_link(folder: &OwnedFd, name: &OsStr) -> bool {
 fn trust(folder: &OwnedFd, at: &Path, is_last: bool) -> Result<(), Closed> {
     match distrust(folder, !is_last) {
         None => Ok(()),
-        Some(what) => Err(Closed::Refused(at.to_owned(), format!("folder {what}"))),
+        Some(what) => Err(Closed::Refused(at.to_owned(), format!("directory {what}"))),
     }
 }
 

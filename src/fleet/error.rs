@@ -14,9 +14,9 @@ pub enum FleetError {
         error: std::io::Error,
     },
     /// A directory has no reports.
-    #[error("{} has no .json or .jsonl file; pass the folder with the nodes' reports", folder.display())]
+    #[error("{} has no .json or .jsonl file; pass the directory with the nodes' reports", folder.display())]
     Empty {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
     /// A report has a version that this program cannot read.

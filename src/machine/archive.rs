@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Maximum number of entries in an archive, including implied folders. A capture has a few thousand entries.
+/// Maximum number of entries in an archive, including implied directories. A capture has a few thousand entries.
 const MAX_ENTRIES: usize = 20_000;
 /// Maximum length of a path in an archive, in bytes. The kernel has the same limit.
 const MAX_PATH_BYTES: usize = 4096;
@@ -45,7 +45,7 @@ fn is_too_large(error: &io::Error) -> bool {
     false
 }
 
-/// Packs a folder.
+/// Packs a directory.
 pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
     let mut encoder = zstd::Encoder::new(into, 9)?;
     {
@@ -58,15 +58,15 @@ pub(super) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
     encoder.finish()?.flush()
 }
 
-/// Unpacks an archive into a temporary folder. Returns that folder and the folder of the machine in it.
+/// Unpacks an archive into a temporary directory. Returns that directory and the directory of the machine in it.
 pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     let name = path.display();
     let bad = |what: String| {
         format!("{name} is not a captured machine that can be examined: {what}; take it again with 'gds-top capture'")
     };
     let mut file = open_regular(path).map_err(|e| match e.kind() {
-        io::ErrorKind::InvalidInput => bad("it is neither a folder nor a regular file".to_owned()),
-        _ => format!("{name} cannot be read: {e}; pass a folder or archive that 'gds-top capture' wrote"),
+        io::ErrorKind::InvalidInput => bad("it is neither a directory nor a regular file".to_owned()),
+        _ => format!("{name} cannot be read: {e}; pass a directory or archive that 'gds-top capture' wrote"),
     })?;
     if entries(&mut file).is_some_and(|count| count >= MAX_ENTRIES) {
         return Err(bad(format!("it has more than {MAX_ENTRIES} entries")));
@@ -74,7 +74,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
     file.rewind().map_err(|e| format!("{name} cannot be read: {e}"))?;
     let folder = Scratch::new("gds-top-root-").map_err(|e| {
         format!(
-            "{name} could not be unpacked: no temporary folder can be made in {}: {e}",
+            "{name} could not be unpacked: no temporary directory can be made in {}: {e}",
             std::env::temp_dir().display()
         )
     })?;
@@ -108,7 +108,7 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
             continue;
         }
         if inside.as_os_str().len() > MAX_PATH_BYTES || inside.components().count() > MAX_DEPTH {
-            return Err(bad(format!("an entry is deeper than {MAX_DEPTH} folders or {MAX_PATH_BYTES} bytes")));
+            return Err(bad(format!("an entry is deeper than {MAX_DEPTH} directories or {MAX_PATH_BYTES} bytes")));
         }
         made += parents(folder.path(), &inside).map_err(|problem| match problem {
             Parents::System(e) => unwritten(e),
@@ -151,7 +151,10 @@ pub(super) fn unpack(path: &Path) -> Result<(Scratch, PathBuf), String> {
                 std::os::unix::fs::symlink(&target, &at).map_err(unwritten)?;
             }
             other => {
-                return Err(bad(format!("{asked:?} is a {}; only files, folders and links may be in it", kind(other))));
+                return Err(bad(format!(
+                    "{asked:?} is a {}; only files, directories and links may be in it",
+                    kind(other)
+                )));
             }
         }
     }
@@ -167,7 +170,7 @@ fn opened<F: Read>(file: F) -> io::Result<Opened<F>> {
     Ok(tar::Archive::new(Bounded { inner: decoder, left: MAX_TOTAL_BYTES }))
 }
 
-/// The number of entries and of the folders that their paths imply. Counting ends at [`MAX_ENTRIES`]. It precedes the
+/// The number of entries and of the directories that their paths imply. Counting ends at [`MAX_ENTRIES`]. It precedes the
 /// first file, because a disk needs a minute to create and remove many files. Damaged archives are reported when they
 /// are unpacked.
 fn entries(file: &mut fs::File) -> Option<usize> {
@@ -192,8 +195,8 @@ fn entries(file: &mut fs::File) -> Option<usize> {
     Some(count)
 }
 
-/// The number of folders above an entry that are not in `folders`, which gets them. The set has hashes of paths,
-/// because paths can need much memory. Unpacking counts the folders again, so equal hashes do no harm.
+/// The number of directories above an entry that are not in `folders`, which gets them. The set has hashes of paths,
+/// because paths can need much memory. Unpacking counts the directories again, so equal hashes do no harm.
 fn implied(inside: &Path, is_folder: bool, folders: &mut HashSet<u64>) -> usize {
     let (mut hasher, mut count) = (DefaultHasher::new(), 0);
     let mut parts = inside.components().take(MAX_DEPTH).peekable();
@@ -296,24 +299,24 @@ impl Write for Unwritten {
     }
 }
 
-/// The message for an error of a write into the temporary folder.
+/// The message for an error of a write into the temporary directory.
 fn no_space(error: &io::Error, folder: &Path) -> String {
     let above = folder.parent().unwrap_or(folder).display();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("{above} does not have enough space ({error}); set TMPDIR to a folder with more")
+            format!("{above} does not have enough space ({error}); set TMPDIR to a directory with more")
         }
         _ => format!("writing to {above} failed: {error}"),
     }
 }
 
-/// The reason why the parent folders of an entry could not be created.
+/// The reason why the parent directories of an entry could not be created.
 enum Parents {
     Entry(&'static str),
     System(io::Error),
 }
 
-/// Creates the missing parent folders of an entry and returns their number. Fails if a parent is a link or a file.
+/// Creates the missing parent directories of an entry and returns their number. Fails if a parent is a link or a file.
 fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
     let (mut at, mut made) = (top.to_owned(), 0);
     for name in inside.parent().into_iter().flat_map(Path::components) {
@@ -333,7 +336,7 @@ fn parents(top: &Path, inside: &Path) -> Result<usize, Parents> {
 
 /// Whether a link target is within the captured machine. An absolute target is allowed: it is relative to the
 /// machine's root, and the kernel never follows it. Links are only allowed below `files`. If `files` were a link
-/// itself, another folder would be read as the captured machine.
+/// itself, another directory would be read as the captured machine.
 fn stays(link: &Path, target: &Path) -> bool {
     let parts: Vec<Component<'_>> = link.components().collect();
     let Some(files) = parts.iter().position(|part| part.as_os_str() == "files") else { return false };
@@ -352,7 +355,7 @@ fn stays(link: &Path, target: &Path) -> bool {
     true
 }
 
-/// The folder that contains the machine: the given folder, or its only subfolder.
+/// The directory that contains the machine: the given directory, or its only subfolder.
 fn top(folder: &Path) -> PathBuf {
     if ["files", "capture.json"].iter().any(|part| fs::symlink_metadata(folder.join(part)).is_ok()) {
         return folder.to_owned();

@@ -130,7 +130,7 @@ fn in_grub(root: &Root, old: Option<&str>, new: Option<&str>, make: &str) -> Opt
     }
 }
 
-/// Debian's GRUB reads the files in its folder after `/etc/default/grub`. In cloud images, one of them sets the variable
+/// Debian's GRUB reads the files in its directory after `/etc/default/grub`. In cloud images, one of them sets the variable
 /// again.
 fn added_to_grub(root: &Root, word: &str) -> String {
     let make = if root.exists(GRUB_FOLDER) { String::new() } else { format!("sudo mkdir -p {GRUB_FOLDER} && ") };

@@ -67,7 +67,7 @@ fn by_systemd_boot(root: &Root) -> Option<PinnedEntry> {
     )
 }
 
-/// The id of systemd-boot's entry for a kernel: the name of a file of its folders. `None` if they cannot be read, or if the
+/// The id of systemd-boot's entry for a kernel: the name of a file of its directories. `None` if they cannot be read, or if the
 /// names have another form.
 #[must_use]
 pub fn systemd_boot_entry(root: &Root, release: &str) -> Option<String> {

@@ -32,9 +32,9 @@ pub enum CaptureError {
         /// The file.
         path: PathBuf,
     },
-    /// The files of an archive are collected in a temporary folder first.
+    /// The files of an archive are collected in a temporary directory first.
     #[error(
-        "the files of the capture could not be written to a temporary folder: {0}; set TMPDIR to a folder with more space"
+        "the files of the capture could not be written to a temporary directory: {0}; set TMPDIR to a directory with more space"
     )]
     Scratch(std::io::Error),
     /// A file could not be written.
@@ -51,7 +51,7 @@ pub enum CaptureError {
 /// archive.
 const OTHER_ARCHIVES: [&str; 9] = [".tar", ".tgz", ".tzst", ".gz", ".xz", ".bz2", ".zst", ".zip", ".7z"];
 
-/// Whether a capture with this name is an archive (`.tar.zst`) and not a folder.
+/// Whether a capture with this name is an archive (`.tar.zst`) and not a directory.
 ///
 /// # Errors
 /// If the name is that of an archive in another format.
@@ -69,7 +69,7 @@ pub fn is_archive_name(dest: &Path) -> Result<bool, CaptureError> {
 
 impl Root {
     /// Writes everything that was read through this view to `dest` as a captured machine. The capture is an archive
-    /// if the name ends in `.tar.zst`, otherwise a folder. It is written completely or not at all. `tool` is the name
+    /// if the name ends in `.tar.zst`, otherwise a directory. It is written completely or not at all. `tool` is the name
     /// of the program, and `unix_s` is the time in seconds since 1970. Host and user names, addresses, passwords,
     /// tokens, serial numbers and UUIDs of disks are replaced; equal values get equal replacements. UUIDs of GPUs are
     /// kept because verdicts contain them.
@@ -84,7 +84,7 @@ impl Root {
             return Err(failed(std::io::Error::other("it exists already")));
         }
         let parent = dest.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A folder is created on the file system of `dest`, so that it can be renamed to `dest`.
+        // A directory is created on the file system of `dest`, so that it can be renamed to `dest`.
         let scratch =
             if is_archive { Scratch::new("gds-top-capture-") } else { Scratch::new_in(parent, ".gds-top-capture-") };
         let unprepared = |error| if is_archive { CaptureError::Scratch(error) } else { failed(error) };
@@ -153,7 +153,7 @@ impl Root {
                 Seen::Link(target) => links.push((at, within(&clean, redactor.path(target)))),
             }
         }
-        // Links are written last. Otherwise a file whose folder is a link in the capture would be written through
+        // Links are written last. Otherwise a file whose directory is a link in the capture would be written through
         // that link.
         for (at, target) in links {
             if let Some(parent) = at.parent() {
@@ -214,7 +214,7 @@ impl Root {
 /// The contents of a capture, which the user can review before sending it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Captured {
-    /// Files with their size in bytes, by path within the capture; links and folders are not counted.
+    /// Files with their size in bytes, by path within the capture; links and directories are not counted.
     pub files: Vec<(PathBuf, u64)>,
     /// One line for each kind of replaced value, with the number of values.
     pub redacted: Vec<String>,
@@ -241,7 +241,7 @@ fn within(link: &Path, target: PathBuf) -> PathBuf {
     target
 }
 
-/// All regular files below a folder.
+/// All regular files below a directory.
 fn listing(top: &Path) -> std::io::Result<Vec<(PathBuf, u64)>> {
     let mut out = Vec::new();
     let mut folders = vec![top.to_owned()];
@@ -261,8 +261,8 @@ fn listing(top: &Path) -> std::io::Result<Vec<(PathBuf, u64)>> {
     Ok(out)
 }
 
-/// Creates a folder and those above it. Root reads files that other users may not read, such as the kernel log. So the
-/// folders and files of a capture are private, whatever the umask is.
+/// Creates a directory and those above it. Root reads files that other users may not read, such as the kernel log. So the
+/// directories and files of a capture are private, whatever the umask is.
 fn make_folder(path: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -19,11 +19,13 @@ pub(super) fn probe_live(options: &LiveOptions, modules_are_readable: bool) -> L
     // short in this case.
     let limit =
         if modules_are_readable { options.probe_limit } else { options.probe_limit.min(Duration::from_secs(3)) };
-    // The library writes cufile.log to a given folder, or to its working directory. A private folder is used, so that
+    // The library writes cufile.log to a given directory, or to its working directory. A private directory is used, so that
     // no other user can create a link there.
     let scratch = match Scratch::new("gds-top-probe-") {
         Ok(scratch) => scratch,
-        Err(error) => return LibcufileFacts::failed(format!("cannot create a scratch folder for the probe: {error}")),
+        Err(error) => {
+            return LibcufileFacts::failed(format!("cannot create a scratch directory for the probe: {error}"));
+        }
     };
     let mut command = Command::new(program);
     without_foreign_variables(&mut command).args(arguments).arg(scratch.path()).current_dir(scratch.path());

@@ -1,5 +1,5 @@
-//! Reads a machine that was captured in a folder. Links are resolved in this module on open descriptors. The kernel
-//! follows no link, so no file outside the folder is opened.
+//! Reads a machine that was captured in a directory. Links are resolved in this module on open descriptors. The kernel
+//! follows no link, so no file outside the directory is opened.
 
 use super::command::CommandOutput;
 use super::libcufile::LibcufileFacts;
@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: u32 = 40;
 /// Maximum size in bytes of a JSON file next to `files/`.
 const MAX_JSON_BYTES: u64 = 16 << 20;
-/// Maximum number of entries of a folder. Each of them can be a device or a process whose files are read.
+/// Maximum number of entries of a directory. Each of them can be a device or a process whose files are read.
 const MAX_ENTRIES: usize = 16_384;
 /// Maximum number of JSON values in one file. An empty value takes 2 bytes in the file and up to 100 bytes in memory.
 const MAX_JSON_VALUES: usize = 500_000;
@@ -30,7 +30,7 @@ const MAX_JSON_VALUES: usize = 500_000;
 /// A captured machine.
 pub(super) struct Folder {
     top: PathBuf,
-    /// Open descriptor of the folder with the machine's files. If another folder gets the same name later, it is not
+    /// Open descriptor of the directory with the machine's files. If another directory gets the same name later, it is not
     /// read. `None` if the capture contains no files.
     files: Option<OwnedFd>,
     capture: Value,
@@ -41,13 +41,13 @@ pub(super) struct Folder {
     libcufile: LibcufileFacts,
     /// Modification times in seconds since 1970, by path.
     times: BTreeMap<PathBuf, u64>,
-    /// The temporary folder of an unpacked archive. It is removed when the view is dropped.
+    /// The temporary directory of an unpacked archive. It is removed when the view is dropped.
     unpacked: Option<Scratch>,
 }
 
 /// The object that was found at a captured path.
 enum Found {
-    /// It exists: its open parent folder, its name in that folder, and its path on the captured machine.
+    /// It exists: its open parent directory, its name in that directory, and its path on the captured machine.
     Here {
         folder: OwnedFd,
         name: OsString,
@@ -61,7 +61,7 @@ impl Folder {
     pub(super) fn open(top: &Path) -> Result<Self, String> {
         let held = open_top(top).map_err(|why| {
             format!(
-                "{} is not a readable directory ({why}); pass a folder or archive that 'gds-top capture' wrote",
+                "{} is not a readable directory ({why}); pass a directory or archive that 'gds-top capture' wrote",
                 top.display()
             )
         })?;
@@ -71,7 +71,7 @@ impl Folder {
                 open_below(held.as_fd(), OsStr::new("files"), OFlags::PATH | OFlags::DIRECTORY)
                     .map_err(|why| format!("{}/files cannot be opened: {why}", top.display()))?,
             ),
-            // If `files` were a link, another folder, perhaps of this machine, would be read as the captured machine.
+            // If `files` were a link, another directory, perhaps of this machine, would be read as the captured machine.
             Some(_) => {
                 return Err(format!(
                     "{}/files is not a directory, so this is not a capture; take it again with 'gds-top capture'",
@@ -249,11 +249,11 @@ impl Folder {
 
     /// Resolves `path` below `files/` one component at a time. The target of each link is resolved again from the
     /// top. Each component is opened relative to its open parent, without following links. So no path leads out of
-    /// the folder, even if another user changes it at the same time.
+    /// the directory, even if another user changes it at the same time.
     fn find(&self, path: &Path, follow_last: bool) -> Found {
         let Some(top) = self.files.as_ref().and_then(|top| top.try_clone().ok()) else { return Found::Missing };
         let mut todo: Vec<OsString> = components(path);
-        // The opened parent folders with their names. The top folder is not in the list.
+        // The opened parent directories with their names. The top directory is not in the list.
         let mut done: Vec<(OsString, OwnedFd)> = Vec::new();
         let mut links = 0;
         let mut last = None;
@@ -344,12 +344,12 @@ fn components(path: &Path) -> Vec<OsString> {
     names
 }
 
-/// Opens the folder that the caller named. Its path may contain links; paths below it may not.
+/// Opens the directory that the caller named. Its path may contain links; paths below it may not.
 fn open_top(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens an entry of a folder; fails if the entry is a link.
+/// Opens an entry of a directory; fails if the entry is a link.
 fn open_below(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     // Without O_NONBLOCK, opening a FIFO that has no writer would hang. The flag has no effect on regular files.
     let always = OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The table of the file systems that are mounted at boot.
 pub const FSTAB: &str = "/etc/fstab";
 
-/// The folder with the units of the administrator.
+/// The directory with the units of the administrator.
 const UNITS: &str = "/etc/systemd/system";
 
 /// A file system that is mounted at boot.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// The file with GRUB's settings.
 pub const GRUB: &str = "/etc/default/grub";
-/// The folder whose files are read after [`GRUB`].
+/// The directory whose files are read after [`GRUB`].
 pub const GRUB_FOLDER: &str = "/etc/default/grub.d";
 
 /// A kernel argument in GRUB's settings.

@@ -12,7 +12,7 @@ pub enum LibraryOwner {
     /// A Python package, with the interpreter of its environment. Frameworks load this copy by an RPATH, which
     /// LD_LIBRARY_PATH does not override (pytorch, .ci/manywheel/build_common.sh).
     Wheel(String),
-    /// A conda environment, by its folder.
+    /// A conda environment, by its directory.
     Conda(String),
 }
 
@@ -23,7 +23,7 @@ pub fn library_owner(root: &Root, path: &str) -> LibraryOwner {
     if let Some(packages) = packages {
         let (prefix, version) = path[..packages].rsplit_once("/lib/").unwrap_or(("", "python3"));
         let version = version.split('/').next().unwrap_or("python3");
-        // These folders belong to the interpreter of the system.
+        // These directories belong to the interpreter of the system.
         let is_of_system = matches!(prefix, "" | "/usr" | "/usr/local") || prefix.ends_with("/.local");
         return LibraryOwner::Wheel(if is_of_system { version.to_owned() } else { format!("{prefix}/bin/python3") });
     }
@@ -43,7 +43,7 @@ pub const fn cufile_wheel(major: u32) -> Option<&'static str> {
 }
 
 /// A command of pip, without its packages, in the environment of a libcufile: `install --upgrade`. `None` if the library is
-/// not in a Python package. Only root writes the folders of the system, and pip refuses them if a file marks them (PEP 668).
+/// not in a Python package. Only root writes the directories of the system, and pip refuses them if a file marks them (PEP 668).
 #[must_use]
 pub fn library_pip(root: &Root, path: &str, verb: &str) -> Option<String> {
     let LibraryOwner::Wheel(python) = library_owner(root, path) else { return None };

@@ -8,7 +8,7 @@ const FOLDER: &str = "/etc/mkinitcpio.conf.d";
 const REBUILD: &str = "sudo mkinitcpio -P";
 
 /// The file whose HOOKS lack modconf, and these hooks. Without this hook, the initramfs has no file of modprobe.d. `None`
-/// if they have it, or if FILES names the folder.
+/// if they have it, or if FILES names the directory.
 #[must_use]
 pub fn without_modconf(root: &Root) -> Option<(String, String)> {
     let mut added: Vec<String> = root.entries(FOLDER).unwrap_or_default();

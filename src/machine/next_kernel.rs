@@ -72,7 +72,7 @@ fn lacks(root: &Root, release: &str, module: &str, rows: &[DkmsRow]) -> bool {
     }
 }
 
-/// Whether a kernel has a module of the driver, not counting Ubuntu's folders.
+/// Whether a kernel has a module of the driver, not counting Ubuntu's directories.
 #[must_use]
 pub fn has_driver(root: &Root, kernel: &str) -> bool {
     [
@@ -92,7 +92,7 @@ pub fn has_driver(root: &Root, kernel: &str) -> bool {
     })
 }
 
-/// The folder in which Ubuntu keeps a driver that it built for a kernel: `nvidia-580srv-open`.
+/// The directory in which Ubuntu keeps a driver that it built for a kernel: `nvidia-580srv-open`.
 #[must_use]
 pub fn ubuntu_driver(root: &Root, kernel: &str) -> Option<String> {
     let names = root.entries(format!("/lib/modules/{kernel}/kernel")).unwrap_or_default();

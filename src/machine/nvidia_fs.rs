@@ -14,7 +14,7 @@ pub fn nvidia_fs_loaded(root: &Root) -> Option<bool> {
     }
     match root.read_text("/proc/modules") {
         Ok(text) => Some(text.lines().any(|line| line.starts_with("nvidia_fs "))),
-        // sysfs contains a folder for each loaded module.
+        // sysfs contains a directory for each loaded module.
         Err(_) => root.entries("/sys/module").ok().map(|names| names.iter().any(|name| name == "nvidia_fs")),
     }
 }

@@ -4,7 +4,7 @@ use super::disks::nvme_controller;
 use super::root::Root;
 use super::unread::Unread;
 
-/// The folder in which the kernel lists the subsystems.
+/// The directory in which the kernel lists the subsystems.
 pub const NVME_SUBSYSTEMS: &str = "/sys/class/nvme-subsystem";
 
 /// Lists NVMe subsystems with their controllers: `("nvme-subsys0", ["nvme0"])`. More than one controller means that

@@ -57,7 +57,7 @@ pub fn mlnx_ofed(root: &Root) -> Option<MlnxOfed> {
 fn release(text: &str) -> Option<String> {
     let rest = &text[text.find("MLNX_OFED_LINUX-")?..];
     let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "_.-".contains(*c)).collect();
-    // The folder of the packages has the distribution after the release.
+    // The directory of the packages has the distribution after the release.
     let parts: Vec<&str> = name.split('-').take(3).collect();
     Some(parts.join("-"))
 }
@@ -66,7 +66,7 @@ fn is_doca(line: &str) -> bool {
     line.contains("/repo/doca/") || line.contains("/doca-host-")
 }
 
-/// Whether the packages of a repository are there. A folder of this machine can be removed after the installation.
+/// Whether the packages of a repository are there. A directory of this machine can be removed after the installation.
 fn is_there(root: &Root, line: &str) -> bool {
     let path = line.split_once("file:").map(|(_, rest)| rest.split_whitespace().next().unwrap_or_default());
     let path = path.map(|path| format!("/{}", path.trim_start_matches('/')));

@@ -87,7 +87,7 @@ pub struct PathFacts {
     /// Bytes that the file system allocated for the tested file. This is less than the size if the file has holes.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient::number")]
     pub allocated_bytes: Option<u64>,
-    /// For a folder: the file that was tested with O_DIRECT, with links resolved. The files of a folder may be links
+    /// For a directory: the file that was tested with O_DIRECT, with links resolved. The files of a directory may be links
     /// to another place.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "lossy::optional")]
     pub tried_file: Option<PathBuf>,
@@ -167,11 +167,11 @@ fn look(path: &Path) -> PathFacts {
     };
     if let Some(kind) = other_kind(&real) {
         facts.error =
-            Some(format!("{} is {kind}, but models are read from files: pass a file or its folder", path.display()));
+            Some(format!("{} is {kind}, but models are read from files: pass a file or its directory", path.display()));
         return facts;
     }
     let file = file_to_try(&real);
-    // The files of a folder may be links to another place, as in the cache of Hugging Face. The facts must describe
+    // The files of a directory may be links to another place, as in the cache of Hugging Face. The facts must describe
     // the place that is read.
     let read = file.as_deref().unwrap_or(&real);
     let mut id = None;
@@ -227,7 +227,7 @@ fn look(path: &Path) -> PathFacts {
     facts
 }
 
-/// The kind of a path that is neither a file nor a folder. cuFile rejects such paths with error 5018. To check a
+/// The kind of a path that is neither a file nor a directory. cuFile rejects such paths with error 5018. To check a
 /// disk, the user names a path on it.
 fn other_kind(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
@@ -242,7 +242,7 @@ fn other_kind(path: &Path) -> Option<&'static str> {
     .find_map(|(is_it, name)| is_it.then_some(name))
 }
 
-/// The inode flags of a file or folder. Another user could exchange it for a FIFO, so nothing else is opened.
+/// The inode flags of a file or directory. Another user could exchange it for a FIFO, so nothing else is opened.
 fn inode_flags(path: &Path) -> Option<u64> {
     let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let flags = match open_regular(path) {
@@ -293,7 +293,7 @@ fn unfinished(files: &[PathBuf]) -> Option<Vec<UnfinishedFile>> {
     found
 }
 
-/// The path itself if it is a file. In a folder: the first model shard, or else the largest file, because no direct
+/// The path itself if it is a file. In a directory: the first model shard, or else the largest file, because no direct
 /// route reads a file that is smaller than a block. Links are resolved.
 fn file_to_try(path: &Path) -> Option<PathBuf> {
     let meta = std::fs::metadata(path).ok()?;

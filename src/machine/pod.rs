@@ -2,7 +2,7 @@
 
 use super::root::Root;
 
-/// The folder with the identity of a pod.
+/// The directory with the identity of a pod.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The GPUs that the device plugin of Kubernetes gave this pod, as the value of its variable. Images set the variable too,

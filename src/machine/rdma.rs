@@ -2,7 +2,7 @@
 
 use super::root::Root;
 
-/// The folder with the RDMA devices.
+/// The directory with the RDMA devices.
 pub const RDMA_DEVICES: &str = "/sys/class/infiniband";
 
 /// The first letters of the usual names of devices that other drivers than mlx5 create. A rule of udev can rename them.

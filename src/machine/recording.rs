@@ -20,7 +20,7 @@ pub(super) enum Seen {
 /// Everything that a view has read.
 #[derive(Default)]
 pub(super) struct Recording {
-    /// The folder with the files of a captured machine; `None` for the live machine.
+    /// The directory with the files of a captured machine; `None` for the live machine.
     base: Option<PathBuf>,
     pub(super) files: BTreeMap<PathBuf, Seen>,
     pub(super) commands: BTreeMap<Vec<String>, CommandOutput>,
@@ -53,7 +53,7 @@ impl Recording {
         match read {
             Ok(bytes) => self.put(path, Seen::Bytes(bytes.clone())),
             Err(Unread::Missing) => {}
-            // Devices, sockets and FIFOs are recorded as folders, so that a capture never reads them as files.
+            // Devices, sockets and FIFOs are recorded as directories, so that a capture never reads them as files.
             Err(Unread::WrongKind) => self.put(path, Seen::Folder),
             Err(why) => self.put(path, Seen::Denied(reason(why))),
         }

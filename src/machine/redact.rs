@@ -334,12 +334,12 @@ impl Redactor {
         self.numbers(&out)
     }
 
-    /// Replaces a user name that is the name of a folder: `/vol/alice/models`. Names of system folders are kept.
+    /// Replaces a user name that is the name of a directory: `/vol/alice/models`. Names of system directories are kept.
     fn folders_of(&mut self, text: &str, name: &str) -> String {
         const SYSTEM: &[&str] = &[
             "/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/etc", "/run", "/boot", "/opt", "/var/lib", "/var/log",
         ];
-        /// System directories in which users create folders.
+        /// System directories in which users create directories.
         const OF_USERS: &[&str] = &["/dev/shm", "/run/media"];
         let is_below = |path: &str, top: &&str| {
             path.strip_prefix(*top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -355,7 +355,7 @@ impl Redactor {
             let so_far = &out[begin..];
             let is_system =
                 SYSTEM.iter().any(|top| is_below(so_far, top)) && !OF_USERS.iter().any(|top| is_below(so_far, top));
-            // `/home/alice` is handled by another rule. `/alice` at the top level may be any folder.
+            // `/home/alice` is handled by another rule. `/alice` at the top level may be any directory.
             let is_component = !after.starts_with(is_of_name) && so_far.starts_with('/') && so_far != "/home";
             if is_component && !is_system {
                 out.push('/');

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Maximum size in bytes of a file that a view reads. Larger files give [`Unread::TooLarge`].
 pub const MAX_TEXT_BYTES: u64 = 16 << 20;
-/// Smaller maximum sizes of files below these folders. The list of processors has 1.3 MiB for 896 of them, and a node
+/// Smaller maximum sizes of files below these directories. The list of processors has 1.3 MiB for 896 of them, and a node
 /// with 10 000 mounts lists them in 2 MiB. Attributes of sysfs have one page.
 const MAX_BYTES_BELOW: [(&str, u64); 9] = [
     ("/proc/cpuinfo", 4 << 20),
@@ -52,7 +52,7 @@ enum View {
     Folder(Box<Folder>),
 }
 
-/// What was read: files, folders, and whether paths exist.
+/// What was read: files, directories, and whether paths exist.
 #[derive(Default)]
 struct Kept {
     files: BTreeMap<PathBuf, Result<Vec<u8>, Unread>>,
@@ -117,10 +117,10 @@ impl Root {
         Self::new(View::Live(options), recording)
     }
 
-    /// Opens a machine that was captured in a folder. The folder must contain `capture.json` or `files/`.
+    /// Opens a machine that was captured in a directory. The directory must contain `capture.json` or `files/`.
     ///
     /// # Errors
-    /// Returns a sentence if the path is not a folder, the folder contains no capture, or one of its JSON files is
+    /// Returns a sentence if the path is not a directory, the directory contains no capture, or one of its JSON files is
     /// malformed.
     pub fn folder(path: &Path) -> Result<Self, String> {
         Ok(Self::new(View::Folder(Box::new(Folder::open(path)?)), None))
@@ -141,13 +141,13 @@ impl Root {
     /// paths, GPUs and libraries are unknown.
     ///
     /// # Errors
-    /// Returns a sentence if the path is not a folder.
+    /// Returns a sentence if the path is not a directory.
     pub fn tree(path: &Path) -> Result<Self, String> {
         Ok(Self::new(View::Folder(Box::new(Folder::tree(path)?)), None))
     }
 
-    /// Opens a machine that 'gds-top capture' wrote into a folder or an archive. An archive is unpacked into a
-    /// temporary folder, which is removed with the view. An archive is rejected if an entry leads out of the folder,
+    /// Opens a machine that 'gds-top capture' wrote into a directory or an archive. An archive is unpacked into a
+    /// temporary directory, which is removed with the view. An archive is rejected if an entry leads out of the directory,
     /// is not a file, directory or link, or exceeds a limit.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Root {
         Ok(Self::new(View::Folder(Box::new(folder)), None))
     }
 
-    /// Opens a folder with the files of a machine: a capture, or else a plain directory tree.
+    /// Opens a directory with the files of a machine: a capture, or else a plain directory tree.
     ///
     /// # Errors
     /// See [`Root::folder`] and [`Root::tree`].
@@ -245,7 +245,7 @@ impl Root {
         self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Reads each file and folder only once until the guard is dropped, so that all checks of a round see the same content.
+    /// Reads each file and directory only once until the guard is dropped, so that all checks of a round see the same content.
     #[must_use]
     pub fn keep_reads(&self) -> KeptReads<'_> {
         let mut kept = self.kept();
@@ -266,10 +266,10 @@ impl Root {
         found
     }
 
-    /// The sorted names of the entries in a folder.
+    /// The sorted names of the entries in a directory.
     ///
     /// # Errors
-    /// Returns the reason why the folder could not be listed.
+    /// Returns the reason why the directory could not be listed.
     pub fn entries(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unread> {
         let path = path.as_ref();
         if let Some(read) = self.kept().as_ref().and_then(|kept| kept.folders.get(path)) {

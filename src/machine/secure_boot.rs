@@ -33,7 +33,7 @@ pub fn secure_boot(root: &Root) -> Option<SecureBoot> {
         let on = said.contains("SecureBoot enabled");
         (on || said.contains("SecureBoot disabled")).then(|| (on, "mokutil --sb-state", said.trim().to_owned()))
     };
-    // A capture can have the output of the command and lack the folder.
+    // A capture can have the output of the command and lack the directory.
     if let Some((on, source, text)) = (!root.is_live()).then(asked).flatten() {
         return state(on, source, text);
     }

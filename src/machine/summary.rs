@@ -37,7 +37,7 @@ fn find_container(root: &Root) -> Option<Container> {
     }
     let mounts = root.read_text("/proc/self/mountinfo").unwrap_or_default();
     let top = super::mounts::parse_mountinfo(&mounts).into_iter().rfind(|m| m.point.as_os_str() == "/");
-    // Enroot mounts the layers of an image below a folder with its name, or the file of a container.
+    // Enroot mounts the layers of an image below a directory with its name, or the file of a container.
     if let Some(line) = mounts.lines().find(|line| {
         line.split(' ').nth(4) == Some("/")
             && ["/enroot/", "/pyxis_", "/enroot-data/"].iter().any(|word| line.contains(word))
@@ -55,7 +55,7 @@ fn find_container(root: &Root) -> Option<Container> {
     if root.exists("/run/.containerenv") {
         return seen("podman", "/run/.containerenv", "exists");
     }
-    // Apptainer and Singularity create this folder in every image that they start.
+    // Apptainer and Singularity create this directory in every image that they start.
     const APPTAINER: &str = "/.singularity.d";
     if root.exists(APPTAINER) {
         return seen("apptainer", APPTAINER, "exists");

@@ -4,7 +4,7 @@ use super::mounts::parse_mountinfo;
 use super::root::Root;
 use std::path::Path;
 
-/// The unit and its drop-ins with their text, in the order in which systemd reads them. Of a name that several folders
+/// The unit and its drop-ins with their text, in the order in which systemd reads them. Of a name that several directories
 /// have, the last one counts (systemd.unit(5)).
 #[must_use]
 pub fn unit_files(root: &Root, unit: &str) -> Vec<(String, String)> {

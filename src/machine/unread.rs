@@ -11,7 +11,7 @@ pub enum Unread {
     Denied(Denial),
     /// The file is longer than the limit in bytes.
     TooLarge(u64),
-    /// The path is not a regular file or a folder.
+    /// The path is not a regular file or a directory.
     WrongKind,
     /// The file could not be read for another reason.
     Failed(String),

@@ -1,4 +1,4 @@
-//! Models that are written on first use and kept in the user's cache folder: the demo model, and profiles that are
+//! Models that are written on first use and kept in the user's cache directory: the demo model, and profiles that are
 //! named instead of a path.
 
 use super::error::{WeightsError, name_text};
@@ -17,7 +17,7 @@ const DEMO_PROFILE: &str = "qwen3-0.6b";
 /// Scale of the demo model. The model has 143 MiB.
 const DEMO_SCALE: f64 = 0.1;
 
-/// The folder for models that are written on first use: `$XDG_CACHE_HOME/gds-top/models`, or else
+/// The directory for models that are written on first use: `$XDG_CACHE_HOME/gds-top/models`, or else
 /// `~/.cache/gds-top/models`.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub fn cache_folder() -> Result<PathBuf, WeightsError> {
         .ok_or(WeightsError::NoCacheFolder)
 }
 
-/// A profile's model in a separate folder below the cache folder. It is written on first use and kept.
+/// A profile's model in a separate directory below the cache directory. It is written on first use and kept.
 pub struct KeptModel {
     profile: Profile,
     options: SynthOptions,
@@ -56,7 +56,7 @@ impl KeptModel {
         Self::of(profile, &cache_folder()?, SynthOptions::default())
     }
 
-    /// The model of a profile in a separate folder below `folder` (see [`cache_folder`]).
+    /// The model of a profile in a separate directory below `folder` (see [`cache_folder`]).
     ///
     /// # Errors
     /// Fails if the options are out of range.
@@ -71,7 +71,7 @@ impl KeptModel {
         Self::in_folder(profile, &folder.join(name), options)
     }
 
-    /// The model of a profile in the folder `dir`.
+    /// The model of a profile in the directory `dir`.
     ///
     /// # Errors
     /// Fails if the options are out of range.
@@ -80,7 +80,7 @@ impl KeptModel {
         Ok(Self { profile, options, layout, dir: dir.to_owned() })
     }
 
-    /// Whether its folder has no synthetic model of another shape, scale or seed. A file that gds-top did not write is
+    /// Whether its directory has no synthetic model of another shape, scale or seed. A file that gds-top did not write is
     /// an error of [`super::synthesize`].
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl KeptModel {
         }
     }
 
-    /// Its folder.
+    /// Its directory.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -134,12 +134,12 @@ impl KeptModel {
     /// it is written.
     ///
     /// # Errors
-    /// See [`super::synthesize`]. Fails also if root runs the program and another user can change the folder.
+    /// See [`super::synthesize`]. Fails also if root runs the program and another user can change the directory.
     pub fn open_or_write(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<ModelInfo, WeightsError> {
         if let Some(model) = self.written() {
             return Ok(model);
         }
-        // A damaged file may have lost its mark, but the name of the folder shows that gds-top wrote it. A link is
+        // A damaged file may have lost its mark, but the name of the directory shows that gds-top wrote it. A link is
         // not followed here, because it could lead to another model.
         let is_link = std::fs::symlink_metadata(&self.dir).is_ok_and(|meta| meta.is_symlink());
         if !is_link && let Some(held) = ModelFolder::open(&self.dir, Owners::Own)? {
@@ -155,11 +155,11 @@ impl KeptModel {
     }
 }
 
-/// Creates the cache folder, so that the disk of the models can be examined. It is removed when the value is dropped,
+/// Creates the cache directory, so that the disk of the models can be examined. It is removed when the value is dropped,
 /// if no model was written.
 ///
 /// # Errors
-/// Fails if the folder cannot be created, or if root runs the program and another user can change the folder.
+/// Fails if the directory cannot be created, or if root runs the program and another user can change the directory.
 pub fn make_cache_folder() -> Result<(PathBuf, Destination), WeightsError> {
     let folder = cache_folder()?;
     let made = Destination::make(&folder, Owners::Own)

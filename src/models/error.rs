@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub enum WeightsError {
     /// The path does not exist.
     #[error(
-        "{} does not exist: pass a .safetensors file, a folder of them, an index.json, or a repository of the local Hugging Face cache{hint}",
+        "{} does not exist: pass a .safetensors file, a directory of them, an index.json, or a repository of the local Hugging Face cache{hint}",
         path_text(path)
     )]
     NotFound {
@@ -25,7 +25,7 @@ pub enum WeightsError {
         path_text(path)
     )]
     Unreadable {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         path: PathBuf,
         /// The failed operation as a past participle: `opened`, `read` or `listed`.
         doing: &'static str,
@@ -38,12 +38,12 @@ pub enum WeightsError {
         path_text(path)
     )]
     NotUtf8 {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         path: PathBuf,
     },
     /// The path is not a regular file.
     #[error(
-        "{} is {kind}, not a file of tensors; pass a .safetensors file, a folder of them or an index.json",
+        "{} is {kind}, not a file of tensors; pass a .safetensors file, a directory of them or an index.json",
         path_text(path)
     )]
     NotAFile {
@@ -53,23 +53,26 @@ pub enum WeightsError {
         kind: &'static str,
     },
     /// The directory contains no safetensors file.
-    #[error("{} has no .safetensors file; pass the folder with the shards", path_text(path))]
+    #[error("{} has no .safetensors file; pass the directory with the shards", path_text(path))]
     NoWeights {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// None of the caches contains this repository id.
-    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it with hf download {repo}, or pass a folder", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
+    #[error("{repo} is neither a path nor a repository of the local Hugging Face cache (searched {}); download it with hf download {repo}, or pass a directory", looked.iter().map(|p| path_text(p)).collect::<Vec<_>>().join(", "))]
     NotCached {
         /// The repository id as typed, with control characters escaped.
         repo: String,
-        /// The cache folders that were searched.
+        /// The cache directories that were searched.
         looked: Vec<PathBuf>,
     },
-    /// A folder of the Hugging Face cache contains no usable snapshot.
-    #[error("{} is a folder of the Hugging Face cache, but {problem}; download the repository again", path_text(path))]
+    /// A directory of the Hugging Face cache contains no usable snapshot.
+    #[error(
+        "{} is a directory of the Hugging Face cache, but {problem}; download the repository again",
+        path_text(path)
+    )]
     CacheFolder {
-        /// Path of the folder `models--…`.
+        /// Path of the directory `models--…`.
         path: PathBuf,
         /// The defect.
         problem: String,
@@ -88,7 +91,7 @@ pub enum WeightsError {
         path_text(path)
     )]
     LargeHeaders {
-        /// The folder of the shards.
+        /// The directory of the shards.
         path: PathBuf,
         /// The limit in bytes.
         most: u64,
@@ -111,7 +114,7 @@ pub enum WeightsError {
     },
     /// Two tensors have the same name.
     #[error(
-        "tensor {tensor} occurs twice, in {} and in {}; keep only one set of shards in the folder",
+        "tensor {tensor} occurs twice, in {} and in {}; keep only one set of shards in the directory",
         path_text(first),
         path_text(second)
     )]
@@ -136,7 +139,7 @@ pub enum WeightsError {
     MissingShard {
         /// Name of the shard, with control characters escaped.
         shard: String,
-        /// The folder that should contain it.
+        /// The directory that should contain it.
         folder: PathBuf,
         /// The source that requires the shard.
         why: String,
@@ -169,7 +172,7 @@ pub enum WeightsError {
     /// The model does not fit on the disk.
     #[error("the model needs {} and {} has {} free; {advice}", crate::core::units::bytes(*needed_bytes), path_text(path), crate::core::units::bytes(*free_bytes))]
     NoSpace {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
         /// Bytes that the model needs in addition to the files that it replaces.
         needed_bytes: u64,
@@ -178,19 +181,19 @@ pub enum WeightsError {
         /// The action.
         advice: &'static str,
     },
-    /// The folder contains a file that gds-top did not write.
-    #[error("{} is not a file of gds-top; choose an empty folder", path_text(path))]
+    /// The directory contains a file that gds-top did not write.
+    #[error("{} is not a file of gds-top; choose an empty directory", path_text(path))]
     Foreign {
         /// Path of that file.
         path: PathBuf,
     },
-    /// The folder contains a synthetic model of another shape, scale or seed.
+    /// The directory contains a synthetic model of another shape, scale or seed.
     #[error(
-        "{} has another synthetic model, {made}; choose another folder, or replace it with --force",
+        "{} has another synthetic model, {made}; choose another directory, or replace it with --force",
         path_text(path)
     )]
     OtherSynthetic {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
         /// The mark of that model, with control characters escaped.
         made: String,
@@ -198,7 +201,7 @@ pub enum WeightsError {
     /// Writing failed.
     #[error("{} could not be {doing}: {source}; {advice}", path_text(path))]
     Unwritable {
-        /// Path of the file or folder.
+        /// Path of the file or directory.
         path: PathBuf,
         /// The failed operation as a past participle: `created`, `written` or `renamed`.
         doing: &'static str,
@@ -207,20 +210,20 @@ pub enum WeightsError {
         /// The action.
         advice: &'static str,
     },
-    /// Another user could change the cache folder of root.
+    /// Another user could change the cache directory of root.
     #[error(
-        "gds-top does not write a model to {} as root: {source}; set XDG_CACHE_HOME to a folder of root, or pass a model",
+        "gds-top does not write a model to {} as root: {source}; set XDG_CACHE_HOME to a directory of root, or pass a model",
         path_text(path)
     )]
     ForeignCache {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
-        /// The folder or link that another user controls.
+        /// The directory or link that another user controls.
         source: io::Error,
     },
-    /// There is neither a cache folder nor a home folder.
+    /// There is neither a cache directory nor a home directory.
     #[error(
-        "there is no folder for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one of them, or pass a model"
+        "there is no directory for the demo model: neither XDG_CACHE_HOME nor HOME is set; set one of them, or pass a model"
     )]
     NoCacheFolder,
 }
@@ -247,7 +250,7 @@ impl WeightsError {
         Self::Unwritable { path: path.to_owned(), doing, source, advice: "no incomplete file remains" }
     }
 
-    /// The error of a model that is written to the cache folder, with the action that fits.
+    /// The error of a model that is written to the cache directory, with the action that fits.
     pub(super) fn in_cache(self) -> Self {
         const ADVICE: &str = "set XDG_CACHE_HOME to a directory on another disk, or pass a model";
         match self {

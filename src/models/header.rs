@@ -99,7 +99,7 @@ fn odd_kind(kind: std::fs::FileType) -> Option<&'static str> {
     if kind.is_file() {
         None
     } else if kind.is_dir() {
-        Some("a folder")
+        Some("a directory")
     } else if kind.is_fifo() {
         Some("a FIFO")
     } else if kind.is_socket() {
@@ -107,7 +107,7 @@ fn odd_kind(kind: std::fs::FileType) -> Option<&'static str> {
     } else if kind.is_block_device() || kind.is_char_device() {
         Some("a device")
     } else {
-        Some("neither a file nor a folder")
+        Some("neither a file nor a directory")
     }
 }
 

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The error of a folder that could not be opened or created. A folder that `owners` forbids to root has no error code
+/// The error of a directory that could not be opened or created. A directory that `owners` forbids to root has no error code
 /// of the operating system.
 pub(super) fn unusable(path: &Path, doing: &'static str, owners: Owners, source: io::Error) -> WeightsError {
     match owners {
@@ -23,14 +23,14 @@ pub(super) fn unusable(path: &Path, doing: &'static str, owners: Owners, source:
     }
 }
 
-/// An open folder with the path that the user knows.
+/// An open directory with the path that the user knows.
 pub(super) struct ModelFolder {
     held: Destination,
     path: PathBuf,
 }
 
 impl ModelFolder {
-    /// Opens the folder; `None` if it does not exist. Fails if `owners` forbids to write there.
+    /// Opens the directory; `None` if it does not exist. Fails if `owners` forbids to write there.
     pub(super) fn open(path: &Path, owners: Owners) -> Result<Option<Self>, WeightsError> {
         match Destination::nearest(path, owners) {
             Ok((held, false)) => Ok(Some(Self { held, path: path.to_owned() })),
@@ -39,18 +39,18 @@ impl ModelFolder {
         }
     }
 
-    /// Opens the folder and creates it if it is missing. A created folder without files is removed on drop.
+    /// Opens the directory and creates it if it is missing. A created directory without files is removed on drop.
     pub(super) fn make(path: &Path, owners: Owners) -> Result<Self, WeightsError> {
         let held = Destination::make(path, owners).map_err(|source| unusable(path, "created", owners, source))?;
         Ok(Self { held, path: path.to_owned() })
     }
 
-    /// The path of a file in the folder, for messages.
+    /// The path of a file in the directory, for messages.
     pub(super) fn shown(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The path of this open folder below /proc, for functions that need a path.
+    /// The path of this open directory below /proc, for functions that need a path.
     fn real(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.held.held().as_raw_fd()))
     }
@@ -60,7 +60,7 @@ impl ModelFolder {
         std::fs::read_dir(self.real())?.map(|entry| entry.map(|entry| entry.file_name())).collect()
     }
 
-    /// The names of the shards and indices in the folder.
+    /// The names of the shards and indices in the directory.
     pub(super) fn model_files(&self) -> Result<Vec<OsString>, WeightsError> {
         let files = marker::model_files(&self.real()).map_err(|source| WeightsError::Unreadable {
             path: self.path.clone(),
@@ -70,7 +70,7 @@ impl ModelFolder {
         Ok(files.iter().filter_map(|file| file.file_name()).map(OsStr::to_owned).collect())
     }
 
-    /// The mark of a file in the folder; see [`marker::of`].
+    /// The mark of a file in the directory; see [`marker::of`].
     pub(super) fn mark(&self, name: &OsStr) -> Option<String> {
         marker::of(&self.real().join(name))
     }

@@ -13,7 +13,7 @@ pub const MAX_SCALE: f64 = 4.0;
 /// Layout of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLayout {
-    /// File name in the folder.
+    /// File name in the directory.
     pub file_name: String,
     /// Length field and header, padded so that the data begins at a multiple of eight bytes.
     pub head: Vec<u8>,

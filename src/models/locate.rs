@@ -1,4 +1,4 @@
-//! Finds the files of a model from the user's input: a file, a folder, an index, or a repository of the Hugging Face
+//! Finds the files of a model from the user's input: a file, a directory, an index, or a repository of the Hugging Face
 //! cache.
 
 use super::error::{WeightsError, name_text, path_text};
@@ -30,7 +30,7 @@ pub(super) struct Located {
     pub(super) index: Option<(PathBuf, Vec<(String, u32)>)>,
 }
 
-/// The folders of the Hugging Face cache, in the search order of `huggingface_hub`: `$HF_HUB_CACHE`, `$HF_HOME/hub`,
+/// The directories of the Hugging Face cache, in the search order of `huggingface_hub`: `$HF_HUB_CACHE`, `$HF_HOME/hub`,
 /// `~/.cache/huggingface/hub`.
 pub(super) fn hub_folders() -> Vec<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -111,7 +111,7 @@ fn folder(path: &Path, revision: Option<&str>) -> Result<Located, WeightsError> 
     plain_folder(path, name)
 }
 
-/// The title for a folder: its name, or the name of the repository for a folder in the Hugging Face cache.
+/// The title for a directory: its name, or the name of the repository for a directory in the Hugging Face cache.
 fn title(path: &Path) -> String {
     let repo = path.components().rev().find_map(|part| {
         let text = part.as_os_str().to_string_lossy();
@@ -283,7 +283,7 @@ fn index(path: &Path, name: String, named: PathBuf) -> Result<Located, WeightsEr
         let inside = !shard.is_empty() && Path::new(shard).components().all(|c| matches!(c, Component::Normal(_)));
         if !inside {
             return Err(bad(format!(
-                "it assigns tensor {} to {}, which is not a file in its folder; do not use an index from a source that you do not trust",
+                "it assigns tensor {} to {}, which is not a file in its directory; do not use an index from a source that you do not trust",
                 name_text(tensor),
                 name_text(shard)
             )));

@@ -38,7 +38,7 @@ pub(super) fn parsed(mark: &str) -> Option<Synthetic> {
     (mark == text(shape, scale, seed)).then(|| Synthetic { shape: shape.to_owned(), scale: scale.to_string(), seed })
 }
 
-/// The shards and indices in a folder, including those of earlier programs. Empty if the folder does not exist.
+/// The shards and indices in a directory, including those of earlier programs. Empty if the directory does not exist.
 pub(super) fn model_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Opens a model: a `.safetensors` file, a folder of shards, an index, a folder of the Hugging Face cache, or a
+/// Opens a model: a `.safetensors` file, a directory of shards, an index, a directory of the Hugging Face cache, or a
 /// repository id (`org/name` or `org/name@revision`) in that cache. Only headers are read. A FIFO or a device is
 /// rejected before it is opened.
 ///
@@ -19,7 +19,7 @@ pub fn open(spec: impl AsRef<Path>) -> Result<ModelInfo, WeightsError> {
     open_with(spec.as_ref(), &hub_folders())
 }
 
-/// Like [`open`], but with the given cache folders.
+/// Like [`open`], but with the given cache directories.
 pub(super) fn open_with(spec: &Path, hubs: &[PathBuf]) -> Result<ModelInfo, WeightsError> {
     let located = locate(spec, hubs)?;
     if let Some(path) = std::iter::once(&located.path).chain(&located.files).find(|path| path.to_str().is_none()) {
@@ -41,7 +41,7 @@ pub fn reread(model: &ModelInfo) -> Result<ModelInfo, WeightsError> {
 }
 
 /// Reads the headers in parallel. All headers together have the limit of one file, because each tensor needs memory. If
-/// several files fail, the error of the first file in order is returned, so that the same folder always gives the same
+/// several files fail, the error of the first file in order is returned, so that the same directory always gives the same
 /// message.
 fn headers(files: &[PathBuf]) -> Result<Vec<Header>, WeightsError> {
     // The threads mostly wait for the disk, so more threads than cores are useful. Sixteen threads fill any queue.

@@ -246,9 +246,9 @@ fn every_bad_index_gets_its_sentence() {
         ("another JSON", b"{\"hidden_size\": 5}".to_vec(), &["no weight_map"]),
         ("a map of numbers", br#"{"weight_map":{"a":1}}"#.to_vec(), &["no weight_map of tensor names"]),
         ("nothing in it", index(&[]), &["weight_map is empty"]),
-        ("absolute path", index(&[("a", "/etc/passwd")]), &["'/etc/passwd'", "not a file in its folder"]),
-        ("path upward", index(&[("a", "../1.safetensors")]), &["not a file in its folder"]),
-        ("no file name", index(&[("a", "")]), &["not a file in its folder"]),
+        ("absolute path", index(&[("a", "/etc/passwd")]), &["'/etc/passwd'", "not a file in its directory"]),
+        ("path upward", index(&[("a", "../1.safetensors")]), &["not a file in its directory"]),
+        ("no file name", index(&[("a", "")]), &["not a file in its directory"]),
         ("missing shard", index(&[("a", "9.safetensors")]), &["shard '9.safetensors' is missing", INDEX]),
         (
             "tensor not in its shard",

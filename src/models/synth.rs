@@ -42,10 +42,10 @@ impl Default for SynthOptions {
 /// Writes the files of a model into `dir`, which is created if needed, and opens the model. `progress` gets the
 /// number of bytes written and the total, and returns whether to continue. It is called on this thread, and it gets
 /// the total only after everything is on the disk. The files get their names when all of them are complete. Earlier
-/// synthetic models in the folder are replaced; any other model file is an error.
+/// synthetic models in the directory are replaced; any other model file is an error.
 ///
 /// # Errors
-/// Fails if the scale is out of range, the disk has too little space, the folder contains a model that gds-top did
+/// Fails if the scale is out of range, the disk has too little space, the directory contains a model that gds-top did
 /// not write, writing fails, or `progress` stopped it. In these cases no new file remains.
 pub fn synthesize(
     profile: &Profile,
@@ -56,7 +56,7 @@ pub fn synthesize(
     synthesize_below(profile, dir, Owners::Any, options, progress)
 }
 
-/// Like [`synthesize`], with the permitted owners of the folders in the path.
+/// Like [`synthesize`], with the permitted owners of the directories in the path.
 pub(super) fn synthesize_below(
     profile: &Profile,
     dir: &Path,
@@ -100,7 +100,7 @@ pub(super) fn synthesize_below(
     for (file, path) in files.iter().chain(&index).zip(partials.targets()) {
         file.sync_all().map_err(|source| fault(&path, "flushed to the disk", source))?;
     }
-    // From here on, an interruption can leave a folder without its index or without some shards. `open` detects this
+    // From here on, an interruption can leave a directory without its index or without some shards. `open` detects this
     // by the file names. A mixture that looks complete is not possible, because all earlier files are removed first.
     remove_all(&folder, &own_files(&folder)?)?;
     partials.publish()?;
@@ -113,7 +113,7 @@ fn fault(path: &Path, doing: &'static str, source: io::Error) -> WeightsError {
     WeightsError::unwritable(path, doing, source)
 }
 
-/// The shards and indices in the folder. Fails if gds-top did not write one of them.
+/// The shards and indices in the directory. Fails if gds-top did not write one of them.
 fn own_files(folder: &ModelFolder) -> Result<Vec<OsString>, WeightsError> {
     let files = folder.model_files()?;
     match files.iter().find(|name| folder.mark(name).is_none()) {

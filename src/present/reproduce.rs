@@ -70,7 +70,7 @@ fn paths(state: &State) -> Vec<String> {
     }
     let mut paths: Vec<String> = Vec::new();
     for path in all {
-        // The folder of a store is removed at the end of its session.
+        // The directory of a store is removed at the end of its session.
         let is_store = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-kv-"));
         let path = path.parent().filter(|_| is_store).unwrap_or(path).display().to_string();
         if !paths.contains(&path) {

@@ -31,7 +31,7 @@ const fn store(kind: StoreKind) -> &'static str {
     }
 }
 
-/// Describes a KV-cache store that was recognised in a folder.
+/// Describes a KV-cache store that was recognised in a directory.
 #[must_use]
 pub fn store_lines(store: &KvStore) -> Vec<String> {
     let more = if store.truncated { " (only the first files were counted)" } else { "" };
@@ -58,7 +58,7 @@ pub fn store_lines(store: &KvStore) -> Vec<String> {
             units::plural(store.without_metadata, "chunk")
         ));
     }
-    lines.push(format!("Measure it: gds-top bench-kv {} DIR, on a folder of the same disk.", store.system));
+    lines.push(format!("Measure it: gds-top bench-kv {} DIR, on a directory of the same disk.", store.system));
     lines
 }
 
@@ -168,11 +168,11 @@ pub fn lines(config: &ServingConfig, verdict: Option<&Verdict>, path: &StorePath
     if !path.exists && !config.paths.is_empty() && !without_folder {
         say(
             Status::Warn,
-            "The folder does not exist yet; its file system is that of the nearest folder above.".to_owned(),
+            "The directory does not exist yet; its file system is that of the nearest directory above.".to_owned(),
         );
     }
     if config.paths.len() > 1 {
-        say(Status::Info, format!("{} folders: the number of the GPU selects one (by_gpu).", config.paths.len()));
+        say(Status::Info, format!("{} directories: the number of the GPU selects one (by_gpu).", config.paths.len()));
     }
     if let Some(text) = path.memory_bytes.and_then(|memory| too_much_memory(config, memory)) {
         say(Status::Warn, text);
@@ -240,7 +240,7 @@ fn say_route(say: &mut impl FnMut(Status, String), config: &ServingConfig, verdi
         WithoutCufile::NotUsed => return,
     };
     let Some(verdict) = verdict else {
-        return say(Status::Na, "The route was not examined: no folder is named.".to_owned());
+        return say(Status::Na, "The route was not examined: no directory is named.".to_owned());
     };
     let answer = verdict::answer(verdict);
     let effect = match verdict.route {

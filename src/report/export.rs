@@ -93,7 +93,7 @@ impl FromStr for Format {
 #[derive(Debug, thiserror::Error)]
 #[error("export to {path}: {doing} failed: {source}", path = path.display())]
 pub struct ExportError {
-    /// The folder or file that caused the error.
+    /// The directory or file that caused the error.
     pub path: PathBuf,
     /// The failed operation.
     pub doing: &'static str,
@@ -105,16 +105,17 @@ fn failed(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> ExportE
     move |source| ExportError { path: path.to_owned(), doing, source }
 }
 
-/// Checks that reports in these formats can be written into a folder. A missing folder is not created. Call it before
+/// Checks that reports in these formats can be written into a directory. A missing directory is not created. Call it before
 /// long work, so that an invalid path fails early.
 ///
 /// # Errors
-/// Fails if the path is not a folder, is behind a link of another user, cannot be created or is not writable, or if it
+/// Fails if the path is not a directory, is behind a link of another user, cannot be created or is not writable, or if it
 /// contains one of the files and gds-top did not write that file.
 pub fn prepare(folder: &Path, formats: &[Format]) -> Result<(), ExportError> {
-    let (there, missing) = Destination::nearest(folder, Owners::Any).map_err(failed(folder, "opening the folder"))?;
-    // Only writing a file shows reliably whether the folder is writable.
-    let doing = if missing { "creating the folder" } else { "writing into the folder" };
+    let (there, missing) =
+        Destination::nearest(folder, Owners::Any).map_err(failed(folder, "opening the directory"))?;
+    // Only writing a file shows reliably whether the directory is writable.
+    let doing = if missing { "creating the directory" } else { "writing into the directory" };
     there.unfinished_file().map(drop).map_err(failed(folder, doing))?;
     if missing { Ok(()) } else { replaceable(&there, formats) }
 }
@@ -134,16 +135,16 @@ fn replaceable(folder: &Destination, formats: &[Format]) -> Result<(), ExportErr
 /// subdirectory has the number and title of the plan.
 ///
 /// # Errors
-/// Fails if the folder is not writable, the disk is full, or one of the files exists and gds-top did not write it.
-/// Each file is then either the old or the new one, and never incomplete. A folder that was created does not stay.
+/// Fails if the directory is not writable, the disk is full, or one of the files exists and gds-top did not write it.
+/// Each file is then either the old or the new one, and never incomplete. A directory that was created does not stay.
 pub fn export(state: &State, folder: &Path, formats: &[Format]) -> Result<Vec<PathBuf>, ExportError> {
-    let folder = Destination::make(folder, Owners::Any).map_err(failed(folder, "creating the folder"))?;
+    let folder = Destination::make(folder, Owners::Any).map_err(failed(folder, "creating the directory"))?;
     let mut pages = Vec::new();
     write_page_of(state, folder, formats, &mut pages)?;
     Ok(pages.iter_mut().flat_map(Page::complete).collect())
 }
 
-/// The folder of one page. If the report fails, a folder that was created for it does not stay with a part of it.
+/// The directory of one page. If the report fails, a directory that was created for it does not stay with a part of it.
 struct Page {
     folder: Destination,
     written: Vec<&'static str>,
@@ -155,7 +156,8 @@ impl Page {
         replaceable(&self.folder, formats)?;
         for (number, page) in state.earlier.iter().enumerate() {
             let name = folder_name(number, &page.race_title());
-            let inner = self.folder.inner(&name).map_err(failed(&self.folder.shown(&name), "creating the folder"))?;
+            let inner =
+                self.folder.inner(&name).map_err(failed(&self.folder.shown(&name), "creating the directory"))?;
             write_page_of(page, inner, formats, pages)?;
         }
         write_files(state, &self.folder, formats, &mut self.written)
@@ -177,7 +179,7 @@ impl Drop for Page {
     }
 }
 
-/// Writes a page and adds it to `pages` after its inner pages, also if it fails. The folders are then removed in that
+/// Writes a page and adds it to `pages` after its inner pages, also if it fails. The directories are then removed in that
 /// order.
 fn write_page_of(
     state: &State,
@@ -247,7 +249,7 @@ fn write_files(
 /// # Errors
 /// Fails if the file cannot be written, or if it exists and gds-top did not write it.
 pub fn write_page(path: &Path, page: &str) -> Result<(), ExportError> {
-    let (folder, name) = Destination::of_file(path).map_err(failed(path, "opening its folder"))?;
+    let (folder, name) = Destination::of_file(path).map_err(failed(path, "opening its directory"))?;
     may_replace_marked(&folder, &name, PAGE_MARK).map_err(failed(path, "replacing it"))?;
     write_complete(&folder, &name, &|out| out.write_all(page.as_bytes()))
 }

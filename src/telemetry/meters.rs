@@ -13,7 +13,7 @@ use std::time::Instant;
 /// The readings at one point in time.
 pub(super) type Values = BTreeMap<Metric, f64>;
 
-/// The device number (major, minor) of the file system with a file or folder, for
+/// The device number (major, minor) of the file system with a file or directory, for
 /// [`super::SamplerConfig::model_device`]. File systems without a block device (tmpfs, overlay, btrfs, network) have
 /// a number that /proc/diskstats does not list. Then the meter is left out.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn device_of(path: &Path) -> Option<(u32, u32)> {
 
 /// The meters of a run process.
 pub(super) struct LaneMeters {
-    // Open descriptor of the process's folder in /proc, so that a later process with the same number is not read by
+    // Open descriptor of the process's directory in /proc, so that a later process with the same number is not read by
     // mistake.
     process: Option<OwnedFd>,
     /// The process id of a command's keeper. All its descendants are read too.

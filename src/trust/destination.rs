@@ -1,8 +1,8 @@
-//! A folder into which results are written. Its path is resolved once, without links of other users. All files in it
-//! are created, examined, renamed and removed by name in the open folder.
+//! A directory into which results are written. Its path is resolved once, without links of other users. All files in it
+//! are created, examined, renamed and removed by name in the open directory.
 //!
-//! The folder may belong to another user. That user can change its entries at any time. No call follows a link in it
-//! and no name contains a folder, so that user can only affect entries of this folder.
+//! The directory may belong to another user. That user can change its entries at any time. No call follows a link in it
+//! and no name contains a directory, so that user can only affect entries of this directory.
 
 use super::file_id::FileId;
 use super::maker::Maker;
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of the names of unfinished files.
 const PREFIX: &str = ".gds-top-file-";
-/// Maximum number of entries of a folder that are examined for files of killed processes.
+/// Maximum number of entries of a directory that are examined for files of killed processes.
 const MOST_EXAMINED: usize = 20_000;
 
-/// An open folder for results. The folders that were created for it are removed when it is dropped, if they are
+/// An open directory for results. The directories that were created for it are removed when it is dropped, if they are
 /// empty.
 #[derive(Debug)]
 pub struct Destination {
@@ -31,25 +31,25 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Opens an existing folder.
+    /// Opens an existing directory.
     ///
     /// # Errors
-    /// Fails if it does not exist, is not a folder, or is behind a link of another user.
+    /// Fails if it does not exist, is not a directory, or is behind a link of another user.
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { held: open_folder(path)?, path: path.to_owned(), made: Vec::new() })
     }
 
-    /// Opens a folder and creates it if it is missing.
+    /// Opens a directory and creates it if it is missing.
     ///
     /// # Errors
-    /// Fails if it cannot be created, is not a folder, is behind a link of another user, or if `owners` forbids it.
+    /// Fails if it cannot be created, is not a directory, is behind a link of another user, or if `owners` forbids it.
     pub fn make(path: &Path, owners: Owners) -> io::Result<Self> {
         let mut made = Unneeded(Vec::new());
         let held = make_folders(path, owners, &mut made.0)?;
         Ok(Self { held, path: path.to_owned(), made: std::mem::take(&mut made.0) })
     }
 
-    /// Opens the nearest existing folder, without creating one. The second value is true if the folder is missing.
+    /// Opens the nearest existing directory, without creating one. The second value is true if the directory is missing.
     ///
     /// # Errors
     /// See [`Destination::open`].
@@ -58,7 +58,7 @@ impl Destination {
         Ok((Self { held, path: path.to_owned(), made: Vec::new() }, missing))
     }
 
-    /// Opens the folder of a file, which need not exist, and returns the name of the file.
+    /// Opens the directory of a file, which need not exist, and returns the name of the file.
     ///
     /// # Errors
     /// Fails if the path has no file name. The errors of [`Destination::open`].
@@ -69,7 +69,7 @@ impl Destination {
         Ok((Self::open(folder)?, name.to_owned()))
     }
 
-    /// Opens a folder in this one and creates it if it is missing. A link is not followed.
+    /// Opens a directory in this one and creates it if it is missing. A link is not followed.
     ///
     /// # Errors
     /// Fails if it cannot be created, or if its name belongs to a link or a file.
@@ -80,7 +80,7 @@ impl Destination {
         Ok(Self { held, path: self.path.join(name), made: std::mem::take(&mut made.0) })
     }
 
-    /// Keeps the folders that were created, also if they are empty.
+    /// Keeps the directories that were created, also if they are empty.
     pub fn keep(mut self) {
         self.made.clear();
     }
@@ -91,13 +91,13 @@ impl Destination {
         self.path.join(name)
     }
 
-    /// Whether the folder was created for this value.
+    /// Whether the directory was created for this value.
     #[must_use]
     pub fn is_new(&self) -> bool {
         !self.made.is_empty()
     }
 
-    /// The folder, for other `*at` calls and for reading through procfs.
+    /// The directory, for other `*at` calls and for reading through procfs.
     #[must_use]
     pub const fn held(&self) -> &OwnedFd {
         &self.held
@@ -260,14 +260,14 @@ impl Drop for Destination {
     }
 }
 
-/// Created folders, which are removed on drop if they are empty.
+/// Created directories, which are removed on drop if they are empty.
 struct Unneeded(Vec<Made>);
 
 impl Drop for Unneeded {
     fn drop(&mut self) {
         for one in self.0.iter().rev() {
             if FileId::at(&one.above, &one.name) == Ok(one.id) {
-                // This call only removes empty folders.
+                // This call only removes empty directories.
                 let _ = rustix::fs::unlinkat(&one.above, &one.name, AtFlags::REMOVEDIR);
             }
         }

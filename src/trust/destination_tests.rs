@@ -1,4 +1,4 @@
-//! Tests of folders for results.
+//! Tests of directories for results.
 
 use super::*;
 use std::fs;
@@ -94,7 +94,7 @@ fn created_folders_stay_only_with_a_file() {
     drop(folder);
     assert!(path.join("file").exists());
     fs::remove_file(path.join("file")).unwrap();
-    // A folder of the user is kept.
+    // A directory of the user is kept.
     drop(Destination::make(&path, Owners::Any).unwrap());
     assert!(path.exists());
     fs::write(path.join("file"), "").unwrap();

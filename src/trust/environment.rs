@@ -1,4 +1,4 @@
-//! Keeps files and folders of other users out of the variables from which root loads code and settings, and into which
+//! Keeps files and directories of other users out of the variables from which root loads code and settings, and into which
 //! libraries write.
 
 use super::distrust;
@@ -11,12 +11,12 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Lists of folders in which the dynamic linker and Python look for code. An empty part is the working directory.
+/// Lists of directories in which the dynamic linker and Python look for code. An empty part is the working directory.
 const LISTS: [&str; 2] = ["LD_LIBRARY_PATH", USER_BASE];
-/// The folder with the packages of the user. The default is `.local` in HOME.
+/// The directory with the packages of the user. The default is `.local` in HOME.
 const USER_BASE: &str = "PYTHONUSERBASE";
 
-/// The settings of libcufile. A name without a slash is a file in the working directory. They name a folder for logs.
+/// The settings of libcufile. A name without a slash is a file in the working directory. They name a directory for logs.
 const SETTINGS: &str = "CUFILE_ENV_PATH_JSON";
 /// The log of libcufile, which opens it for writing.
 const LOG: &str = "CUFILE_LOGFILE_PATH";
@@ -53,7 +53,7 @@ const CHOSEN: [&str; 6] = ["LD_AUDIT", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", 
 const KEPT: [&str; 13] = [
     "LANG",
     "TERM",
-    // It has no folders of other users, see `leave_out_foreign_paths`.
+    // It has no directories of other users, see `leave_out_foreign_paths`.
     "LD_LIBRARY_PATH",
     "http_proxy",
     "https_proxy",
@@ -67,10 +67,10 @@ const KEPT: [&str; 13] = [
     "ALL_PROXY",
 ];
 
-/// Folders that commands of the system keep if no other user can change them.
+/// Directories that commands of the system keep if no other user can change them.
 const OWN_FOLDERS: [&str; 2] = ["HOME", "TMPDIR"];
 
-/// Starts the program again without such files and folders, if root runs it and a variable names any. The dynamic linker
+/// Starts the program again without such files and directories, if root runs it and a variable names any. The dynamic linker
 /// reads its variable only at the start of a process. The second process and the programs that it
 /// starts get none of the values, because a caller could make them up. Returns if there is nothing to leave out. `say` is
 /// called with a sentence for each of them, which can contain text of other users, and `prepare` with the command that
@@ -141,7 +141,7 @@ fn without_foreign(name: &OsStr, value: &OsStr) -> Option<(OsString, Vec<String>
 }
 
 /// A command of the system. Such commands start other programs and read settings that variables name. So root gives
-/// them only known variables, a PATH without folders of other users, and / as the working directory.
+/// them only known variables, a PATH without directories of other users, and / as the working directory.
 #[must_use]
 pub fn system_command(program: &Path) -> Command {
     let mut command = Command::new(program);
@@ -156,7 +156,7 @@ pub fn system_command(program: &Path) -> Command {
     command
 }
 
-/// A PATH without folders of other users. The folders of the system are added, and relative parts are left out.
+/// A PATH without directories of other users. The directories of the system are added, and relative parts are left out.
 fn path_of_root(path: &OsStr) -> OsString {
     let parts =
         path.as_bytes().split(|byte| *byte == b':').chain(super::SYSTEM_FOLDERS.as_bytes().split(|b| *b == b':'));
@@ -185,7 +185,7 @@ pub fn without_foreign_variables(command: &mut Command) -> &mut Command {
     command
 }
 
-/// The variables that children of root do not get: those that name a file or folder which another user could have
+/// The variables that children of root do not get: those that name a file or directory which another user could have
 /// written, and those by which Python runs other code. CUDA, Python and its packages load code from such places. Without
 /// HOME, most of them use the home directory of root. The caller chooses the variables that name code for the dynamic
 /// linker, the shell and Python. Children of other users do not get a HOME of another user.
@@ -210,7 +210,7 @@ pub fn foreign_variables() -> Vec<OsString> {
     std::env::vars_os().filter(|(name, value)| is_foreign(name, value)).map(|(name, _)| name).collect()
 }
 
-/// Whether the folder in HOME belongs to another user, or root runs the program and another user can change it. sudo and
+/// Whether the directory in HOME belongs to another user, or root runs the program and another user can change it. sudo and
 /// containers can keep that variable. Python imports modules from there.
 #[must_use]
 pub fn has_foreign_home() -> bool {
@@ -239,8 +239,8 @@ pub fn examine_named_libraries() -> Result<(), String> {
     Ok(())
 }
 
-/// The folders of a list that no other user can change, and the reasons why the others are left out. `below` examines
-/// what is in a folder.
+/// The directories of a list that no other user can change, and the reasons why the others are left out. `below` examines
+/// what is in a directory.
 fn trusted(list: &OsStr, below: &mut dyn FnMut(&Path) -> Option<String>) -> (OsString, Vec<String>) {
     let mut kept: Vec<&[u8]> = Vec::new();
     let mut left_out = Vec::new();
@@ -263,10 +263,10 @@ fn trusted(list: &OsStr, below: &mut dyn FnMut(&Path) -> Option<String>) -> (OsS
     (OsString::from_vec(kept.join(&b':')), left_out)
 }
 
-/// Maximum number of entries of a folder that are examined for libraries of others. Toolkits have about 1000.
+/// Maximum number of entries of a directory that are examined for libraries of others. Toolkits have about 1000.
 const MOST_LIBRARIES: usize = 20_000;
 
-/// The reason why another user could have written a library in this folder, or could create the target of its link.
+/// The reason why another user could have written a library in this directory, or could create the target of its link.
 fn foreign_library(folder: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder).ok()?.take(MOST_LIBRARIES).flatten();
     let mut libraries = entries.filter(|entry| entry.file_name().as_bytes().windows(3).any(|part| part == b".so"));
@@ -279,15 +279,15 @@ fn foreign_library(folder: &Path) -> Option<String> {
     })
 }
 
-/// Folders with libraries for particular processors, in which the dynamic linker searches before the folder itself.
+/// Directories with libraries for particular processors, in which the dynamic linker searches before the directory itself.
 /// Before 2.37, glibc searches the others too, and each of them below each other one.
 const FOR_PROCESSORS: [&str; 8] =
     ["glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "aarch64", "atomics"];
 
-/// The deepest of these folders, such as `tls/haswell/avx512_1/x86_64`.
+/// The deepest of these directories, such as `tls/haswell/avx512_1/x86_64`.
 const DEEPEST: u32 = 4;
 
-/// The same for the folders with libraries for particular processors.
+/// The same for the directories with libraries for particular processors.
 fn foreign_for_processor(folder: &Path, depth: u32) -> Option<String> {
     let deeper = depth.checked_sub(1)?;
     let in_hwcaps = std::fs::read_dir(folder.join(FOR_PROCESSORS[0])).into_iter().flatten().take(MOST_LIBRARIES);
@@ -300,7 +300,7 @@ fn foreign_for_processor(folder: &Path, depth: u32) -> Option<String> {
 /// Maximum number of files of Python packages that are examined. PyTorch has about 20 000.
 const MOST_PACKAGES: usize = 200_000;
 
-/// The reason why another user could have written a Python module in `base`, the folder with the packages of a user.
+/// The reason why another user could have written a Python module in `base`, the directory with the packages of a user.
 fn foreign_packages(base: &Path) -> Option<String> {
     let lib = base.join("lib");
     let mut left = MOST_PACKAGES;
@@ -308,7 +308,7 @@ fn foreign_packages(base: &Path) -> Option<String> {
     foreign(&lib).or_else(|| foreign_below(&lib, &mut left))
 }
 
-/// The reason why another user could have written an entry below a folder.
+/// The reason why another user could have written an entry below a directory.
 fn foreign_below(folder: &Path, left: &mut usize) -> Option<String> {
     for entry in std::fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();
@@ -341,7 +341,7 @@ pub fn has_foreign_packages() -> bool {
 }
 
 /// The reason why root must not run the commands that a file names: another user could have written it, or can create
-/// entries of its folder. `None` for other users: they choose their files.
+/// entries of its directory. `None` for other users: they choose their files.
 #[must_use]
 pub fn foreign_commands(file: &Path) -> Option<String> {
     rustix::process::geteuid().is_root().then(|| foreign_to_write(file)).flatten()
@@ -353,23 +353,23 @@ pub fn is_of_others(file: &Path) -> bool {
     rustix::process::geteuid().is_root() && foreign(file).is_some()
 }
 
-/// The reason why another user could have written this file, could create it, or could create files in this folder.
+/// The reason why another user could have written this file, could create it, or could create files in this directory.
 /// `None` if only root and the effective user can.
 fn foreign(path: &Path) -> Option<String> {
-    // A missing file could be created by a user who can change the nearest folder above it.
+    // A missing file could be created by a user who can change the nearest directory above it.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let existing = absolute.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(&absolute);
     distrust(existing).or_else(|| open_to_others(existing))
 }
 
-/// The reason why root must not write this file: [`foreign`], or other users can create entries in its folder. There, the
+/// The reason why root must not write this file: [`foreign`], or other users can create entries in its directory. There, the
 /// file could be a hard link that another user made to a file of root.
 fn foreign_to_write(path: &Path) -> Option<String> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     foreign(path).or_else(|| absolute.parent().filter(|_| !path.is_dir()).and_then(open_to_others))
 }
 
-/// The reason why another user could create an entry of this folder. The sticky bit protects only the entries that
+/// The reason why another user could create an entry of this directory. The sticky bit protects only the entries that
 /// exist, and code and settings are searched by name. The group of root has no other members.
 fn open_to_others(folder: &Path) -> Option<String> {
     let meta = folder.metadata().ok().filter(std::fs::Metadata::is_dir)?;
@@ -402,7 +402,7 @@ mod tests {
         let (kept, left_out) = trusted(OsStr::new(&list));
         assert_eq!(kept, "/usr/lib:/usr/nowhere/lib");
         assert_eq!(left_out.len(), 2, "{left_out:?}");
-        // With the permissions of /tmp, existing folders are safe, but every user can create files and missing folders.
+        // With the permissions of /tmp, existing directories are safe, but every user can create files and missing directories.
         fs::set_permissions(&open, Permissions::from_mode(0o1777)).unwrap();
         let own = open.join("own");
         fs::create_dir(&own).unwrap();
@@ -428,7 +428,7 @@ mod tests {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o2775)).unwrap();
         let is_of_root = fs::metadata(dir.path()).unwrap().gid() == 0;
         assert_eq!(open_to_others(dir.path()).is_none(), is_of_root);
-        // Root can give the folder to a group.
+        // Root can give the directory to a group.
         if std::os::unix::fs::chown(dir.path(), None, Some(54_377)).is_ok() {
             assert!(foreign(dir.path()).is_some());
         }
@@ -528,9 +528,9 @@ mod tests {
             "OPENSSL_CONF",
         ] {
             assert!(is_kept(name, format!("{own}/file")) && is_kept(name, format!("{own}/later")), "{name}");
-            // In a folder like /tmp, the file can be a hard link to a file of root. Root only reads the settings.
+            // In a directory like /tmp, the file can be a hard link to a file of root. Root only reads the settings.
             assert_eq!(is_kept(name, format!("{open}/file")), name == "CUFILE_ENV_PATH_JSON", "{name}");
-            // Another user can create a missing file in a folder like /tmp.
+            // Another user can create a missing file in a directory like /tmp.
             assert!(!is_kept(name, format!("{open}/later")) && !is_kept(name, format!("{own}/of-all")), "{name}");
         }
         assert!(!is_kept("UCX_LOG_FILE", format!("file:{open}/later")));

@@ -1,11 +1,11 @@
-//! The identity of a folder or file, which does not depend on its name, and the mount on which it is.
+//! The identity of a directory or file, which does not depend on its name, and the mount on which it is.
 
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, StatxFlags};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, OsStr};
 
-/// Device and inode of a folder or file. They identify it even if its name changes.
+/// Device and inode of a directory or file. They identify it even if its name changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileId {
     device: u64,
@@ -13,7 +13,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The identity of an open file or folder.
+    /// The identity of an open file or directory.
     ///
     /// # Errors
     /// The error of the operating system.
@@ -22,7 +22,7 @@ impl FileId {
         Ok(Self { device: stat.st_dev, inode: stat.st_ino })
     }
 
-    /// The identity of an entry of a folder. A link is not followed.
+    /// The identity of an entry of a directory. A link is not followed.
     ///
     /// # Errors
     /// The error of the operating system.
@@ -32,7 +32,7 @@ impl FileId {
     }
 }
 
-/// The mount on which a file or folder is. A folder that is mounted at a second place of its file system (a bind mount)
+/// The mount on which a file or directory is. A directory that is mounted at a second place of its file system (a bind mount)
 /// has the same device there and another mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
@@ -42,13 +42,13 @@ pub(super) struct Mount {
 }
 
 impl Mount {
-    /// The mount of an open folder.
+    /// The mount of an open directory.
     pub(super) fn of(folder: impl AsFd) -> rustix::io::Result<Self> {
         let (device, number) = (rustix::fs::fstat(&folder)?.st_dev, number(&folder, c"", AtFlags::EMPTY_PATH));
         Ok(Self { device, number })
     }
 
-    /// The mount of an entry of a folder. A link is not followed.
+    /// The mount of an entry of a directory. A link is not followed.
     pub(super) fn at(folder: impl AsFd, name: &CStr) -> rustix::io::Result<Self> {
         let device = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_dev;
         Ok(Self { device, number: number(&folder, name, AtFlags::SYMLINK_NOFOLLOW) })

@@ -1,8 +1,8 @@
-//! A private folder that this program creates. It is used through an open descriptor, and emptied and removed without
+//! A private directory that this program creates. It is used through an open descriptor, and emptied and removed without
 //! following links.
 //!
-//! The parent folder may belong to another user. That user can rename the private folder at any time, or replace it
-//! by another folder or a link. So the folder is used through its descriptor, and nothing is removed by path.
+//! The parent directory may belong to another user. That user can rename the private directory at any time, or replace it
+//! by another directory or a link. So the directory is used through its descriptor, and nothing is removed by path.
 
 use super::file_id::{FileId, Mount};
 use super::maker::Maker;
@@ -16,16 +16,16 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of random names that are tried for a new folder.
+/// Maximum number of random names that are tried for a new directory.
 const TRIES: u32 = 100;
-/// Maximum number of entries of a folder that are examined for folders of ended processes.
+/// Maximum number of entries of a directory that are examined for directories of ended processes.
 const MOST_EXAMINED: usize = 20_000;
 /// The attribute with a POSIX access control list.
 pub(super) const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Write permission for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The reason why a private folder cannot be used or removed.
+/// The reason why a private directory cannot be used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// It belongs to another user and is not safe to use. The value is the id of that user.
@@ -37,8 +37,8 @@ pub enum FolderError {
     /// Its name belongs to a link or a file.
     #[error("it is not a directory")]
     NotAFolder,
-    /// Another folder has its name now.
-    #[error("another folder took its place while it was used, and was not changed")]
+    /// Another directory has its name now.
+    #[error("another directory took its place while it was used, and was not changed")]
     Replaced,
     /// An error of the operating system.
     #[error("{0}")]
@@ -60,7 +60,7 @@ impl From<FolderError> for io::Error {
     }
 }
 
-/// A folder of this user in which no other user can write.
+/// A directory of this user in which no other user can write.
 #[derive(Debug)]
 pub struct PrivateFolder {
     above: OwnedFd,
@@ -68,13 +68,13 @@ pub struct PrivateFolder {
     folder: OwnedFd,
     id: FileId,
     path: PathBuf,
-    /// A descriptor that is closed before the folder is removed. Removing folders needs one, and a process at its
-    /// limit of open files would leave the folder.
+    /// A descriptor that is closed before the directory is removed. Removing directories needs one, and a process at its
+    /// limit of open files would leave the directory.
     spare: Option<OwnedFd>,
 }
 
 impl PrivateFolder {
-    /// Creates the folder `name` in `above`.
+    /// Creates the directory `name` in `above`.
     ///
     /// # Errors
     /// Fails with [`io::ErrorKind::AlreadyExists`] if it exists. Fails if it cannot be created, or if another user
@@ -84,20 +84,20 @@ impl PrivateFolder {
         rustix::fs::mkdirat(&parent, name, Mode::RWXU)?;
         let again = parent.try_clone();
         let made = Self::take(parent, above, name, true).and_then(|made| {
-            // Another user may have put a folder there between the two calls. The folder that was created is empty.
+            // Another user may have put a directory there between the two calls. The directory that was created is empty.
             if made.names()?.is_empty() { Ok(made) } else { Err(FolderError::Replaced) }
         });
         if made.is_err()
             && let Ok(parent) = again
         {
-            // The folder could not be opened, for example because no descriptors are left. This call only removes an
-            // empty folder.
+            // The directory could not be opened, for example because no descriptors are left. This call only removes an
+            // empty directory.
             let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
         }
         made
     }
 
-    /// Creates a folder with a random name that begins with `prefix`.
+    /// Creates a directory with a random name that begins with `prefix`.
     ///
     /// # Errors
     /// See [`PrivateFolder::make`].
@@ -116,7 +116,7 @@ impl PrivateFolder {
         Err(last)
     }
 
-    /// Opens the folder `name` in `above`, which must belong to this user.
+    /// Opens the directory `name` in `above`, which must belong to this user.
     ///
     /// # Errors
     /// Fails if it is a link or not a directory, belongs to another user, or is writable by a group or by all users. Such
@@ -125,9 +125,9 @@ impl PrivateFolder {
         Self::take(walk::open_folder(above)?, above, name, false)
     }
 
-    /// The folders in `above` that these processes of this user left, locked. There are none if another user could have
-    /// given them their names: a user who can rename entries of `above` can give such a name to any folder in it. A
-    /// folder in which another user can write is left out too, because that user can move it into any open folder.
+    /// The directories in `above` that these processes of this user left, locked. There are none if another user could have
+    /// given them their names: a user who can rename entries of `above` can give such a name to any directory in it. A
+    /// directory in which another user can write is left out too, because that user can move it into any open directory.
     #[must_use]
     pub fn left_in(above: &Path, is_left: impl Fn(Maker) -> bool) -> Vec<Self> {
         let Ok(parent) = walk::open_folder(above) else { return Vec::new() };
@@ -137,7 +137,7 @@ impl PrivateFolder {
             let name = entry.file_name().to_str().ok()?;
             Maker::of(name).filter(|maker| is_left(*maker)).map(|_| OsString::from(name))
         });
-        // Links, folders of other users and locked folders are left out.
+        // Links, directories of other users and locked directories are left out.
         let folders = names.filter_map(|name| Self::take(parent.try_clone().ok()?, above, &name, false).ok());
         folders.filter(Self::lock).collect()
     }
@@ -151,39 +151,39 @@ impl PrivateFolder {
         if stat.st_mode & 0o002 != 0 || (!is_new && others_write(&folder, &stat)) {
             return Err(FolderError::Open);
         }
-        // A private group may write, and some file systems give new folders other permissions than those that were asked
+        // A private group may write, and some file systems give new directories other permissions than those that were asked
         // for.
         if stat.st_mode & OTHERS_WRITE != 0 {
             rustix::fs::fchmod(&folder, Mode::from_raw_mode(stat.st_mode & 0o7777 & !OTHERS_WRITE))?;
         }
         let path = above_path.join(name);
-        // Without a spare descriptor, the folder can still be used.
+        // Without a spare descriptor, the directory can still be used.
         let spare = folder.try_clone().ok();
         Ok(Self { above, name: name.to_owned(), id: FileId::of(&folder)?, folder, path, spare })
     }
 
-    /// The path at which it was created. If the parent folder is not private, another user may have replaced the
-    /// folder at this path.
+    /// The path at which it was created. If the parent directory is not private, another user may have replaced the
+    /// directory at this path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The identity of the folder.
+    /// The identity of the directory.
     #[must_use]
     pub const fn id(&self) -> FileId {
         self.id
     }
 
-    /// The owner of the folder. It is not the effective user if the file system maps owners.
+    /// The owner of the directory. It is not the effective user if the file system maps owners.
     ///
     /// # Errors
-    /// Fails if the folder cannot be examined.
+    /// Fails if the directory cannot be examined.
     pub fn owner(&self) -> io::Result<u32> {
         Ok(rustix::fs::fstat(&self.folder)?.st_uid)
     }
 
-    /// Lets other users open files in the folder whose names they know. They cannot list or change the folder.
+    /// Lets other users open files in the directory whose names they know. They cannot list or change the directory.
     ///
     /// # Errors
     /// Fails if the permissions cannot be changed.
@@ -191,7 +191,7 @@ impl PrivateFolder {
         Ok(rustix::fs::fchmod(&self.folder, Mode::from_raw_mode(0o711))?)
     }
 
-    /// Creates a file in the folder for writing. Only this user can read it.
+    /// Creates a file in the directory for writing. Only this user can read it.
     ///
     /// # Errors
     /// Fails if the name exists or the file cannot be created.
@@ -200,7 +200,7 @@ impl PrivateFolder {
         Ok(File::from(rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Opens a regular file in the folder for reading.
+    /// Opens a regular file in the directory for reading.
     ///
     /// # Errors
     /// Fails if the file does not exist, is a link, or cannot be opened.
@@ -210,7 +210,7 @@ impl PrivateFolder {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
     }
 
-    /// Removes a file from the folder. It is not an error if the file does not exist.
+    /// Removes a file from the directory. It is not an error if the file does not exist.
     ///
     /// # Errors
     /// Fails if the file cannot be removed.
@@ -221,25 +221,25 @@ impl PrivateFolder {
         }
     }
 
-    /// Locks the folder until this value is dropped. Returns false if another process holds the lock, or if the file
+    /// Locks the directory until this value is dropped. Returns false if another process holds the lock, or if the file
     /// system does not support locks.
     #[must_use]
     pub fn lock(&self) -> bool {
         rustix::fs::flock(&self.folder, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// Whether the folder has no entries.
+    /// Whether the directory has no entries.
     ///
     /// # Errors
-    /// Fails if the folder cannot be listed.
+    /// Fails if the directory cannot be listed.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.names()?.is_empty())
     }
 
-    /// Whether the folder has no other entries than these.
+    /// Whether the directory has no other entries than these.
     ///
     /// # Errors
-    /// Fails if the folder cannot be listed.
+    /// Fails if the directory cannot be listed.
     pub fn has_only(&self, allowed: &[&str]) -> io::Result<bool> {
         Ok(self.names()?.iter().all(|name| allowed.iter().any(|allowed| name.as_bytes() == allowed.as_bytes())))
     }
@@ -260,7 +260,7 @@ impl PrivateFolder {
         remove_entries(self.folder.as_fd(), names)
     }
 
-    /// Removes the folder and its content.
+    /// Removes the directory and its content.
     ///
     /// # Errors
     /// Fails if an entry cannot be removed, or if another directory has its name now. That directory is not changed.
@@ -270,7 +270,7 @@ impl PrivateFolder {
         self.remove_empty()
     }
 
-    /// Removes the folder if it is empty.
+    /// Removes the directory if it is empty.
     ///
     /// # Errors
     /// See [`PrivateFolder::remove`].
@@ -278,16 +278,16 @@ impl PrivateFolder {
         if FileId::at(&self.above, &self.name) != Ok(self.id) {
             return Err(FolderError::Replaced);
         }
-        // If another user replaces the folder at this moment, this call can only remove an empty folder.
+        // If another user replaces the directory at this moment, this call can only remove an empty directory.
         Ok(rustix::fs::unlinkat(&self.above, &self.name, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Makes the folder at `path` the working directory of this process, if it is still the directory `id`. Relative
-/// paths then lead into this folder, even if another folder gets its name.
+/// Makes the directory at `path` the working directory of this process, if it is still the directory `id`. Relative
+/// paths then lead into this directory, even if another directory gets its name.
 ///
 /// # Errors
-/// Fails if the path no longer leads to that folder.
+/// Fails if the path no longer leads to that directory.
 pub fn enter(path: &Path, id: FileId) -> Result<(), FolderError> {
     let folder = open_folder(rustix::fs::CWD, path.as_os_str())?;
     if FileId::of(&folder)? != id {
@@ -296,7 +296,7 @@ pub fn enter(path: &Path, id: FileId) -> Result<(), FolderError> {
     Ok(rustix::process::fchdir(&folder)?)
 }
 
-/// The absolute path of a file for messages. It is needed by a process that has entered a folder and uses relative
+/// The absolute path of a file for messages. It is needed by a process that has entered a directory and uses relative
 /// paths.
 #[must_use]
 pub fn shown(path: &Path) -> PathBuf {
@@ -312,7 +312,7 @@ fn open_folder(above: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, FolderErr
     })
 }
 
-/// Whether only the effective user and root can rename the entries of a folder that belong to them. In a sticky folder,
+/// Whether only the effective user and root can rename the entries of a directory that belong to them. In a sticky directory,
 /// its owner can rename all entries, and other users only their own.
 fn only_owners_rename(folder: &OwnedFd) -> io::Result<bool> {
     let stat = rustix::fs::fstat(folder)?;
@@ -347,7 +347,7 @@ pub fn writers(group: u32, (user, own_group): (u32, u32), has_list: bool) -> u32
     if is_private { 0o002 } else { OTHERS_WRITE }
 }
 
-/// The owner that a folder's file system gives to new files of this process. This is not the effective user if the
+/// The owner that a directory's file system gives to new files of this process. This is not the effective user if the
 /// file system maps owners (NFS with root_squash, or mounts with a fixed uid).
 fn owner_of_new_files(folder: &OwnedFd) -> io::Result<u32> {
     let number = std::hash::RandomState::new().build_hasher().finish();
@@ -374,8 +374,8 @@ fn listed(folder: &mut rustix::fs::Dir) -> io::Result<Vec<CString>> {
     Ok(found)
 }
 
-/// Removes entries of a folder: files, links, and folders with their content. Links are removed and never followed. If
-/// another file system or folder is mounted on an entry, the function fails. Folders inside of folders are first moved to
+/// Removes entries of a directory: files, links, and directories with their content. Links are removed and never followed. If
+/// another file system or directory is mounted on an entry, the function fails. Directories inside of directories are first moved to
 /// the top, so that one descriptor is enough for any depth.
 fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>) -> io::Result<()> {
     let mount = Mount::of(top)?;
@@ -400,7 +400,7 @@ fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>) -> io::Result<()
                         names.push(free);
                         break;
                     }
-                    // A folder or a file has this name.
+                    // A directory or a file has this name.
                     Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
                     Err(errno) => return Err(errno.into()),
                 }
@@ -412,11 +412,11 @@ fn remove_entries(top: BorrowedFd<'_>, mut names: Vec<CString>) -> io::Result<()
     Ok(())
 }
 
-/// Removes an entry if it is not a folder. Returns false if it is one.
+/// Removes an entry if it is not a directory. Returns false if it is one.
 fn is_unlinked(folder: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
-        // For a folder, Linux returns EISDIR. POSIX also allows EPERM.
+        // For a directory, Linux returns EISDIR. POSIX also allows EPERM.
         Err(Errno::ISDIR | Errno::PERM) => Ok(false),
         Err(errno) => Err(errno.into()),
     }
@@ -427,7 +427,7 @@ fn is_on(mount: Mount, folder: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     if Mount::at(folder, name)? == mount {
         return Ok(());
     }
-    Err(io::Error::other(format!("another folder or file system is mounted at {}", name.to_string_lossy())))
+    Err(io::Error::other(format!("another directory or file system is mounted at {}", name.to_string_lossy())))
 }
 
 #[cfg(test)]

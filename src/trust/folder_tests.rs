@@ -1,4 +1,4 @@
-//! Tests of attacks on a private folder: links and other folders that replace it, and folders of other users.
+//! Tests of attacks on a private directory: links and other directories that replace it, and directories of other users.
 
 use super::*;
 use std::fs::{self, Permissions};
@@ -14,7 +14,7 @@ fn fill(folder: &Path) {
     fs::write(folder.join("top"), "x").unwrap();
 }
 
-/// Another folder with a file that must not be removed.
+/// Another directory with a file that must not be removed.
 fn theirs(dir: &Path) -> PathBuf {
     let folder = dir.join("theirs");
     fs::create_dir(&folder).unwrap();
@@ -64,7 +64,7 @@ fn a_link_that_takes_its_place_is_not_followed() {
     symlink(&outside, dir.path().join("ours")).unwrap();
     assert!(matches!(folder.remove(), Err(FolderError::Replaced)));
     assert!(outside.join("thesis").exists());
-    // The files of the private folder were removed under its new name.
+    // The files of the private directory were removed under its new name.
     assert_eq!(fs::read_dir(dir.path().join("aside")).unwrap().count(), 0);
 }
 
@@ -133,7 +133,7 @@ fn a_folder_of_another_user_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let outside = theirs(dir.path());
     if chown(&outside, Some(12_345), None).is_err() {
-        eprintln!("skipped: only root can give a folder to another user");
+        eprintln!("skipped: only root can give a directory to another user");
         return;
     }
     let refused = PrivateFolder::open(dir.path(), OsStr::new("theirs"));
@@ -149,7 +149,7 @@ fn only_the_folder_that_was_meant_is_entered() {
     let id = folder.id();
     fs::rename(folder.path(), dir.path().join("aside")).unwrap();
     symlink(dir.path().join("aside"), dir.path().join("ours")).unwrap();
-    // A link to the folder is rejected too, because it could be changed a moment later.
+    // A link to the directory is rejected too, because it could be changed a moment later.
     assert!(matches!(enter(&dir.path().join("ours"), id), Err(FolderError::NotAFolder)));
     fs::remove_file(dir.path().join("ours")).unwrap();
     fs::create_dir(dir.path().join("ours")).unwrap();

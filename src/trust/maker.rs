@@ -1,4 +1,4 @@
-//! The process that created a temporary folder. It is part of the folder's name, so that a folder whose creator has
+//! The process that created a temporary directory. It is part of the directory's name, so that a directory whose creator has
 //! ended can be removed.
 
 use std::fs;
@@ -20,7 +20,7 @@ impl Maker {
         Self { pid, start: stat_of(pid).map_or(0, |(_, start)| start) }
     }
 
-    /// The creator in the name of a folder: `PREFIX-PID-START-REST`, with a prefix of gds-top. `None` for other
+    /// The creator in the name of a directory: `PREFIX-PID-START-REST`, with a prefix of gds-top. `None` for other
     /// names.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {

@@ -1,5 +1,5 @@
-//! Decides which files and folders are trusted: programs and libraries that no other user could have written, and
-//! private folders that this program creates and removes. Opens the folders into which results are written.
+//! Decides which files and directories are trusted: programs and libraries that no other user could have written, and
+//! private directories that this program creates and removes. Opens the directories into which results are written.
 
 mod allowance;
 mod destination;
@@ -32,11 +32,11 @@ pub use walk::Owners;
 
 use std::path::PathBuf;
 
-/// Folders of administration tools, which are often not in a user's PATH.
+/// Directories of administration tools, which are often not in a user's PATH.
 const SYSTEM_FOLDERS: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
-/// Finds a program in PATH and in the system's folders. Only a program that no other user could have written is
-/// returned, because the PATH of root may contain a folder of the user who called sudo.
+/// Finds a program in PATH and in the system's directories. Only a program that no other user could have written is
+/// returned, because the PATH of root may contain a directory of the user who called sudo.
 ///
 /// # Errors
 /// Returns a part of a sentence: the program is not installed, or the reason why it must not be run.

@@ -2,7 +2,7 @@
 //! mappings as long as it wants (`PR_SET_MM_MAP` needs no permission), so only their beginning is read.
 //!
 //! The files of a process of another user are read only in the thread of an [`Examiner`](super::Examiner), because the
-//! process decides when the kernel answers. The owner of its folder, its state and its links are always readable.
+//! process decides when the kernel answers. The owner of its directory, its state and its links are always readable.
 
 use super::allowance::{Allowance, Beginning};
 use super::maker;
@@ -29,7 +29,7 @@ const DESCRIPTOR_BYTES: u64 = 4 << 10;
 /// Maximum number of characters of a command line in a result.
 const SHOWN_CHARACTERS: usize = 400;
 
-/// The folder of a process in procfs.
+/// The directory of a process in procfs.
 #[must_use]
 pub fn folder(pid: i32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}"))
@@ -53,7 +53,7 @@ pub fn is_own(process: &Path) -> bool {
         && users(process).is_none_or(|users| users.iter().all(|id| *id == user))
 }
 
-/// The real user of a process. The folder of a process that the kernel protects belongs to root. `None` if the process has
+/// The real user of a process. The directory of a process that the kernel protects belongs to root. `None` if the process has
 /// ended.
 #[must_use]
 pub fn user(process: &Path) -> Option<u32> {
@@ -69,7 +69,7 @@ fn users(process: &Path) -> Option<Vec<u32>> {
     users.split_whitespace().map(|id| id.parse().ok()).collect()
 }
 
-/// The folders of the processes of this user in `proc`.
+/// The directories of the processes of this user in `proc`.
 pub fn own_folders(proc: &Path) -> impl Iterator<Item = PathBuf> {
     let is_process = |folder: &PathBuf| {
         folder.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit)) && is_own(folder)
@@ -77,20 +77,20 @@ pub fn own_folders(proc: &Path) -> impl Iterator<Item = PathBuf> {
     std::fs::read_dir(proc).into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_process)
 }
 
-/// Whether a process has the mounts and the root folder of this program, so that its paths have the same meaning here.
+/// Whether a process has the mounts and the root directory of this program, so that its paths have the same meaning here.
 #[must_use]
 pub fn has_these_mounts(process: &Path) -> bool {
     same_places(process).iter().all(|is_same| *is_same == Some(true))
 }
 
-/// Whether a process has other mounts or another root folder than this program. Those of a process that has ended are
+/// Whether a process has other mounts or another root directory than this program. Those of a process that has ended are
 /// unknown, as are those of a process that this user may not examine.
 #[must_use]
 pub fn has_other_mounts(process: &Path) -> bool {
     same_places(process).contains(&Some(false))
 }
 
-/// Whether a process has the mounts, and the root folder, of this program. `None` if it is unknown.
+/// Whether a process has the mounts, and the root directory, of this program. `None` if it is unknown.
 fn same_places(process: &Path) -> [Option<bool>; 2] {
     ["ns/mnt", "root"].map(|name| {
         let of = |process: &Path| process.join(name).read_link().ok();
@@ -316,7 +316,7 @@ mod tests {
         let names = || own_folders(place.path()).collect::<Vec<_>>();
         assert_eq!(names(), std::slice::from_ref(&process));
         if std::os::unix::fs::chown(&process, Some(54_321), None).is_err() {
-            eprintln!("skipped: only root can give a folder to another user");
+            eprintln!("skipped: only root can give a directory to another user");
             return;
         }
         assert_eq!((path_of(&process, file), names().len()), (None, 0));

@@ -1,4 +1,4 @@
-//! A private scratch folder that is removed when its value is dropped.
+//! A private scratch directory that is removed when its value is dropped.
 
 use super::allowance::Allowance;
 use super::destination::Destination;
@@ -14,34 +14,34 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of entries of a shared folder that are examined for the folder of this user.
+/// Maximum number of entries of a shared directory that are examined for the directory of this user.
 const MOST_EXAMINED: usize = 1 << 16;
 /// Maximum number of looks at a process that starts a program, which takes long if the disk is slow. Then it counts as one
-/// that uses the folder.
+/// that uses the directory.
 const MOST_LOOKS: usize = 200;
-/// The remedy for a folder in which no private folder is created.
-const OTHER_TMPDIR: &str = "set TMPDIR to a folder that only you can write in";
+/// The remedy for a directory in which no private directory is created.
+const OTHER_TMPDIR: &str = "set TMPDIR to a directory that only you can write in";
 
-/// A folder below the system's folder for temporary files that only this user can read and write.
+/// A directory below the system's directory for temporary files that only this user can read and write.
 #[derive(Debug)]
 pub struct Scratch(Option<PrivateFolder>);
 
 impl Scratch {
-    /// Examines TMPDIR or /tmp, for commands that otherwise continue without a temporary folder.
+    /// Examines TMPDIR or /tmp, for commands that otherwise continue without a temporary directory.
     ///
     /// # Errors
-    /// Returns a sentence if another user could exchange folders in it. A missing folder is accepted.
+    /// Returns a sentence if another user could exchange directories in it. A missing directory is accepted.
     pub fn examine_place() -> Result<(), String> {
         let place = std::env::temp_dir();
         let why = place.exists().then(|| cufile_ffi::distrust_place(&place)).flatten();
-        why.map_or(Ok(()), |why| Err(format!("no temporary folder is made, because {why}; {OTHER_TMPDIR}")))
+        why.map_or(Ok(()), |why| Err(format!("no temporary directory is made, because {why}; {OTHER_TMPDIR}")))
     }
 
-    /// Creates a folder with a name that begins with `prefix`, below TMPDIR or /tmp.
+    /// Creates a directory with a name that begins with `prefix`, below TMPDIR or /tmp.
     ///
     /// # Errors
-    /// Fails if the folder cannot be created. Fails also if another user, or a member of a group, could exchange the
-    /// folder, because native libraries write their logs into it by path.
+    /// Fails if the directory cannot be created. Fails also if another user, or a member of a group, could exchange the
+    /// directory, because native libraries write their logs into it by path.
     pub fn new(prefix: &str) -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir(), prefix).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => io::Error::new(error.kind(), format!("{error}; {OTHER_TMPDIR}")),
@@ -49,8 +49,8 @@ impl Scratch {
         })
     }
 
-    /// Creates a folder for a library whose path is in the environment of other processes. They can outlive the
-    /// folder. So other users must not be able to create a folder with its name after its removal.
+    /// Creates a directory for a library whose path is in the environment of other processes. They can outlive the
+    /// directory. So other users must not be able to create a directory with its name after its removal.
     ///
     /// # Errors
     /// See [`Scratch::new`].
@@ -76,7 +76,7 @@ impl Scratch {
         }
     }
 
-    /// Creates a folder below `above`.
+    /// Creates a directory below `above`.
     ///
     /// # Errors
     /// See [`Scratch::new`].
@@ -101,7 +101,7 @@ impl Scratch {
         self.0.as_ref().map_or(Path::new(""), PrivateFolder::path)
     }
 
-    /// Lets other users open files in the folder whose names they know. They cannot list the folder.
+    /// Lets other users open files in the directory whose names they know. They cannot list the directory.
     ///
     /// # Errors
     /// Fails if the permissions cannot be changed.
@@ -109,12 +109,12 @@ impl Scratch {
         self.0.as_ref().map_or(Ok(()), PrivateFolder::let_others_enter)
     }
 
-    /// Leaves the folder to other processes that use it. A later process of this user removes it when none does.
+    /// Leaves the directory to other processes that use it. A later process of this user removes it when none does.
     pub fn leave(&mut self) {
         self.0 = None;
     }
 
-    /// Removes the folder and its content.
+    /// Removes the directory and its content.
     ///
     /// # Errors
     /// Fails if an entry cannot be removed.
@@ -132,7 +132,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The folders in which no other user can create an entry, in the order in which they are used for code.
+/// The directories in which no other user can create an entry, in the order in which they are used for code.
 fn closed_folders() -> Vec<PathBuf> {
     let system = if rustix::process::geteuid().is_root() {
         vec![PathBuf::from("/run"), PathBuf::from("/var/lib")]
@@ -143,7 +143,7 @@ fn closed_folders() -> Vec<PathBuf> {
     all.filter_map(|folder| folder.canonicalize().ok()).filter(|folder| is_closed(folder)).collect()
 }
 
-/// Whether only the effective user and root can create entries in the folder and in all folders above it, so that no
+/// Whether only the effective user and root can create entries in the directory and in all directories above it, so that no
 /// other user can make its name again after its removal. The linker divides the list of libraries at colons, and it
 /// replaces words after `$`.
 fn is_closed(folder: &Path) -> bool {
@@ -151,7 +151,7 @@ fn is_closed(folder: &Path) -> bool {
     has_plain_name && cufile_ffi::distrust_place(folder).is_none() && folder.ancestors().all(admits_no_others)
 }
 
-/// Whether only the effective user and root can create entries in this folder.
+/// Whether only the effective user and root can create entries in this directory.
 fn admits_no_others(folder: &Path) -> bool {
     let ids = own_ids();
     let has_list = rustix::fs::getxattr(folder, ACCESS_LIST, &mut [0_u8; 0][..]).is_ok();
@@ -159,7 +159,7 @@ fn admits_no_others(folder: &Path) -> bool {
         .is_ok_and(|meta| meta.mode() & writers(meta.gid(), ids, has_list) == 0 && [0, ids.0].contains(&meta.uid()))
 }
 
-/// The reason why this process cannot create a library in the folder and load it from there. `None` if it can.
+/// The reason why this process cannot create a library in the directory and load it from there. `None` if it can.
 fn cannot_load_from(folder: &Path) -> Option<&'static str> {
     let flags = rustix::fs::statvfs(folder).map_or(StatVfsMountFlags::empty(), |system| system.f_flag);
     let may = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
@@ -172,23 +172,23 @@ fn cannot_load_from(folder: &Path) -> Option<&'static str> {
     }
 }
 
-/// The error if no library can be loaded from any of these folders, with the reason of each.
+/// The error if no library can be loaded from any of these directories, with the reason of each.
 fn no_place_for_code(tried: &[(PathBuf, &str)]) -> io::Error {
     let tried: Vec<String> = tried.iter().map(|(folder, why)| format!("{} ({why})", folder.display())).collect();
     let text = format!(
-        "no library can be loaded from {}; set TMPDIR to a folder that only you can write in, on a file system without noexec",
+        "no library can be loaded from {}; set TMPDIR to a directory that only you can write in, on a file system without noexec",
         tried.join(", ")
     );
     io::Error::new(io::ErrorKind::PermissionDenied, text)
 }
 
-/// The error with the folder that it is about.
+/// The error with the directory that it is about.
 fn about(folder: &Path, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), format!("{}: {why}", folder.display()))
 }
 
-/// The folder of this user in a folder that all users share. It is never removed, so no other user can take its name. If
-/// another user has taken the usual name before, the folder has a random number too, and is searched among this number of
+/// The directory of this user in a directory that all users share. It is never removed, so no other user can take its name. If
+/// another user has taken the usual name before, the directory has a random number too, and is searched among this number of
 /// entries.
 fn own_folder(shared: &Path, most: usize) -> io::Result<PathBuf> {
     let name = own_name();
@@ -210,13 +210,13 @@ fn own_folder(shared: &Path, most: usize) -> io::Result<PathBuf> {
     Ok(folder.path().to_owned())
 }
 
-/// The usual name of the folder of this user in a folder that all users share.
+/// The usual name of the directory of this user in a directory that all users share.
 fn own_name() -> String {
     format!("gds-top-of-{}", rustix::process::geteuid().as_raw())
 }
 
-/// The names that the folder of this user can have: the usual one, and those with a number among the first entries of the
-/// shared folder. Other users can create any number of entries, also with these names.
+/// The names that the directory of this user can have: the usual one, and those with a number among the first entries of the
+/// shared directory. Other users can create any number of entries, also with these names.
 fn own_names(shared: &Path, most: usize) -> Vec<String> {
     let usual = own_name();
     let with_number = format!("{usual}-");
@@ -228,7 +228,7 @@ fn own_names(shared: &Path, most: usize) -> Vec<String> {
     names
 }
 
-/// Removes the scratch folders in `above` that killed processes of this user left. It does this once per process.
+/// Removes the scratch directories in `above` that killed processes of this user left. It does this once per process.
 fn sweep_once(above: &Path) {
     static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if SWEPT.lock().unwrap_or_else(PoisonError::into_inner).insert(above.to_owned()) {
@@ -236,8 +236,8 @@ fn sweep_once(above: &Path) {
     }
 }
 
-/// Removes the scratch folders and unfinished files of this process. It is called after the process was replaced,
-/// because it could not continue. `arguments` are those of the process; some are folders in which it worked.
+/// Removes the scratch directories and unfinished files of this process. It is called after the process was replaced,
+/// because it could not continue. `arguments` are those of the process; some are directories in which it worked.
 pub fn remove_leftovers(arguments: impl Iterator<Item = OsString>) {
     let own = Maker::own();
     let named = arguments.filter_map(|argument| {
@@ -263,14 +263,14 @@ fn sweep(above: &Path) {
     sweep_of(above, |maker| !maker.may_live());
 }
 
-/// Removes the scratch folders in `above` of these processes.
+/// Removes the scratch directories in `above` of these processes.
 fn sweep_of(above: &Path, is_left: impl Fn(Maker) -> bool) {
     for folder in PrivateFolder::left_in(above, is_left).into_iter().filter(|folder| !is_used(folder.path())) {
         let _ = folder.remove();
     }
 }
 
-/// Whether the dynamic linker of a running process loads libraries from the folder, so that programs that it starts need
+/// Whether the dynamic linker of a running process loads libraries from the directory, so that programs that it starts need
 /// it.
 fn is_used(folder: &Path) -> bool {
     is_used_by(process::own_folders(Path::new("/proc")), folder)
@@ -290,7 +290,7 @@ fn is_used_by(mut processes: impl Iterator<Item = PathBuf>, folder: &Path) -> bo
             let words = process::command_line(&process, &mut Allowance::unlimited()).unwrap_or_default();
             let Ok(variables) = process::environment(&process, &mut Allowance::unlimited()) else { return false };
             if !variables.bytes.is_empty() {
-                // The part that was not read can name the folder.
+                // The part that was not read can name the directory.
                 return variables.is_cut || variables.bytes.split(|byte| *byte == 0).any(names);
             }
             let has_program = process.join("exe").read_link().is_ok();
@@ -350,12 +350,12 @@ mod tests {
         fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
         let set = |mode: u32| fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
         let group = fs::metadata(dir.path()).unwrap().gid();
-        // The folder of a user with the umask 002.
+        // The directory of a user with the umask 002.
         set(0o775);
         let is_own = group == 0 || is_private_group(dir.path());
         let is_given = std::os::unix::fs::chown(dir.path(), None, Some(54_377)).is_ok();
         if is_own && !is_given {
-            eprintln!("skipped: only root, or a member of another group, can give a folder to a group");
+            eprintln!("skipped: only root, or a member of another group, can give a directory to a group");
             Scratch::new_in(dir.path(), "x-").unwrap().close().unwrap();
             return;
         }
@@ -366,7 +366,7 @@ mod tests {
             assert!(why.kind() == io::ErrorKind::PermissionDenied && why.to_string().starts_with(&text), "{why}");
         }
         assert_eq!((fs::read_dir(dir.path()).unwrap().count(), fs::read_dir(&inner).unwrap().count()), (1, 0));
-        // In a sticky folder, members can exchange only their own entries.
+        // In a sticky directory, members can exchange only their own entries.
         set(0o3775);
         for above in [dir.path(), &inner] {
             Scratch::new_in(above, "x-").unwrap().close().unwrap();
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!((own_folder(dir.path(), MOST_EXAMINED).unwrap(), own.exists()), (own.clone(), true));
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&own, Some(54_321), None).unwrap();
-            // The folder with the usual name belongs to another user now.
+            // The directory with the usual name belongs to another user now.
             let other = own_folder(dir.path(), MOST_EXAMINED).unwrap();
             assert!(other != own && admits_no_others(&other));
             assert_eq!(own_folder(dir.path(), MOST_EXAMINED).unwrap(), other, "it is used again");
@@ -505,7 +505,7 @@ mod tests {
         let environment = fs::File::create(process.join("environ")).unwrap();
         let is_used = |folder: &str| is_used_by(process::own_folders(proc.path()), Path::new(folder));
         assert!(!is_used("/run/gds-top-watch-1-2-3"));
-        // The part that is not read can name any folder.
+        // The part that is not read can name any directory.
         environment.set_len(9 << 20).unwrap();
         assert!(is_used("/run/gds-top-watch-1-2-3"));
         if std::os::unix::fs::chown(&process, Some(54_321), None).is_ok() {
@@ -547,7 +547,7 @@ mod tests {
             sweep(dir.path());
             assert_eq!(left.exists(), !is_swept, "{mode:o}");
         }
-        // A user who can write in a folder can move it into a folder such as /tmp.
+        // A user who can write in a directory can move it into a directory such as /tmp.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         for (mode, is_swept) in
             [(0o777, false), (0o2775, is_private), (0o770, is_private), (0o711, true), (0o700, true)]

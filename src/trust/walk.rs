@@ -1,5 +1,5 @@
-//! Opens a folder by its path, one name at a time. A link in the path is followed only if it belongs to the effective
-//! user or to root and is in a folder in which no other user can write, so that no other user can choose where this
+//! Opens a directory by its path, one name at a time. A link in the path is followed only if it belongs to the effective
+//! user or to root and is in a directory in which no other user can write, so that no other user can choose where this
 //! program writes.
 
 use super::file_id::FileId;
@@ -18,19 +18,19 @@ const MAX_LINKS: u32 = 40;
 const OTHERS_WRITE: u32 = 0o002;
 /// The group has write permission.
 const GROUP_WRITE: u32 = 0o020;
-/// In a folder with this bit, only the owner of an entry can rename or remove it.
+/// In a directory with this bit, only the owner of an entry can rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// The owners that the folders of a path may have.
+/// The owners that the directories of a path may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
     /// All users. Only links are examined.
     Any,
-    /// If root runs the program: root. No other user may be able to change one of the folders.
+    /// If root runs the program: root. No other user may be able to change one of the directories.
     Own,
 }
 
-/// A folder that the walk created.
+/// A directory that the walk created.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) above: OwnedFd,
@@ -38,13 +38,13 @@ pub(super) struct Made {
     pub(super) id: FileId,
 }
 
-/// Opens an existing folder. The descriptor is only a place: for `*at` calls, and for [`listable`].
+/// Opens an existing directory. The descriptor is only a place: for `*at` calls, and for [`listable`].
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     let (folder, missing) = open_nearest(path, Owners::Any)?;
     if missing { Err(Errno::NOENT.into()) } else { Ok(folder) }
 }
 
-/// Opens the folder, or the nearest existing one above it. The second value is true if the folder does not exist.
+/// Opens the directory, or the nearest existing one above it. The second value is true if the directory does not exist.
 pub(super) fn open_nearest(path: &Path, owners: Owners) -> io::Result<(OwnedFd, bool)> {
     let mut walk = Walk::begin(path, owners)?;
     while let Some(name) = walk.todo.front().cloned() {
@@ -56,7 +56,7 @@ pub(super) fn open_nearest(path: &Path, owners: Owners) -> io::Result<(OwnedFd, 
     Ok((walk.at, false))
 }
 
-/// Opens the folder and creates the missing ones, which are added to `made` even if the function fails later.
+/// Opens the directory and creates the missing ones, which are added to `made` even if the function fails later.
 pub(super) fn make_folders(path: &Path, owners: Owners, made: &mut Vec<Made>) -> io::Result<OwnedFd> {
     let mut walk = Walk::begin(path, owners)?;
     while let Some(name) = walk.todo.front().cloned() {
@@ -73,7 +73,7 @@ pub(super) fn make_folders(path: &Path, owners: Owners, made: &mut Vec<Made>) ->
     Ok(walk.at)
 }
 
-/// Creates one folder. `None` if it exists.
+/// Creates one directory. `None` if it exists.
 pub(super) fn make_folder(above: &OwnedFd, name: &OsStr, owners: Owners) -> io::Result<Option<Made>> {
     // The umask of the caller could let all users write.
     let mode = if owners == Owners::Own { 0o755 } else { 0o775 };
@@ -82,7 +82,7 @@ pub(super) fn make_folder(above: &OwnedFd, name: &OsStr, owners: Owners) -> io::
         Err(Errno::EXIST) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     }
-    // The folder is removed later only if its name still belongs to this identity.
+    // The directory is removed later only if its name still belongs to this identity.
     let id = FileId::at(above, name);
     let held = above.try_clone();
     match (id, held) {
@@ -94,7 +94,7 @@ pub(super) fn make_folder(above: &OwnedFd, name: &OsStr, owners: Owners) -> io::
     }
 }
 
-/// Opens the same folder for reading its entries.
+/// Opens the same directory for reading its entries.
 pub(super) fn listable(folder: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
@@ -110,7 +110,7 @@ struct Walk {
 
 impl Walk {
     fn begin(path: &Path, owners: Owners) -> io::Result<Self> {
-        // The folders above the working directory count too, because another user could have moved it.
+        // The directories above the working directory count too, because another user could have moved it.
         let path = if owners == Owners::Own { std::path::absolute(path)? } else { path.to_owned() };
         let start = if path.is_absolute() { "/" } else { "." };
         let at = rustix::fs::open(start, place(), Mode::empty())?;
@@ -119,7 +119,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Enters the first folder of the list, or replaces a link by its target.
+    /// Enters the first directory of the list, or replaces a link by its target.
     fn step(&mut self, name: &OsStr) -> io::Result<()> {
         match rustix::fs::openat(&self.at, name, place() | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(folder) => {
@@ -156,10 +156,10 @@ impl Walk {
         if !is_trusted(stat.st_uid) {
             return refused(format!("of another user (uid {})", stat.st_uid));
         }
-        // A user who can write in two folders can move a link of root from one to the other.
+        // A user who can write in two directories can move a link of root from one to the other.
         let here = rustix::fs::fstat(&self.at)?;
         if !is_trusted(here.st_uid) || others_write(&self.at, &here) {
-            return refused("in a folder in which another user can write".to_owned());
+            return refused("in a directory in which another user can write".to_owned());
         }
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -183,7 +183,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Fails if another user could have moved the current folder into `parent`. That user needs write permission in
+    /// Fails if another user could have moved the current directory into `parent`. That user needs write permission in
     /// both. Without the sticky bit, a user who can write in `parent` can replace its entries anyway.
     fn examine_parent(&self, parent: &OwnedFd) -> io::Result<()> {
         let (here, above) = (rustix::fs::fstat(&self.at)?, rustix::fs::fstat(parent)?);
@@ -191,7 +191,7 @@ impl Walk {
         let shared = if above.st_mode & STICKY == 0 { OTHERS_WRITE } else { OTHERS_WRITE | GROUP_WRITE };
         if is_movable && (!is_trusted(above.st_uid) || above.st_mode & shared != 0) {
             let text = format!(
-                "'..' is not followed from {}, because another user can move this folder; pass a path without '..'",
+                "'..' is not followed from {}, because another user can move this directory; pass a path without '..'",
                 self.shown.display()
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -199,7 +199,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Fails if root runs the program and another user can change the folder, unless this is permitted.
+    /// Fails if root runs the program and another user can change the directory, unless this is permitted.
     fn examine(&self) -> io::Result<()> {
         if self.owners == Owners::Any || !rustix::process::geteuid().is_root() {
             return Ok(());
@@ -224,7 +224,7 @@ pub(super) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw() || Some(owner) == cufile_ffi::unmapped_owner()
 }
 
-/// Whether another user has write permission in a folder, also by its group or an access control list.
+/// Whether another user has write permission in a directory, also by its group or an access control list.
 fn others_write(folder: &OwnedFd, stat: &rustix::fs::Stat) -> bool {
     // The list of a descriptor that is only a place can be read through procfs.
     let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
@@ -346,16 +346,16 @@ mod tests {
             match make_folders(&folder.join("link/new"), Owners::Any, &mut Vec::new()) {
                 Ok(_) => assert!(is_followed, "{mode:o}"),
                 Err(why) => {
-                    let text = format!("{} is a link in a folder in which", folder.join("link").display());
+                    let text = format!("{} is a link in a directory in which", folder.join("link").display());
                     assert!(!is_followed && why.to_string().starts_with(&text), "{mode:o}: {why}");
                 }
             }
             assert_eq!(target.join("new").exists(), is_followed, "{mode:o}");
             let _ = fs::remove_dir(target.join("new"));
-            // Folders need no link.
+            // Directories need no link.
             assert!(open_folder(&folder).is_ok());
         }
-        // Root can give the folder to another user or group. The link of root in it was moved there.
+        // Root can give the directory to another user or group. The link of root in it was moved there.
         for (owner, group) in [(None, Some(OTHER)), (Some(OTHER), None)] {
             if std::os::unix::fs::chown(&folder, owner, group).is_ok() {
                 set(0o2775);
@@ -421,7 +421,7 @@ mod tests {
         std::os::unix::fs::chown(&home, Some(OTHER), None).unwrap();
         assert!(make("theirs").unwrap_err().to_string().contains("home belongs to another user (uid 54321)"));
         assert!(!home.join("open").exists() && !home.join("theirs").exists());
-        // A report is written there, because root named the folder.
+        // A report is written there, because root named the directory.
         make_folders(&home.join("report"), Owners::Any, &mut Vec::new()).unwrap();
     }
 }

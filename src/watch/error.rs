@@ -14,8 +14,8 @@ pub enum WatchError {
     /// A temporary file could not be written.
     #[error("{} cannot be written: {}", .0.display(), .1)]
     File(PathBuf, std::io::Error),
-    /// There is no folder for the recording library. The error names the folder.
-    #[error("cannot create a folder for the recording library: {0}")]
+    /// There is no directory for the recording library. The error names the directory.
+    #[error("cannot create a directory for the recording library: {0}")]
     Folder(std::io::Error),
     /// The program could not be started.
     #[error("cannot start {}: {}", if .0.is_empty() { "a program without a name".into() } else { .0.to_string_lossy() }, .1)]

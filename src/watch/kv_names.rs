@@ -20,7 +20,7 @@ fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The names of the file and of its parent folders, with the nearest one first.
+/// The names of the file and of its parent directories, with the nearest one first.
 fn names(path: &Path) -> Vec<&str> {
     path.iter().rev().filter_map(|name| name.to_str()).take(4).collect()
 }

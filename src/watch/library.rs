@@ -1,5 +1,5 @@
-//! Installs the recording library and the shared file in private folders, which are removed at the end. If processes that
-//! load the library still run then, its folder stays: the linker prints an error in each program that they start without
+//! Installs the recording library and the shared file in private directories, which are removed at the end. If processes that
+//! load the library still run then, its directory stays: the linker prints an error in each program that they start without
 //! it.
 //!
 //! Programs of root can change their user. Root lets other users read the library, so that such a program starts
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcufile_audit.so"));
 /// The file name of the library.
 pub(super) const NAME: &str = "libcufile_audit.so";
-/// The folder of the shared file. It is in memory, so nothing is written to a disk.
+/// The directory of the shared file. It is in memory, so nothing is written to a disk.
 const MEMORY_FOLDER: &str = "/dev/shm";
 /// Memory in bytes that the file may need if the program has many threads: 64 rings.
 const ROOM_BYTES: u64 = 64 * RING_BYTES as u64;
@@ -90,7 +90,7 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         if self.is_used {
-            // The calls of later programs are not read. Without /dev/shm, the file is in the folder that stays.
+            // The calls of later programs are not read. Without /dev/shm, the file is in the directory that stays.
             let _ = std::fs::remove_file(&self.shared);
             self.code.leave();
         }

@@ -64,7 +64,7 @@ fn is_of_user(mount: &MountInfo) -> bool {
     is_fuse && mount.super_options.get("user_id").is_some_and(|user| user.as_deref() != Some("0"))
 }
 
-/// Whether an overlay has folders in a file system that another user serves.
+/// Whether an overlay has directories in a file system that another user serves.
 fn is_above(mount: &MountInfo, own: &[MountInfo]) -> bool {
     let folders = || mount.super_options.values().flatten();
     mount.fs_type == "overlay"

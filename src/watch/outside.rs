@@ -260,7 +260,7 @@ pub(super) fn maps(pid: u32, allowed: &mut Allowance) -> ProcResult<MemoryMaps> 
     maps_in(&process::folder(pid.cast_signed()), allowed)
 }
 
-/// The mappings of the process with this folder in procfs.
+/// The mappings of the process with this directory in procfs.
 pub(super) fn maps_in(folder: &Path, allowed: &mut Allowance) -> ProcResult<MemoryMaps> {
     MemoryMaps::from_read(process::mappings(folder, allowed)?.as_bytes())
 }

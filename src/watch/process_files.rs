@@ -54,7 +54,7 @@ impl Files {
         Self::in_folder(&folder(pid.cast_signed()), allowed)
     }
 
-    /// The files of the process with this folder in procfs.
+    /// The files of the process with this directory in procfs.
     fn in_folder(process: &Path, allowed: &mut Allowance) -> Self {
         let maps = outside::maps_in(process, allowed);
         let descriptors = std::fs::read_dir(process.join("fd"));

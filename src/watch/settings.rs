@@ -35,7 +35,7 @@ impl Settings {
         let path = shortened(named);
         let path = match path.is_absolute() {
             true => path.to_owned(),
-            // The folder of a process that has ended is unknown, and a file in that of this program is another one.
+            // The directory of a process that has ended is unknown, and a file in that of this program is another one.
             false => match folder.join("cwd").read_link() {
                 Ok(inside) => inside.join(path),
                 Err(_) => return Self::unknown(named),
@@ -48,7 +48,7 @@ impl Settings {
             Some((exists, exists && may_enable_p2pdma(&inside)))
         };
         let mut seen = look();
-        // If the process ended in the meantime, the path through its folder named no file.
+        // If the process ended in the meantime, the path through its directory named no file.
         if folder.join("root").read_link().is_err() {
             seen = look();
         }
@@ -184,7 +184,7 @@ mod tests {
         let folder = std::env::current_dir().unwrap();
         assert_eq!(relative.configuration.path, folder.join("no/such.json").to_string_lossy());
         assert!(!relative.configuration.exists && !relative.may_use_p2pdma);
-        // No process has this number. A file with this name is in the folder of this program.
+        // No process has this number. A file with this name is in the directory of this program.
         let ended = Settings::new(4_194_305, Some(OsStr::new("Cargo.toml")), false);
         assert!(ended.configuration.not_examined && !ended.configuration.exists && ended.may_use_p2pdma);
         let mut all = AllSettings::default();

@@ -116,7 +116,7 @@ fn parsed(code: &str) -> Source {
     source
 }
 
-/// The folder with the modules that a file declares.
+/// The directory with the modules that a file declares.
 fn folder_of(path: &Path) -> PathBuf {
     let stem = path.file_stem().unwrap();
     let folder = path.parent().unwrap();
@@ -138,7 +138,7 @@ fn ids_are_string_literals_in_their_specification_only() {
         .flat_map(|(path, source)| source.test_modules.iter().map(|name| folder_of(Path::new(path)).join(name)))
         .map(|module| module.to_str().unwrap().to_owned())
         .collect();
-    // Modules with `#[path]`, and folders of tests.
+    // Modules with `#[path]`, and directories of tests.
     let is_test = |path: &str| {
         tests
             .iter()

@@ -1,4 +1,4 @@
-//! Attacks on the folders into which commands write, and on the memory and files that they share with a program.
+//! Attacks on the directories into which commands write, and on the memory and files that they share with a program.
 
 use super::{ATTACKER, Stage, can_attack, give, image};
 use crate::program::{PROGRAM, gds_top, started_by};
@@ -66,23 +66,23 @@ fn a_link_of_another_user_leads_to_no_result() {
     for words in commands(&place, &model, &names(&place)) {
         let output = gds_top().args(&words).env("TMPDIR", stage.at("victim-model")).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        // A captured folder is written by path, so root does not write it to a folder of another user.
+        // A captured directory is written by path, so root does not write it to a directory of another user.
         let is_refused = said.contains("is a link of another user") || said.contains("belongs to another user");
         assert!(!output.status.success() && is_refused, "{words:?}: {said}");
         assert_eq!(image(&stage.at("victim")), before, "{words:?}");
     }
-    // The test file is only written into a folder without files.
+    // The test file is only written into a directory without files.
     fs::remove_file(victim.join("thesis")).unwrap();
     let output = stage.run(&["check", "--no-probe", "--test-file", &place]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is a link of another user"), "{output:?}");
-    // A link of the user who runs the command is an ordinary way to name a folder.
+    // A link of the user who runs the command is an ordinary way to name a directory.
     let own = stage.at("own").display().to_string();
     assert!(stage.run(&["report", RECORDING, "--export", &own]).status.success());
     assert!(stage.run(&["learn", "--export", &format!("{own}/l.html")]).status.success());
     assert!(victim.join("report.json").exists() && victim.join("l.html").exists());
 }
 
-/// The attacker could move `work/out` into a shared folder before `..` is resolved.
+/// The attacker could move `work/out` into a shared directory before `..` is resolved.
 #[test]
 fn no_result_is_written_above_a_folder_that_another_user_can_move() {
     if !can_attack() {
@@ -103,7 +103,7 @@ fn no_result_is_written_above_a_folder_that_another_user_can_move() {
     }
 }
 
-/// The attacker owns the folder with the results and exchanges it with a link while commands of root write.
+/// The attacker owns the directory with the results and exchanges it with a link while commands of root write.
 #[test]
 fn a_folder_that_is_exchanged_while_results_are_written_leads_nowhere() {
     if !can_attack() {
@@ -172,7 +172,7 @@ fn root_writes_no_model_below_a_home_of_another_user() {
             fs::remove_file(stage.at(place)).unwrap();
         }
     }
-    // The files of root are in folders of root.
+    // The files of root are in directories of root.
     let cache = stage.at("cache");
     let output = stage.run_with(&bench, "GDS_TOP_NONE", "");
     assert!(!output.status.success() && !cache.exists());
@@ -187,7 +187,7 @@ fn root_writes_no_model_below_a_home_of_another_user() {
     assert_eq!(fs::metadata(cache.join("gds-top/models/odd-sizes")).unwrap().mode() & 0o022, 0);
 }
 
-/// A user follows no link of another user either, and removes only entries of the folder.
+/// A user follows no link of another user either, and removes only entries of the directory.
 #[test]
 fn an_ordinary_user_follows_no_link_of_another_user() {
     if !can_attack() {
@@ -259,7 +259,7 @@ fn programs_that_outlive_watch_load_no_library_of_another_user() {
     let mut lines = printed.lines();
     let library = Path::new(lines.next().unwrap());
     assert!(library.is_absolute() && !library.exists(), "{printed}");
-    // The folder of the library is removed, and the folders above it are not.
+    // The directory of the library is removed, and the directories above it are not.
     for folder in library.ancestors().skip(2).take_while(|folder| *folder != shared) {
         let meta = fs::metadata(folder).unwrap();
         assert!(meta.uid() == 0 && meta.mode() & 0o002 == 0, "{}: {:o}", folder.display(), meta.mode());

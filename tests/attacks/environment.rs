@@ -74,7 +74,7 @@ fn no_setting_or_log_that_another_user_names_is_opened_by_root() {
     let (settings, log) = (stage.at("work/cufile.json"), stage.at("work/cufile.log"));
     fs::write(&settings, format!("{{\"logging\": {{\"dir\": \"{}\"}}}}", stage.at("victim").display())).unwrap();
     symlink(&victim, &log).unwrap();
-    // A file of root in the attacker's folder can be exchanged, and one that all users can write can be changed.
+    // A file of root in the attacker's directory can be exchanged, and one that all users can write can be changed.
     let of_root = stage.at("work/of-root.json");
     let open = stage.at("open.json");
     for path in [&of_root, &open] {
@@ -128,8 +128,8 @@ fn no_setting_or_log_that_another_user_names_is_opened_by_root() {
     }
 }
 
-/// The attacker is a member of the group of folders with mode 2775, and can create entries of folders with mode 1777. A
-/// file of root in such a folder can be a hard link to any file of root, if the kernel does not protect hard links.
+/// The attacker is a member of the group of directories with mode 2775, and can create entries of directories with mode 1777. A
+/// file of root in such a directory can be a hard link to any file of root, if the kernel does not protect hard links.
 #[test]
 fn no_log_is_written_and_no_library_is_loaded_from_folders_of_a_group_or_of_all_users() {
     if !can_attack() {
@@ -161,10 +161,10 @@ fn no_log_is_written_and_no_library_is_loaded_from_folders_of_a_group_or_of_all_
         fs::hard_link(&victim, folder.join("cufile.log")).unwrap();
         chown(&folder, Some(0), Some(group)).unwrap();
         fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
-        // The library that the folder offers.
+        // The library that the directory offers.
         let found = run(&[("LD_LIBRARY_PATH", &folder)]);
         assert_eq!(!reports().is_empty(), is_loaded, "{mode:o}: {}", said(&found));
-        // The log that the library opens, with a library that is trusted. In a closed folder, only root made the link.
+        // The log that the library opens, with a library that is trusted. In a closed directory, only root made the link.
         if !is_loaded {
             for log in ["cufile.log", "missing.log"] {
                 let log = folder.join(log);
@@ -176,7 +176,7 @@ fn no_log_is_written_and_no_library_is_loaded_from_folders_of_a_group_or_of_all_
         }
         assert_eq!(image(&stage.at("victim")), before, "{mode:o}");
     }
-    // A library in a closed folder that a group can write.
+    // A library in a closed directory that a group can write.
     for (mode, group, is_loaded) in [(0o775, 0, true), (0o775, ATTACKER, false), (0o757, 0, false)] {
         let folder = stage.at("of-group");
         let _ = fs::create_dir(&folder);
@@ -254,7 +254,7 @@ fn programs_of_the_system_get_no_path_and_no_variable_of_another_user() {
     for name in ["APT_CONFIG", "PERL5LIB", "PERL5OPT", "MODPROBE_OPTIONS", "RPM_CONFIGDIR", "BASH_ENV", "ENV"] {
         command.env(name, stage.at("work").join(name));
     }
-    // Nothing is started with temporary folders of another user.
+    // Nothing is started with temporary directories of another user.
     let refused = command.env("TMPDIR", stage.at("tmp")).output().unwrap();
     assert!(refused.status.code() == Some(2) && said(&refused).contains("set TMPDIR"), "{refused:?}");
     assert_eq!(fs::read_to_string(&mark).unwrap(), "");
@@ -280,7 +280,7 @@ fn programs_of_the_system_get_no_path_and_no_variable_of_another_user() {
     }
 }
 
-/// The environment of a watched program has the path of the recording library. Another user exchanges folders that it
+/// The environment of a watched program has the path of the recording library. Another user exchanges directories that it
 /// can change, and writes a library into the working directory of the program.
 #[test]
 fn the_recording_library_is_never_where_another_user_can_take_its_place() {
@@ -307,8 +307,8 @@ fn the_recording_library_is_never_where_another_user_can_take_its_place() {
     executable(
         &plant,
         &format!(
-            "#!/bin/sh\nunset LD_AUDIT\nfor part in $(echo \"$1\" | tr ':' ' '); do folder=$(dirname \"$part\"); \
-             mv \"$folder\" \"$folder.old\"; mkdir -p \"$folder\"; cp {} \"$part\"; done 2> /dev/null\nexit 0\n",
+            "#!/bin/sh\nunset LD_AUDIT\nfor part in $(echo \"$1\" | tr ':' ' '); do directory=$(dirname \"$part\"); \
+             mv \"$directory\" \"$folder.old\"; mkdir -p \"$directory\"; cp {} \"$part\"; done 2> /dev/null\nexit 0\n",
             trap.display()
         ),
     );
@@ -336,7 +336,7 @@ fn the_recording_library_is_never_where_another_user_can_take_its_place() {
     chown(stage.at("theirs"), Some(ATTACKER), Some(ATTACKER)).unwrap();
     let attacker = format!("setpriv --reuid {ATTACKER} --regid {ATTACKER} --clear-groups");
     for folder in folders {
-        // The relative names are examined in a folder of root, and the program changes into the attacker's.
+        // The relative names are examined in a directory of root, and the program changes into the attacker's.
         let script = format!(
             "echo \"$LD_AUDIT\"; rm -rf {removed}; cd {}; {attacker} {} \"$LD_AUDIT\"; /bin/true; echo done",
             stage.at("work").display(),

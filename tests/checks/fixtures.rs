@@ -1,4 +1,4 @@
-//! Complete machines in folders: the correct cause first, the correct verdict, and no alarm on a healthy machine.
+//! Complete machines in directories: the correct cause first, the correct verdict, and no alarm on a healthy machine.
 
 use crate::captured;
 use crate::machine::{fixture, fixtures};

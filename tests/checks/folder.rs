@@ -1,4 +1,4 @@
-//! Tests that only files inside a captured folder are read.
+//! Tests that only files inside a captured directory are read.
 
 use gds_top::machine::{Denial, Root, Unread};
 use std::collections::BTreeSet;
@@ -117,7 +117,7 @@ fn a_link_that_takes_the_place_of_a_file_or_folder_while_it_is_read_leads_nowher
     let root = Root::folder(&top.path().join("machine")).unwrap();
     let is_over = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
-        // The file and its folder are alternately replaced by a link to a file or folder outside.
+        // The file and its directory are alternately replaced by a link to a file or directory outside.
         scope.spawn(|| {
             let swaps = [("etc", outside.clone()), ("etc/deep/file", outside.join("deep/file"))];
             for (at, to) in swaps.iter().cycle() {

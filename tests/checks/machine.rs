@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 /// A change of a machine.
 #[derive(Clone)]
 pub(crate) enum Edit {
-    /// Write a file below the folder of the machine.
+    /// Write a file below the directory of the machine.
     Put(String, String),
-    /// Remove a file or folder.
+    /// Remove a file or directory.
     Drop(String),
     /// Set a value in one of the JSON files, by pointer. Its parent must exist.
     Set(String, String, Value),
@@ -171,7 +171,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of a fixture. An overlay is built below the target folder, once for each content.
+/// The directory of a fixture. An overlay is built below the target directory, once for each content.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     let place = machines().join(name);
     let Ok(text) = std::fs::read_to_string(machines().join(format!("{name}.toml"))) else { return place };
@@ -199,13 +199,13 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
     folder
 }
 
-/// A machine as its differences from another one: `NAME.toml` and, if there are any, binary files in a folder NAME.
+/// A machine as its differences from another one: `NAME.toml` and, if there are any, binary files in a directory NAME.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Overlay {
     about: String,
     base: String,
-    /// Files and folders of the base that this machine does not have.
+    /// Files and directories of the base that this machine does not have.
     #[serde(default)]
     remove: Vec<String>,
     /// Changes of JSON files: file, pointer and the new value as JSON. Without a value, the key is removed.
@@ -299,7 +299,7 @@ pub(crate) fn build(base: &str, edits: &[Edit]) -> tempfile::TempDir {
     folder
 }
 
-/// Applies edits to the folder of a machine.
+/// Applies edits to the directory of a machine.
 fn apply(folder: &Path, edits: &[Edit]) {
     let at = |path: &str| -> PathBuf {
         let path = folder.join(path);

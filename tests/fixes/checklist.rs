@@ -61,7 +61,7 @@ fn the_checklist_goes_from_a_bare_machine_to_the_proof_as_steps_are_done() {
         );
     }
     let (plans, nearly, _) = to_do(folder.path());
-    assert_eq!(plans, ["initramfs"], "a folder runs no commands, so the initramfs is still to be built");
+    assert_eq!(plans, ["initramfs"], "a directory runs no commands, so the initramfs is still to be built");
     assert!(nearly >= further);
     // After the reboot, only the proof is left.
     let (plans, last, _) = to_do(build("p2pdma-healthy", &[]).path());

@@ -11,7 +11,7 @@ use std::path::Path;
 /// A fix that may edit a user's file.
 const ID: FixId = FixId::CufileP2pdmaKeys;
 
-/// A plan that needs no rights: a file in the test's folder, then commands.
+/// A plan that needs no rights: a file in the test's directory, then commands.
 fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     let file = Change::WriteFile {
         path: folder.join("made/setting.json"),
@@ -37,12 +37,12 @@ fn plan(folder: &Path, commands: &[&str]) -> FixPlan {
     }
 }
 
-/// The machine itself with a journal of the test. All written files are in the test's folder.
+/// The machine itself with a journal of the test. All written files are in the test's directory.
 fn place(folder: &Path) -> Place {
     Place::below(Path::new("/"), &folder.join("state"))
 }
 
-/// The real path of a temporary folder, because nothing is written through a link.
+/// The real path of a temporary directory, because nothing is written through a link.
 fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
     let keep = tempfile::tempdir().unwrap();
     let real = keep.path().canonicalize().unwrap();

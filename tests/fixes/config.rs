@@ -59,7 +59,7 @@ fn the_drivers_registry_keys_are_written_and_nothing_is_claimed_before_the_reboo
     let path = machine.file("/etc/modprobe.d/nvidia-p2pdma.conf");
     assert!(fs::read_to_string(&path).unwrap().contains("RMForceStaticBar1=1"));
     fixes::undo(FixId::P2pdmaRegistryKeys, &machine.place(), &mut |_| true).unwrap();
-    assert!(!path.exists() && !path.parent().unwrap().exists(), "the folder that it made is gone, too");
+    assert!(!path.exists() && !path.parent().unwrap().exists(), "the directory that it made is gone, too");
 }
 
 #[test]

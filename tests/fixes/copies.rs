@@ -72,7 +72,7 @@ impl Machine {
         self.files().join(path.trim_start_matches('/'))
     }
 
-    /// Writes a file on the machine and creates its folder if necessary.
+    /// Writes a file on the machine and creates its directory if necessary.
     pub(crate) fn write(&self, path: &str, text: &str) -> PathBuf {
         let path = self.file(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Fixes that are cut off at any step, folders that lead out of themselves, and foreign journals.
+//! Fixes that are cut off at any step, directories that lead out of themselves, and foreign journals.
 
 use crate::copies::{image, look, recover};
 use crate::machine::{build, config, put, without};

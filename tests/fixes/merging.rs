@@ -32,7 +32,7 @@ fn files(plan: &FixPlan) -> Vec<String> {
     plan.changes.iter().filter_map(of).collect()
 }
 
-/// Applies a plan to the copy, returns the content of a file, and undoes the plan. All bytes, modes and folders are
+/// Applies a plan to the copy, returns the content of a file, and undoes the plan. All bytes, modes and directories are
 /// then as before.
 fn applied_and_undone(machine: &Machine, plan: &FixPlan, path: &str) -> String {
     let before = machine.image();

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 const KERNEL: &str = "6.14.0-37-generic";
 const GUIDED: [&str; 5] = ["gds-top", "fix", "nvidia-gds", "--path", "/data/models"];
 
-/// A Debian in a folder, with the files of a machine without a driver. `None` if this machine cannot provide one; the
+/// A Debian in a directory, with the files of a machine without a driver. `None` if this machine cannot provide one; the
 /// reason is printed to standard error.
 struct Debian {
     folder: tempfile::TempDir,
@@ -102,7 +102,7 @@ impl Debian {
         (done.status.code(), text)
     }
 
-    /// The packages that dpkg installed since the folder was created, in order.
+    /// The packages that dpkg installed since the directory was created, in order.
     fn installed(&self) -> Vec<String> {
         let log = fs::read_to_string(self.root().join("var/log/dpkg.log")).unwrap_or_default();
         let of = |line: &str| Some(line.split(" install ").nth(1)?.split(':').next()?.to_owned());

@@ -1,4 +1,4 @@
-//! Every fix has its policy. A cufile.json that libcufile rejects is edited, and a folder for its log is created.
+//! Every fix has its policy. A cufile.json that libcufile rejects is edited, and a directory for its log is created.
 
 use crate::copies::look;
 use crate::machine::{build, config, without};
@@ -38,7 +38,7 @@ const POLICIES: &[(&str, FixPolicy)] = &[
     ("memlock", Ask),
     // Applied if there is something to edit and no decision is needed.
     ("cufile-config", Show),
-    // A missing folder is created after consent. A variable in a user's shell can only be shown.
+    // A missing directory is created after consent. A variable in a user's shell can only be shown.
     ("cufile-log", Show),
     ("kernel-p2pdma", Show),
     ("gpu-near-disk", Show),

@@ -257,7 +257,7 @@ fn every_hint_repeats_the_path_and_the_directory_and_names_a_program_that_sudo_f
         let line = format!("sudo gds-top fix {id} --path /data/models {sysroot}");
         assert!(err(&refused).contains(&line), "{line}: {}", err(&refused));
     }
-    // This test is in no folder of sudo's secure_path, like a program of a virtual environment or of Cargo.
+    // This test is in no directory of sudo's secure_path, like a program of a virtual environment or of Cargo.
     let program = std::env::current_exe().unwrap();
     let line = Place::live().command("memlock", Some(Path::new("/data/my models")), Needs::Root);
     // A container often has a root user without sudo.

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const ID: FixId = FixId::NvfsLoad;
-/// Temporary names next to a file while it is written. If a folder has such a name, the write fails, even for root.
+/// Temporary names next to a file while it is written. If a directory has such a name, the write fails, even for root.
 const BLOCKED: [&[&str]; 4] = [
     &[".gds-top/journal/.entry-nvfs-load.json"],
     &["etc/modules-load.d/.gds-top-nvidia_fs.conf"],

@@ -270,7 +270,7 @@ fn captures_are_never_written() {
         assert_eq!(root.image(), before, "{words:?}");
     }
     assert!(root.fix(&["udev-record", "--dry-run"]).status.success());
-    // A journal in this folder must be ignored.
+    // A journal in this directory must be ignored.
     let path = root.files().join("run/udev/data/b254:0");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, "new\n").unwrap();
@@ -283,7 +283,7 @@ fn captures_are_never_written() {
     assert_eq!(root.image(), before);
 }
 
-/// Replaces a folder by a link to another one while a fix waits before each of its steps. The target of the link must
+/// Replaces a directory by a link to another one while a fix waits before each of its steps. The target of the link must
 /// not change.
 fn swap_everywhere(part: &str, prepare: &[&str], words: &[&str]) -> u32 {
     let mut steps = 0;

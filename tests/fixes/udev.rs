@@ -36,7 +36,7 @@ fn the_fault_is_fixed_proven_and_taken_back_without_a_trace() {
     let undone = fixes::undo_and_verify(&root, FixId::UdevRecord, &place, &paths, &mut |p| news.push(p));
     assert_eq!(undone, fixes::Ended::Done);
     assert_eq!(news.last().unwrap().finding.as_ref().unwrap().status, Status::Fail);
-    assert_eq!(machine.image(), before, "undo leaves no trace, neither file nor folder");
+    assert_eq!(machine.image(), before, "undo leaves no trace, neither file nor directory");
     assert!(matches!(
         fixes::undo(FixId::UdevRecord, &machine.place(), &mut |_| true),
         Err(FixError::NotApplied { .. })
@@ -183,7 +183,7 @@ fn undo_does_not_destroy_what_somebody_wrote_since() {
 #[test]
 fn nothing_is_written_through_a_symbolic_link() {
     let outside = tempfile::tempdir().unwrap();
-    // A parent folder is a link.
+    // A parent directory is a link.
     let machine = Machine::new("h200-vm-no-udev");
     let plan = machine.plan("udev-record");
     fs::create_dir_all(machine.files().join("run")).unwrap();
@@ -205,7 +205,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 fn a_write_that_fails_leaves_everything_as_it_was() {
     let machine = Machine::new("h200-vm-no-udev");
     let mut plan = machine.plan("udev-record");
-    // A second file cannot be written, because a folder has its temporary name.
+    // A second file cannot be written, because a directory has its temporary name.
     fs::create_dir_all(machine.file("run/udev/data/.gds-top-b1:2")).unwrap();
     let before = machine.image();
     plan.changes.push(Change::WriteFile {

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// A format, and the function that reads any bytes in this format. The function must not panic, hang or need much
 /// memory.
 pub(crate) struct Target {
-    /// Its name, which is also the folder of its corpus in `tests/corpus`.
+    /// Its name, which is also the directory of its corpus in `tests/corpus`.
     pub(crate) name: &'static str,
     /// Reads the bytes.
     pub(crate) run: fn(&[u8]),
@@ -56,12 +56,12 @@ thread_local! {
     static FOLDER: RefCell<Option<tempfile::TempDir>> = const { RefCell::new(None) };
 }
 
-/// A temporary folder, in memory if possible, because each input is a file.
+/// A temporary directory, in memory if possible, because each input is a file.
 fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder")
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory")
 }
 
-/// A folder of this thread for files that are read by path.
+/// A directory of this thread for files that are read by path.
 fn folder() -> PathBuf {
     FOLDER.with_borrow_mut(|folder| {
         let made = folder.get_or_insert_with(in_memory);
@@ -87,7 +87,7 @@ pub(crate) fn safetensors_header(bytes: &[u8]) {
 /// An index next to a shard.
 pub(crate) fn safetensors_index(bytes: &[u8]) {
     let model = folder().join("indexed");
-    fs::create_dir_all(&model).expect("a folder");
+    fs::create_dir_all(&model).expect("a directory");
     fs::write(model.join("model.safetensors.index.json"), bytes).expect("a file");
     let head = br#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}"#;
     let shard = [&(head.len() as u64).to_le_bytes(), head.as_slice(), b"1234"].concat();
@@ -162,7 +162,7 @@ pub(crate) fn capture_folder(bytes: &[u8]) {
     });
 }
 
-/// A folder, and its files with path and content.
+/// A directory, and its files with path and content.
 type CopiedMachine = (tempfile::TempDir, Vec<(PathBuf, Vec<u8>)>);
 
 /// A copy of a test machine with its regular files.
@@ -172,7 +172,7 @@ fn copied_machine() -> CopiedMachine {
     let files = machine_files();
     for (path, bytes) in &files {
         let to = dir.path().join(path);
-        fs::create_dir_all(to.parent().expect("a file in a folder")).expect("a folder");
+        fs::create_dir_all(to.parent().expect("a file in a directory")).expect("a directory");
         fs::write(to, bytes).expect("a file");
     }
     assert!(files.len() > 10, "{}", from.display());
@@ -180,7 +180,7 @@ fn copied_machine() -> CopiedMachine {
 }
 
 fn machine_folder() -> PathBuf {
-    // The folder differs between the package in the repository and the package in `fuzz/`.
+    // The directory differs between the package in the repository and the package in `fuzz/`.
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     [here, here.parent().unwrap_or(here)]
         .into_iter()
@@ -192,7 +192,7 @@ fn machine_folder() -> PathBuf {
 /// The regular files of the machine that `capture_folder` changes, sorted by path.
 pub(crate) fn machine_files() -> Vec<(PathBuf, Vec<u8>)> {
     fn walk(top: &Path, folder: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
-        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        for entry in fs::read_dir(folder).expect("a directory").flatten() {
             let kind = entry.file_type().expect("an entry");
             if kind.is_dir() {
                 walk(top, &entry.path(), found);
@@ -213,7 +213,7 @@ pub(crate) fn machine_files() -> Vec<(PathBuf, Vec<u8>)> {
 pub(crate) fn cufile_json_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let top = folder().join("tree");
-    fs::create_dir_all(top.join("etc")).expect("a folder");
+    fs::create_dir_all(top.join("etc")).expect("a directory");
     fs::write(top.join("etc/cufile.json"), bytes).expect("a file");
     let root = Root::tree(&top).expect("a tree");
     let hardware = cufile_json::Hardware::default();
@@ -316,7 +316,7 @@ pub(crate) fn mapped_library(bytes: &[u8]) {
     let _ = watch::probed_functions(bytes);
 }
 
-/// A folder with files of KV stores, each with these bytes.
+/// A directory with files of KV stores, each with these bytes.
 pub(crate) fn kv_store(bytes: &[u8]) {
     let top = folder().join("store");
     for name in [
@@ -326,7 +326,7 @@ pub(crate) fn kv_store(bytes: &[u8]) {
         "abc/de_g0/abcde0.bin",
     ] {
         let path = top.join(name);
-        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::create_dir_all(path.parent().expect("a file in a directory")).expect("a directory");
         fs::write(path, bytes).expect("a file");
     }
     let _ = kv::recognise(&top);

@@ -32,7 +32,7 @@ pub(crate) const ENGINES: [Engine; 8] = [
 /// machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A folder below the target folder, which is on a real file system.
+/// A directory below the target directory, which is on a real file system.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -49,7 +49,7 @@ pub(crate) fn order(engine: Engine, model: &ModelInfo) -> LaneOrder {
         settings: EngineSettings::default(),
         limit_s: None,
         libcufile: None,
-        // `run` sets it to a temporary folder.
+        // `run` sets it to a temporary directory.
         scratch: std::path::PathBuf::new(),
         spawned_monotonic_ns: 0,
         poison: true,
@@ -241,14 +241,14 @@ impl Outcome {
     }
 }
 
-/// The environment for the stand-ins: their folder for the loader, and their switches.
+/// The environment for the stand-ins: their directory for the loader, and their switches.
 pub(crate) fn standin_env<'a>(folder: &'a Path, told: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let mut env = vec![("LD_LIBRARY_PATH", folder.to_str().unwrap())];
     env.extend_from_slice(told);
     env
 }
 
-/// Runs the program like a user does. Its folder for temporary files must be empty afterwards.
+/// Runs the program like a user does. Its directory for temporary files must be empty afterwards.
 pub(crate) fn program(arguments: &[&str], env: &[(&str, &str)]) -> Output {
     let temporary = folder();
     let out = gds_top()

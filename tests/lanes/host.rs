@@ -9,9 +9,9 @@ use std::path::Path;
 
 const ENGINES: [Engine; 4] = [Engine::Mmap, Engine::Pread, Engine::Odirect, Engine::Auto];
 
-/// Whether files in this folder support O_DIRECT.
+/// Whether files in this directory support O_DIRECT.
 fn takes_direct(folder: &Path) -> bool {
-    // The name is unique, because several tests use the folder at the same time.
+    // The name is unique, because several tests use the directory at the same time.
     let file = tempfile::NamedTempFile::new_in(folder).unwrap();
     match OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(file.path()) {
         Ok(_) => true,

@@ -141,7 +141,7 @@ fn without_nixl_the_engine_says_how_to_get_it() {
 /// The NIXL wheel in `GDS_TOP_TEST_WHEELS`, if it exists.
 fn wheel() -> Option<PathBuf> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the directory)");
         return None;
     };
     let folder = std::path::absolute(root).unwrap().join("nixl");

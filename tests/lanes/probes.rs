@@ -58,7 +58,7 @@ fn libcufile_is_described_when_it_opens() {
     assert_eq!(said["parameters"]["allow_compat_mode"], true, "{said}");
     assert_eq!(said["properties"]["nvfs_major"], 0, "{said}");
     assert_eq!(said["ranges"]["io_batchsize"], serde_json::json!([1, 256]), "{said}");
-    assert!(scratch.path().join("cufile.log").exists(), "its log is in the scratch folder");
+    assert!(scratch.path().join("cufile.log").exists(), "its log is in the scratch directory");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_libcufile_that_another_user_could_have_put_there_is_not_loaded() {
     assert!(!is_from(&said, &home) && refusal(&said, &home).contains("can be written by all users"), "{said}");
     std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o755)).unwrap();
     if chown(&home, Some(12_345), None).is_err() {
-        eprintln!("skipped: only root can give a folder to another user");
+        eprintln!("skipped: only root can give a directory to another user");
         return;
     }
     let said = found_in(&home, &built, scratch.path());
@@ -164,10 +164,10 @@ fn no_log_is_written_through_a_link_that_somebody_planted_in_the_temporary_folde
     assert!(out.contains("libcufile") && !victim.exists(), "{out}");
     let names: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["cufile.log"]);
-    // If all users could replace the folder, nothing is done.
+    // If all users could replace the directory, nothing is done.
     std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let output = check(temporary.path());
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("set TMPDIR to a folder") && !victim.exists(), "{said}");
+    assert!(said.contains("set TMPDIR to a directory") && !victim.exists(), "{said}");
 }

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 /// The versions of libcufile in `GDS_TOP_TEST_WHEELS`, with the oldest first: minor version and file.
 fn libraries() -> Vec<(u32, PathBuf)> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the directory)");
         return Vec::new();
     };
     let root = std::path::absolute(root).unwrap();
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(root).expect("GDS_TOP_TEST_WHEELS is a folder").flatten() {
+    for entry in std::fs::read_dir(root).expect("GDS_TOP_TEST_WHEELS is a directory").flatten() {
         let minor = entry.file_name().to_string_lossy().split('.').nth(1).and_then(|m| m.parse().ok());
         let file = ["nvidia/cu13", "nvidia/cufile"]
             .map(|part| entry.path().join(part).join("lib/libcufile.so.0"))
@@ -23,7 +23,7 @@ fn libraries() -> Vec<(u32, PathBuf)> {
             .find(|file| file.is_file());
         found.extend(minor.zip(file));
     }
-    assert!(!found.is_empty(), "GDS_TOP_TEST_WHEELS has no folder named after a version");
+    assert!(!found.is_empty(), "GDS_TOP_TEST_WHEELS has no directory named after a version");
     found.sort();
     found
 }
@@ -163,7 +163,7 @@ fn without_a_udev_record_of_the_disk_the_error_says_so() {
 #[test]
 fn where_the_open_would_never_return_the_lane_refuses_before_it() {
     let Some(place) = Place::new() else { return };
-    // An empty folder represents a machine without /proc/modules.
+    // An empty directory represents a machine without /proc/modules.
     std::fs::remove_dir_all(place.machine()).unwrap();
     std::fs::create_dir(place.machine()).unwrap();
     let mut libraries = libraries_for_host();

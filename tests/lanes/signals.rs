@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Runs the program until `begun` accepts a file in one of the folders, sends INT like a terminal, and checks that
+/// Runs the program until `begun` accepts a file in one of the directories, sends INT like a terminal, and checks that
 /// nothing is left.
 fn ended(arguments: &[&str], watched: &Path, begun: impl Fn(&Path) -> bool) {
     let temporary = folder();
@@ -38,7 +38,7 @@ fn partial(path: &Path) -> bool {
     path.to_string_lossy().ends_with(".gds-top-partial")
 }
 
-/// Whether it is the temporary folder of a session.
+/// Whether it is the temporary directory of a session.
 fn is_session(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gds-top-"))
 }

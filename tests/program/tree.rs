@@ -1,4 +1,4 @@
-//! A machine's files in a folder, for tests of fixes.
+//! A machine's files in a directory, for tests of fixes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -39,7 +39,7 @@ impl Terminal {
     }
 }
 
-/// A copy of a captured machine in a folder with space for other files. It is not a capture any more, because nothing
+/// A copy of a captured machine in a directory with space for other files. It is not a capture any more, because nothing
 /// is written into captures.
 fn machine(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -370,7 +370,7 @@ fn slow_plan(folder: &Path) -> FixPlan {
     }
 }
 
-/// The test runs itself in a terminal. There it applies a plan to the machine, with a journal in the test's folder.
+/// The test runs itself in a terminal. There it applies a plan to the machine, with a journal in the test's directory.
 #[test]
 fn no_signal_of_the_terminal_reaches_the_command_of_a_fix() {
     const IN_TERMINAL: &str = "GDS_TOP_TEST_SLOW_FIX";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// A folder on a real file system.
+/// A directory on a real file system.
 pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -26,7 +26,7 @@ fn model(folder: &Path) -> PathBuf {
     path
 }
 
-/// A session in this folder, on the Race screen.
+/// A session in this directory, on the Race screen.
 pub(crate) fn race(folder: &Path, more: &[&str]) -> Terminal {
     let (model, home) = (model(folder), folder.to_str().unwrap());
     let arguments = [&[model.to_str().unwrap(), "--gpu", "host"], more].concat();

@@ -41,7 +41,7 @@ fn the_readme_installs_the_released_files_without_changing_the_python_of_the_sys
     let (_, install) = readme.split_once("## Install").unwrap();
     let (block, _) = install.split_once("```sh\n").and_then(|(_, rest)| rest.split_once("```")).unwrap();
     let lines: Vec<&str> = block.lines().collect();
-    // Names of files in this folder have no folder in the commands.
+    // Names of files in this directory have no directory in the commands.
     assert_eq!(lines.first(), Some(&"cd target/release-files"));
     assert!([".whl", ".deb", ".rpm"].iter().all(|end| lines.iter().any(|line| line.contains(end))), "{block}");
     // Since Debian 12 and Ubuntu 24.04, pip refuses to install outside a virtual environment.
@@ -70,7 +70,7 @@ fn the_readme_names_what_needs_a_clone_and_its_paths_exist() {
     }
 }
 
-/// The files next to README.md in a package, from the sources and the folders of its assets.
+/// The files next to README.md in a package, from the sources and the directories of its assets.
 fn shipped(assets: &[(&str, &str)]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for &(source, folder) in assets {
@@ -95,7 +95,7 @@ fn every_link_works_in_the_packages() {
     let rpm = metadata["generate-rpm"]["assets"].as_array().unwrap().iter();
     let rpm: Vec<_> = rpm.map(|asset| (asset["source"].as_str().unwrap(), asset["dest"].as_str().unwrap())).collect();
     for assets in [&deb, &rpm] {
-        // A package has the folders of the repository.
+        // A package has the directories of the repository.
         let files: Vec<PathBuf> = shipped(assets).iter().map(|file| file.canonicalize().unwrap()).collect();
         assert!(files.contains(&Path::new("README.md").canonicalize().unwrap()));
         for page in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {

@@ -1,5 +1,5 @@
 //! Tests of Markdown, HTML, CSV, trace and Prometheus text for a race and for random states, and of their export into
-//! a folder.
+//! a directory.
 
 use crate::any::any_state;
 use crate::program::{PROGRAM, gds_top, started_by};
@@ -197,7 +197,7 @@ fn a_report_that_fails_leaves_no_folder_that_it_created() {
     let mut command = started_by("sh");
     command.args(["-c", script, "sh", PROGRAM, "report", recording, "--export"]);
     assert!(!command.arg(&place).output().unwrap().status.success());
-    assert!(place.is_dir(), "a folder of the user is kept");
+    assert!(place.is_dir(), "a directory of the user is kept");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn an_export_folder_that_cannot_be_written_ends_the_session_before_it_begins() {
     let outcome = run(&feed, &options, &mut out, &mut err);
     assert_eq!((outcome.exit, out.len(), outcome.state.lanes.len()), (2, 0, 0));
     assert_eq!(commanded.try_recv(), Ok(Command::Quit));
-    assert!(String::from_utf8(err).unwrap().contains("opening the folder failed"));
+    assert!(String::from_utf8(err).unwrap().contains("opening the directory failed"));
 }
 
 #[test]

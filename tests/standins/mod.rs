@@ -1,4 +1,4 @@
-//! Builds the C stand-ins of this folder once, and creates a machine folder for the redirecting preload. It is for
+//! Builds the C stand-ins of this directory once, and creates a machine directory for the redirecting preload. It is for
 //! tests only.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Source file, file name in the built folder, soname, and whether all symbols are visible.
+/// Source file, file name in the built directory, soname, and whether all symbols are visible.
 const SOURCES: [(&str, &str, &str); 6] = [
     ("cufile", "libcufile.so.0", include_str!("cufile.c")),
     ("cuda", "libcuda.so.1", include_str!("cuda.c")),
@@ -18,10 +18,10 @@ const SOURCES: [(&str, &str, &str); 6] = [
 ];
 const HEADERS: [(&str, &str); 2] = [("standin.h", include_str!("standin.h")), ("streams.h", include_str!("streams.h"))];
 
-/// The folder of the stand-ins.
+/// The directory of the stand-ins.
 #[derive(Clone, Debug)]
 pub struct Standins {
-    /// The folder for LD_LIBRARY_PATH, with `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the unversioned
+    /// The directory for LD_LIBRARY_PATH, with `libcufile.so.0`, `libcuda.so.1`, `libnvidia-ml.so.1` and the unversioned
     /// names.
     pub folder: PathBuf,
     /// The libcufile, for `GDS_TOP_LIBCUFILE`.
@@ -32,7 +32,7 @@ pub struct Standins {
     pub nvml: PathBuf,
     /// The C interface of NIXL, for `GDS_TOP_NIXL`.
     pub nixl: PathBuf,
-    /// A library for LD_PRELOAD. `GDS_TOP_TEST_REDIRECT` names a folder that [`machine`] created.
+    /// A library for LD_PRELOAD. `GDS_TOP_TEST_REDIRECT` names a directory that [`machine`] created.
     pub redirect: PathBuf,
     /// A library for LD_PRELOAD that limits the number of threads to `GDS_TOP_TEST_THREADS`.
     pub threads: PathBuf,
@@ -41,15 +41,16 @@ pub struct Standins {
 /// Returns the stand-ins. They are built with `cc` if they do not exist. `None`, with a message on standard error, if
 /// there is no `cc`.
 ///
-/// Tests in several processes may call this at the same time. Each builds into a separate folder, and the first one
-/// that renames its folder wins.
+/// Tests in several processes may call this at the same time. Each builds into a separate directory, and the first one
+/// that renames its directory wins.
 pub fn build() -> Option<Standins> {
     let mut hasher = std::hash::DefaultHasher::new();
     (SOURCES, HEADERS).hash(&mut hasher);
     let room = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let folder = room.join(format!("standins-{:016x}", hasher.finish()));
     if !folder.is_dir() {
-        let scratch = tempfile::Builder::new().prefix("standins-building-").tempdir_in(room).expect("a scratch folder");
+        let scratch =
+            tempfile::Builder::new().prefix("standins-building-").tempdir_in(room).expect("a scratch directory");
         for (file, header) in HEADERS {
             std::fs::write(scratch.path().join(file), header).expect("a header");
         }
@@ -77,7 +78,7 @@ pub fn build() -> Option<Standins> {
                 std::os::unix::fs::symlink(file, scratch.path().join(format!("{plain}.so"))).expect("a link");
             }
         }
-        // This fails if another process was first. Its folder is then used.
+        // This fails if another process was first. Its directory is then used.
         let _ = std::fs::rename(scratch.path(), &folder);
         assert!(folder.is_dir(), "{} could not be made", folder.display());
     }
@@ -99,10 +100,10 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// Adds the module nvidia-fs to /proc/modules in a machine folder.
+/// Adds the module nvidia-fs to /proc/modules in a machine directory.
 pub fn load_nvidia_fs(folder: &Path) {
     let path = folder.join("proc/modules");
-    let modules = std::fs::read_to_string(&path).expect("a machine folder");
+    let modules = std::fs::read_to_string(&path).expect("a machine directory");
     std::fs::write(path, modules + "nvidia_fs 323584 0 - Live 0x0000000000000000\n").expect("a file");
 }
 
@@ -110,8 +111,8 @@ pub fn load_nvidia_fs(folder: &Path) {
 /// device of `path`.
 pub fn machine(folder: &Path, path: &Path) {
     let device = std::fs::metadata(path).expect("the device of the path").dev();
-    std::fs::create_dir_all(folder.join("proc")).expect("a folder");
-    std::fs::create_dir_all(folder.join("run/udev/data")).expect("a folder");
+    std::fs::create_dir_all(folder.join("proc")).expect("a directory");
+    std::fs::create_dir_all(folder.join("run/udev/data")).expect("a directory");
     std::fs::write(folder.join("proc/modules"), "nvme 53248 2 - Live 0x0000000000000000\n").expect("a file");
     let record = format!("run/udev/data/b{}:{}", libc::major(device), libc::minor(device));
     std::fs::write(folder.join(record), "E:ID_FS_USAGE=filesystem\nE:ID_FS_TYPE=ext4\n").expect("a file");

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The commands that read a format, with FILE for its file. They are run in a folder with that file only.
+/// The commands that read a format, with FILE for its file. They are run in a directory with that file only.
 struct Reads {
     file: &'static str,
     commands: &'static [&'static [&'static str]],

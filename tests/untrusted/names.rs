@@ -1,4 +1,4 @@
-//! Tests names: of files, folders and processes, the values of all options, and variables.
+//! Tests names: of files, directories and processes, the values of all options, and variables.
 
 use crate::{HOSTILE, csv, plain, run};
 use std::fs;
@@ -71,7 +71,7 @@ fn no_value_of_any_option_commands_a_terminal() {
     assert!(tried > 100 && arrived > 50, "the string arrived {arrived} times in {tried}");
 }
 
-/// Text of all files below a folder that an export or a capture wrote.
+/// Text of all files below a directory that an export or a capture wrote.
 fn written(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The folders that watching sessions created for their library and their calls.
+/// The directories that watching sessions created for their library and their calls.
 fn left_behind(place: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(place).unwrap().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| n.starts_with("gds-top-watch-")).collect()
@@ -116,7 +116,7 @@ fn the_program_runs_on_if_gds_top_dies() {
     gds_top.wait().unwrap();
     std::fs::write(place.file("go"), "").unwrap();
     wait_for(&done);
-    // The next session of this user removes the folders in both places.
+    // The next session of this user removes the directories in both places.
     let shared = Path::new("/dev/shm");
     let own = format!("gds-top-watch-{}-", gds_top.id());
     assert_eq!(left_behind(&temporary).len(), 1);
@@ -284,11 +284,11 @@ fn a_watched_program_that_overwrites_the_file_of_its_calls_gives_no_numbers() {
 fn a_folder_of_another_user_with_the_name_of_the_own_one_stops_no_session() {
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
-    // No user has this number, so no other session has this folder.
+    // No user has this number, so no other session has this directory.
     const USER: u32 = 54_377;
     let folder = Path::new("/tmp").join(format!("gds-top-of-{USER}"));
     if !rustix::process::geteuid().is_root() || std::fs::create_dir(&folder).is_err() {
-        standins::skipped("only root can create a folder of another user");
+        standins::skipped("only root can create a directory of another user");
         return;
     }
     let mut command = gds_top();
@@ -391,8 +391,7 @@ fn a_program_ignores_sigpipe_only_if_gds_top_was_started_so() {
 fn programs_that_a_daemon_starts_after_the_session_print_no_error() {
     let Some(place) = Place::new() else { return };
     let (go, done) = (place.file("go"), place.file("done"));
-    let daemon =
-        "(while [ ! -e go ]; do sleep 0.02; done; ls /nowhere; ls -d .; test -f \"$LD_AUDIT\" && echo \"$LD_AUDIT\") > part 2>&1; mv part done";
+    let daemon = "(while [ ! -e go ]; do sleep 0.02; done; ls /nowhere; ls -d .; test -f \"$LD_AUDIT\" && echo \"$LD_AUDIT\") > part 2>&1; mv part done";
     let script = format!("setsid sh -c '{daemon}' > /dev/null 2>&1 &");
     let output = place.watch(&["-q"]).args(["sh", "-c", &script]).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A folder with the program, a file to read, and the stand-ins.
+/// A directory with the program, a file to read, and the stand-ins.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) built: Standins,
@@ -24,7 +24,7 @@ const SOURCE: &str = "program.c";
 const FORMS: [(&str, bool, &[&str]); 4] =
     [("linked", true, &[]), ("loaded", false, &[]), ("noplt", true, &["-fno-plt"]), ("now", true, &["-Wl,-z,now"])];
 
-/// The folder with the forms of the program. They are compiled once, because this takes longer than most tests.
+/// The directory with the forms of the program. They are compiled once, because this takes longer than most tests.
 fn programs(built: &Standins) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
@@ -38,7 +38,7 @@ fn programs(built: &Standins) -> PathBuf {
             for (name, linked, options) in FORMS {
                 compile(scratch.path(), built, name, linked, options);
             }
-            // This fails if another process was first. Its folder is then used.
+            // This fails if another process was first. Its directory is then used.
             let _ = std::fs::rename(scratch.path(), &folder);
             assert!(folder.is_dir(), "{} could not be made", folder.display());
         }
@@ -96,7 +96,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The command `gds-top watch OPTIONS -- COMMAND` in the folder.
+    /// The command `gds-top watch OPTIONS -- COMMAND` in the directory.
     pub(crate) fn watch(&self, options: &[&str]) -> Command {
         let mut command = gds_top();
         command.arg("watch").args(options).arg("--");
@@ -104,7 +104,7 @@ impl Place {
         command
     }
 
-    /// Sets the folder and the variables of a command that uses the stand-ins.
+    /// Sets the directory and the variables of a command that uses the stand-ins.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command
             .current_dir(self.folder.path())

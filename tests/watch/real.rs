@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The versions of libcufile in the wheels that support host memory.
 fn libraries() -> Vec<PathBuf> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the directory)");
         return Vec::new();
     };
     let mut found = Vec::new();

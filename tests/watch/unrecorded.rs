@@ -18,8 +18,8 @@ fn a_program_that_lost_the_library_is_named() {
 #include <unistd.h>
 int main(int count, char **words)
 {
-    static char folder[4096];
-    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
+    static char directory[4096];
+    snprintf(directory, sizeof directory, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
     char *few[] = {folder, NULL};
     return (int)syscall(SYS_execve, words[1], words + 1, few) + count;
 }
@@ -47,7 +47,7 @@ fn a_program_of_root_that_changes_its_user_runs_and_is_named_as_not_recorded() {
             || folder == place.folder.path()
     });
     if !can || !reachable {
-        standins::skipped("needs root, setpriv, and a target folder that other users can enter");
+        standins::skipped("needs root, setpriv, and a target directory that other users can enter");
         return;
     }
     std::fs::set_permissions(place.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -189,7 +189,7 @@ fn a_program_with_little_address_space_runs_and_is_recorded_if_a_small_part_is_e
 #[test]
 fn programs_in_a_sandbox_that_hides_the_recording_are_named() {
     let Some(place) = Place::new() else { return };
-    // Landlock allows the folders in the first argument, which does not include those of the recording.
+    // Landlock allows the directories in the first argument, which does not include those of the recording.
     let code = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -208,8 +208,8 @@ int main(int count, char **words)
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0), status = 0;
     if (rules < 0)
         return 77;
-    for (char *folder = strtok(words[1], ":"); folder; folder = strtok(NULL, ":")) {
-        struct landlock_path_beneath_attr rule = {.allowed_access = (1 << 13) - 1, .parent_fd = open(folder, O_PATH)};
+    for (char *directory = strtok(words[1], ":"); directory; directory = strtok(NULL, ":")) {
+        struct landlock_path_beneath_attr rule = {.allowed_access = (1 << 13) - 1, .parent_fd = open(directory, O_PATH)};
         if (rule.parent_fd >= 0)
             syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 /// The wheels, with the newest libcufile. `None`, with a message, if one of the files below them is missing.
 fn wheels(files: &[&str]) -> Option<(PathBuf, PathBuf)> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the directory)");
         return None;
     };
     let root = std::path::absolute(root).unwrap();

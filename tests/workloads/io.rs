@@ -199,7 +199,7 @@ fn ended_by_a_signal_it_removes_its_folder() {
             continue;
         }
         let mut child = place.command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until("its folder", || !place.left().is_empty());
+        until("its directory", || !place.left().is_empty());
         if wait_for_cells {
             let is_whole =
                 |path: &Path| std::fs::metadata(path.join("write.bin")).is_ok_and(|meta| meta.len() == 4 << 20);

@@ -437,7 +437,7 @@ fn wrong_calls_are_sentences_and_touch_nothing() {
         (&["kv", "ucm", dir, "--hit-rate", "2"], "--hit-rate"),
         (&["kv", "ucm", dir, "--shape", "gpt-9"], "not a shape"),
         (&["kv", "ucm", "/nonexistent/folder"], "/nonexistent/folder does not exist; create it, or pass --yes"),
-        (&["kv", "ucm", "/nonexistent/folder", "--as-found"], "DIR must be a writable folder"),
+        (&["kv", "ucm", "/nonexistent/folder", "--as-found"], "DIR must be a writable directory"),
     ] {
         let output = place.run(arguments, &[]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -468,7 +468,7 @@ fn a_link_in_the_place_of_the_folder_is_followed_neither_by_the_lanes_nor_by_the
     let place = Place::host();
     let victim = place.folder.path().join("victim");
     std::fs::create_dir_all(victim.join("data")).unwrap();
-    // A folder that looks like a folder of gds-top, with files that must not be removed.
+    // A directory that looks like a directory of gds-top, with files that must not be removed.
     for file in [".gds-top-kv", "thesis.tex", "data/thesis.tex"] {
         std::fs::write(victim.join(file), "x").unwrap();
     }

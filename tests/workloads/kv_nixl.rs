@@ -88,7 +88,7 @@ fn other_systems_have_no_such_variant_and_this_one_no_others() {
 fn the_real_library_writes_and_reads_by_posix() {
     let wheel = std::env::var_os("GDS_TOP_TEST_WHEELS").map(|root| std::path::absolute(root).unwrap().join("nixl"));
     let Some(wheel) = wheel.filter(|wheel| wheel.is_dir()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS names no folder with NIXL (run .ci/wheels)");
+        standins::skipped("GDS_TOP_TEST_WHEELS names no directory with NIXL (run .ci/wheels)");
         return;
     };
     let place = Place::host();

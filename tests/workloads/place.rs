@@ -1,4 +1,4 @@
-//! A folder on a real file system that a workload may fill. The program runs with it, on host memory or with the
+//! A directory on a real file system that a workload may fill. The program runs with it, on host memory or with the
 //! stand-ins.
 
 use crate::program::gds_top;
@@ -29,7 +29,7 @@ impl Place {
         Some(Self { built: Some(built), ..Self::host() })
     }
 
-    /// The folder that may be filled.
+    /// The directory that may be filled.
     pub(crate) fn dir(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// All files in a folder, sorted.
+/// All files in a directory, sorted.
 pub(crate) fn files_in(folder: &Path) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! Stores that are read both ways: LMCache's own code loads the chunks of `bench-kv` and the other way round, and
 //! llm-d's own mapper finds its files. The packages are not needed otherwise, so the tests are skipped without them.
 //!
-//! `GDS_TOP_TEST_LMCACHE` names a Python with the packages lmcache and torch, `GDS_TOP_TEST_LLMD` the folder
+//! `GDS_TOP_TEST_LMCACHE` names a Python with the packages lmcache and torch, `GDS_TOP_TEST_LLMD` the directory
 //! `kv_connectors/llmd_fs_backend` of llm-d's repository.
 
 use crate::place::{Place, files_in};
@@ -32,7 +32,7 @@ fn chunks(lines: &[String]) -> Vec<Value> {
     lines.iter().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Writes a store and keeps it. Returns its folder.
+/// Writes a store and keeps it. Returns its directory.
 fn kept(place: &Place, system: &str, set: &[&str]) -> PathBuf {
     let (_, status) = place.report(system, &[&["--direction", "write", "--keep"][..], set].concat(), &[]);
     assert_eq!(status, 0);
@@ -79,7 +79,7 @@ fn we_open_chunks_of_lmcache() {
 
 #[test]
 fn llm_d_finds_our_files_and_we_recognise_its_store() {
-    let Some(connector) = named("GDS_TOP_TEST_LLMD", "the folder of llm-d's connector") else { return };
+    let Some(connector) = named("GDS_TOP_TEST_LLMD", "the directory of llm-d's connector") else { return };
     let (place, connector) = (Place::host(), connector.as_os_str());
     let set = ["--variants", "staging", "--set", "block_size=64", "--cufile-json", "none"];
     let folder = kept(&place, "llmd", &set);

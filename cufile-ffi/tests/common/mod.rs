@@ -13,18 +13,18 @@ use cufile_ffi::Version;
 /// The unpacked wheels with their version and directory, oldest first.
 pub fn wheels() -> Vec<(Version, PathBuf)> {
     let Some(root) = std::env::var_os("GDS_TOP_TEST_WHEELS").filter(|root| !root.is_empty()) else {
-        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the folder)");
+        standins::skipped("GDS_TOP_TEST_WHEELS is not set (run .ci/wheels and set it to the directory)");
         return Vec::new();
     };
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(&root).expect("GDS_TOP_TEST_WHEELS is a folder").flatten() {
+    for entry in std::fs::read_dir(&root).expect("GDS_TOP_TEST_WHEELS is a directory").flatten() {
         let name = entry.file_name().into_string().unwrap();
         let mut parts = name.split('.').map(str::parse::<i32>);
         if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) {
             found.push((Version::new(major, minor), entry.path()));
         }
     }
-    assert!(!found.is_empty(), "GDS_TOP_TEST_WHEELS has no folder named after a version");
+    assert!(!found.is_empty(), "GDS_TOP_TEST_WHEELS has no directory named after a version");
     found.sort();
     found
 }

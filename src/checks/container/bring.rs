@@ -176,7 +176,7 @@ pub(crate) fn bring_file(container: &Container, path: &str) -> String {
         _ => "start the container",
     };
     format!(
-        "The container lacks the file. If the host has it, {verb} with `{start}`. Or copy it into a mounted folder and name that path."
+        "The container lacks the file. If the host has it, {verb} with `{start}`. Or copy it into a mounted directory and name that path."
     )
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn bring_all(root: &Root, container: &Container, lacks: &[Lack], poin
                 ),
             };
             format!(
-                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a folder of the host on a local NVMe disk{copy}. Then create the container again with `{}`.{}",
+                "Keep the model on a volume with ext4 or xfs, not in the container's root file system. First copy it to a directory of the host on a local NVMe disk{copy}. Then create the container again with `{}`.{}",
                 options.join(" "),
                 other_command(root, &container.runtime)
             )
@@ -416,7 +416,7 @@ mod tests {
                 "`-v HOST_FOLDER/models:/opt/models -v /run/udev:/run/udev:ro`",
             ),
             ("podman", "`podman cp CONTAINER:/opt/models HOST_FOLDER/", "`-v HOST_FOLDER/models:/opt/models "),
-            ("container", "First copy it to a folder of the host", "`-v HOST_FOLDER/models:/opt/models "),
+            ("container", "First copy it to a directory of the host", "`-v HOST_FOLDER/models:/opt/models "),
             ("kubernetes", "First copy the model out of the container", "hostPath"),
         ] {
             let container = Container { runtime: runtime.to_owned(), source: String::new(), text: String::new() };

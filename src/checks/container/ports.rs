@@ -10,7 +10,7 @@ const TOP: &str = machine::RDMA_DEVICES;
 /// A port of an RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Port {
-    /// Its folder: `/sys/class/infiniband/mlx5_0/ports/1`.
+    /// Its directory: `/sys/class/infiniband/mlx5_0/ports/1`.
     pub(super) folder: String,
     /// Its state: `4: ACTIVE`, `2: INIT`, `1: DOWN`.
     pub(super) state: String,

@@ -229,7 +229,7 @@ fn without_keys(ctx: &Context<'_>) -> Advice {
         .command(FixId::CufileP2pdmaKeys)
 }
 
-/// A file in the same folder whose name differs from this one by two letters at most.
+/// A file in the same directory whose name differs from this one by two letters at most.
 fn similar_file(ctx: &Context<'_>, path: &str) -> Option<String> {
     let (folder, name) = path.rsplit_once('/')?;
     let names = ctx.root.entries(if folder.is_empty() { "/" } else { folder }).ok()?;

@@ -15,7 +15,7 @@ pub(crate) const SYSTEM_FILE: &str = "/etc/cufile.json";
 /// libcufile reads its files only when a program opens it.
 pub(crate) const RESTART: &str = " Then start the programs again.";
 
-/// How to edit a configuration file, up to the change. sudoedit refuses files in a folder that the user can write, and a
+/// How to edit a configuration file, up to the change. sudoedit refuses files in a directory that the user can write, and a
 /// container loses the change or cannot make it.
 pub(crate) fn edit(root: &Root, path: &str) -> Advice {
     let is_pod = || container(root).is_some_and(|container| container.runtime == "kubernetes");

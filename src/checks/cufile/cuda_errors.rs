@@ -151,12 +151,12 @@ fn library_path(root: &Root) -> String {
     root.variable("LD_LIBRARY_PATH").unwrap_or_default()
 }
 
-/// Whether a folder is that of cuda-compat.
+/// Whether a directory is that of cuda-compat.
 fn is_compat(folder: &str) -> bool {
     folder.split('/').any(|part| part == "compat")
 }
 
-/// How to search for libcuda without the folder of cuda-compat.
+/// How to search for libcuda without the directory of cuda-compat.
 fn without_compat(root: &Root, text: &str, is_newer: bool) -> Advice {
     let value = library_path(root);
     let (compat, others): (Vec<&str>, Vec<&str>) =
@@ -165,7 +165,7 @@ fn without_compat(root: &Root, text: &str, is_newer: bool) -> Advice {
     let chosen = root.libcufile().chosen.clone().unwrap_or_default();
     let is_of_chosen = |folder: &&&str| release(folder).is_some() && release(folder) == release(&chosen);
     match (compat.as_slice(), others.as_slice()) {
-        // The installation of the other libcufile sets the variable to its folder, which this step must not undo.
+        // The installation of the other libcufile sets the variable to its directory, which this step must not undo.
         (folders @ [_, ..], others) if is_newer => {
             let folders: Vec<&str> = folders.iter().chain(others.iter().filter(is_of_chosen)).copied().collect();
             said(&format!("remove {} from LD_LIBRARY_PATH, also in the file that sets it.", folders.join(" and ")))

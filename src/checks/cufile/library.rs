@@ -50,7 +50,7 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
         versions.sort_unstable();
         versions.dedup();
         let chosen = facts.chosen.as_deref().unwrap_or("the first one");
-        // Several toolkits in their folders are usual. Python environments can hide a copy with other routes.
+        // Several toolkits in their directories are usual. Python environments can hide a copy with other routes.
         let is_of_system = |path: &str| path.starts_with("/usr/") && !path.contains("-packages/");
         if versions.len() > 1 && facts.found.iter().all(|found| is_of_system(&found.path)) {
             Judged::info(ID, format!("{} versions of libcufile are installed; {chosen} is used", versions.len()))
@@ -80,7 +80,7 @@ fn found(ctx: &Context<'_>, facts: &LibcufileFacts) -> Judged {
 /// The first libcufile with P2PDMA, that of CUDA 12.8 (Getting Started with GDS, GDS Installation).
 const FIRST_WITH_P2PDMA: (u32, u32) = (1, 13);
 
-/// A copy of libcufile with P2PDMA that is installed and not used, and its folder. The driver must support its CUDA
+/// A copy of libcufile with P2PDMA that is installed and not used, and its directory. The driver must support its CUDA
 /// release: 1.15 and later belong to CUDA 13.
 fn newer_copy<'a>(ctx: &Context<'_>, facts: &'a LibcufileFacts) -> Option<(&'a FoundLibrary, String)> {
     let served = ctx.root.nvml().cuda_version.as_deref().map(machine::version_numbers)?;

@@ -7,7 +7,7 @@ use crate::text::quoted;
 
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 
-/// Whether a folder is that of the toolkit's stubs.
+/// Whether a directory is that of the toolkit's stubs.
 fn is_stub(folder: &str) -> bool {
     folder.trim_end_matches('/').ends_with("/stubs")
 }
@@ -24,7 +24,7 @@ pub(super) fn loaded(root: &Root) -> Option<(&'static str, String)> {
     is_stub(folder).then(|| ("ldconfig -p", format!("{folder}/libcuda.so.1")))
 }
 
-/// How to remove the folder of the stub from the paths of the dynamic loader.
+/// How to remove the directory of the stub from the paths of the dynamic loader.
 pub(super) fn without(root: &Root) -> Advice {
     let value = root.variable(VARIABLE).unwrap_or_default();
     let folders: Vec<&str> = value.split(':').filter(|folder| is_stub(folder)).collect();
@@ -35,20 +35,20 @@ pub(super) fn without(root: &Root) -> Advice {
     let of_variable = (!folders.is_empty()).then(|| from_variable(root, &folders));
     let of_loader = (!commands.is_empty()).then(|| {
         Advice::run(format!("{} && sudo ldconfig", commands.join(" && ")))
-            .text(", which removes the folder of the stub from the loader's cache.")
+            .text(", which removes the directory of the stub from the loader's cache.")
     });
     match (of_variable, of_loader) {
         (Some(variable), Some(loader)) => variable.text(" ").and(loader),
         (Some(advice), None) | (None, Some(advice)) => advice,
         (None, None) => {
-            Advice::from(format!("Remove the folders lib64/stubs from {VARIABLE} and /etc/ld.so.conf.d, then run "))
+            Advice::from(format!("Remove the directories lib64/stubs from {VARIABLE} and /etc/ld.so.conf.d, then run "))
                 .command("sudo ldconfig")
                 .text(".")
         }
     }
 }
 
-/// How to remove folders from the variable, in the file that sets it.
+/// How to remove directories from the variable, in the file that sets it.
 fn from_variable(root: &Root, folders: &[&str]) -> Advice {
     let named = folders.join(" and ");
     let is_it = |found: &VariableLine| found.line.contains("/stubs");
@@ -70,8 +70,8 @@ fn from_variable(root: &Root, folders: &[&str]) -> Advice {
     }
 }
 
-/// The script of sed that removes folders from a line. `None` if the line has them in another form. One of the colons next
-/// to a folder is removed too, because an empty part names the working directory.
+/// The script of sed that removes directories from a line. `None` if the line has them in another form. One of the colons next
+/// to a directory is removed too, because an empty part names the working directory.
 fn script(found: &VariableLine, folders: &[&str]) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     let one = |folder: &&str| {
@@ -89,7 +89,7 @@ fn script(found: &VariableLine, folders: &[&str]) -> Option<String> {
     parts.map(|parts| parts.join(";"))
 }
 
-/// The commands that remove the folders of stubs from the configuration of the dynamic loader.
+/// The commands that remove the directories of stubs from the configuration of the dynamic loader.
 fn of_loader(root: &Root) -> Vec<String> {
     const FOLDER: &str = "/etc/ld.so.conf.d";
     let names = root.entries(FOLDER).unwrap_or_default();

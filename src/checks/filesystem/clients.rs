@@ -140,7 +140,7 @@ fn upgrade_scale() -> String {
     )
 }
 
-/// The folder of a BeeGFS mount in /proc: that whose file of settings the mount names.
+/// The directory of a BeeGFS mount in /proc: that whose file of settings the mount names.
 fn beegfs_folder(ctx: &Context<'_>, facts: &PathFacts) -> Option<String> {
     let wanted = facts.option_value("cfgFile");
     let is_meant = |folder: &String| {

@@ -46,7 +46,7 @@ fn tried(facts: &PathFacts) -> String {
     facts.tried_file.as_deref().unwrap_or(&facts.path).display().to_string()
 }
 
-/// The file or folder with the examined files, and whether it is a folder. The files of a directory can be links to
+/// The file or directory with the examined files, and whether it is a directory. The files of a directory can be links to
 /// another place.
 fn place_of_files(facts: &PathFacts) -> (&Path, bool) {
     let path = facts.real_path.as_deref().unwrap_or(&facts.path);
@@ -87,7 +87,7 @@ fn with_extents(facts: &PathFacts) -> Advice {
         .command(format!(
             "sudo umount {point} && sudo tune2fs -O extent {device} && sudo e2fsck -f {device} && {mount} && {command}"
         ))
-        .text(". Replace /BACKUP by a folder on another disk.")
+        .text(". Replace /BACKUP by a directory on another disk.")
 }
 
 fn extents(facts: &PathFacts) -> Option<Judged> {

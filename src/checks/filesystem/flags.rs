@@ -50,8 +50,8 @@ fn inode_advice(ctx: &Context<'_>, bad: &[&str], facts: &PathFacts) -> Advice {
         [] if stored.is_empty() => None,
         [] => Some(copy_without_verity(ctx, facts)),
         ["encrypted"] => Some(unencrypted_copy(ctx, facts)),
-        [one] => Some(format!("Copy the file to a folder whose files are not {one}.").into()),
-        _ => Some("Copy the file to a folder whose files are neither compressed nor encrypted.".into()),
+        [one] => Some(format!("Copy the file to a directory whose files are not {one}.").into()),
+        _ => Some("Copy the file to a directory whose files are neither compressed nor encrypted.".into()),
     };
     let options: Vec<&str> = [("append-only", "-a"), ("immutable", "-i"), (JOURNALED, "-j")]
         .into_iter()
@@ -72,37 +72,37 @@ fn copy_without_verity(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const WHY: &str = "fs-verity cannot be removed from a file, but a copy does not have it. ";
     let real = facts.real_path.as_deref().unwrap_or(&facts.path);
     let folder = if is_file(facts) { real.parent() } else { Some(real) };
-    // The folder next to a mount point is on another file system.
+    // The directory next to a mount point is on another file system.
     let is_inside = |folder: &&Path| facts.mount_point.as_deref().is_some_and(|mount| *folder != mount);
     let copy = folder
         .filter(is_inside)
         .filter(|_| machine::container(ctx.root).is_none())
         .and_then(|folder| Some(elsewhere::free_folder(ctx.root, folder.parent()?, folder.file_name()?, &[folder])));
     let Some(copy) = copy else {
-        return format!("{WHY}Copy the model to another folder of the same file system, and load it from there.")
+        return format!("{WHY}Copy the model to another directory of the same file system, and load it from there.")
             .into();
     };
     Advice::from(WHY).text("Run ").command(copy_command(facts, real, &copy)).text(" and load the copy.")
 }
 
-/// The command that copies a file, or the files of a directory, to a new folder of this user.
+/// The command that copies a file, or the files of a directory, to a new directory of this user.
 fn copy_command(facts: &PathFacts, source: &Path, target: &Path) -> String {
     let source = source.to_string_lossy();
     let source =
         if is_file(facts) { quoted(&source).into_owned() } else { quoted(&format!("{source}/.")).into_owned() };
     let folder = quoted(&target.to_string_lossy()).into_owned();
-    // mkdir fails if the folder exists, so files of others keep their content, owner and mode. A snapshot of the Hugging
-    // Face cache consists of links to files in another folder.
+    // mkdir fails if the directory exists, so files of others keep their content, owner and mode. A snapshot of the Hugging
+    // Face cache consists of links to files in another directory.
     format!("sudo mkdir {folder} && sudo chown \"$USER\" {folder} && cp -rLn {source} {folder}/")
 }
 
-/// How to copy an encrypted model (fscrypt) to a folder with a direct route. The key is for folders, so another folder of
+/// How to copy an encrypted model (fscrypt) to a directory with a direct route. The key is for directories, so another directory of
 /// the same file system has none.
 fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
     const READABLE: &str = "The copy is readable without the key.";
     let Some(target) = target(ctx, facts) else {
         return format!(
-            "Copy the model to an unencrypted folder on an ext4 or XFS file system of a local NVMe disk. {READABLE}"
+            "Copy the model to an unencrypted directory on an ext4 or XFS file system of a local NVMe disk. {READABLE}"
         )
         .into();
     };
@@ -110,7 +110,7 @@ fn unencrypted_copy(ctx: &Context<'_>, facts: &PathFacts) -> Advice {
         format!(" {}", sentence.replacen("Its data", "The data of a local disk", 1))
     });
     Advice::from(format!(
-        "Copy the model to {}, a new unencrypted folder on ext4 or XFS of a local NVMe disk: ",
+        "Copy the model to {}, a new unencrypted directory on ext4 or XFS of a local NVMe disk: ",
         target.display()
     ))
     .command(copy_command(facts, &facts.path, &target))
@@ -123,8 +123,8 @@ fn is_file(facts: &PathFacts) -> bool {
     facts.tried_file.as_deref().is_none_or(|file| file == real || file == facts.path)
 }
 
-/// A new folder for the copy: on another mount of a local NVMe disk, or else on the present file system. `None` in a
-/// container, which has only the folders of its start.
+/// A new directory for the copy: on another mount of a local NVMe disk, or else on the present file system. `None` in a
+/// container, which has only the directories of its start.
 fn target(ctx: &Context<'_>, facts: &PathFacts) -> Option<PathBuf> {
     if machine::container(ctx.root).is_some() {
         return None;
@@ -142,7 +142,7 @@ fn target(ctx: &Context<'_>, facts: &PathFacts) -> Option<PathBuf> {
         None if mine == Path::new("/") => elsewhere::folder_on_root(ctx.root).to_path_buf(),
         None => mine.to_path_buf(),
     };
-    // The folder with this name, or one above the model, can be the encrypted one.
+    // The directory with this name, or one above the model, can be the encrypted one.
     let real = facts.real_path.as_deref().unwrap_or(&facts.path);
     Some(elsewhere::free_folder(ctx.root, &base, &name, &[facts.path.as_path(), real]))
 }

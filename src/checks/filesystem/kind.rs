@@ -166,7 +166,7 @@ fn image_volume(ctx: &Context<'_>, container: &machine::Container, point: &Path)
     let point = point.display();
     let copy = match container.runtime.as_str() {
         "kubernetes" => format!(
-            "Copy the model from the image to a local NVMe disk of the node with ext4 or xfs. Add a volume `hostPath: {{path: /data/NEW_FOLDER, type: DirectoryOrCreate}}`, with a folder that the node does not have yet. Mount it at /copy in an initContainer that also has {point} and runs `cp -an {point}/. /copy/`. Then mount it instead of the image at {point}."
+            "Copy the model from the image to a local NVMe disk of the node with ext4 or xfs. Add a volume `hostPath: {{path: /data/NEW_FOLDER, type: DirectoryOrCreate}}`, with a directory that the node does not have yet. Mount it at /copy in an initContainer that also has {point} and runs `cp -an {point}/. /copy/`. Then mount it instead of the image at {point}."
         ),
         _ => format!(
             "Copy the model from the image to a directory of the host with ext4 or xfs on a local NVMe disk, and mount that directory at {point} instead of the image."

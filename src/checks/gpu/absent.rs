@@ -62,7 +62,7 @@ pub(super) fn absent(ctx: &Context<'_>) -> Judged {
     Judged::lack(ID, summary).never(EVERY).advice(format!("{elsewhere} {STILL_WORKS}"))
 }
 
-/// The evidence that this is a container of Docker Desktop: the kernel of its virtual machine, or a folder that it shares.
+/// The evidence that this is a container of Docker Desktop: the kernel of its virtual machine, or a directory that it shares.
 fn docker_desktop(ctx: &Context<'_>) -> Option<(&'static str, String)> {
     const SHARED: [&str; 3] = ["fakeowner", "grpcfuse", "fuse.grpcfuse"];
     machine::container(ctx.root)?;

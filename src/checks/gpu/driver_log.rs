@@ -233,7 +233,7 @@ fn firmware(ctx: &Context<'_>, version: &str) -> Advice {
             };
             Advice::from("Install the package with the firmware again: ")
                 .command(format!("sudo {tool} $(rpm -qf {folder})"))
-                .text(". If no package has that folder, install the driver again. Then reboot.")
+                .text(". If no package has that directory, install the driver again. Then reboot.")
         }
         _ => {
             let rebuild = rebuild_initramfs(ctx.root);

@@ -214,7 +214,7 @@ fn without_infiniband(ctx: &Context<'_>) -> Judged {
         .advice(
             Advice::from("Run ")
                 .command_and_initramfs(root, "sudo depmod -a")
-                .text(" and reboot, so that all InfiniBand modules are of DOCA or MLNX_OFED. Then `modinfo -F filename ib_core mlx5_ib ib_umad` must show one folder. Fabric Manager starts at boot."),
+                .text(" and reboot, so that all InfiniBand modules are of DOCA or MLNX_OFED. Then `modinfo -F filename ib_core mlx5_ib ib_umad` must show one directory. Fabric Manager starts at boot."),
         );
     }
     let absent: Vec<&str> = MODULES.into_iter().filter(|name| machine::has_module(root, name) == Some(false)).collect();

@@ -133,7 +133,7 @@ fn in_boot_loader(ctx: &Context<'_>) -> Option<String> {
 /// The keys that no file sets for a driver that is not loaded. They need the reboot that the driver needs, so they are
 /// set before it.
 pub(crate) fn unset_keys(ctx: &Context<'_>) -> Option<Judged> {
-    // Nothing shows that no file sets them if the folder cannot be listed, or if a capture has no folder /etc.
+    // Nothing shows that no file sets them if the directory cannot be listed, or if a capture has no directory /etc.
     let is_known = match ctx.root.entries(modprobe::LOCAL) {
         Ok(_) => true,
         Err(machine::Unread::Missing) => ctx.root.entries("/etc").is_ok_and(|names| names.len() > 1),

@@ -395,7 +395,7 @@ pub fn build_line(line: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The folder in a line about a full file system. Each of them is often a separate file system.
+/// The directory in a line about a full file system. Each of them is often a separate file system.
 fn full_folder(line: &str) -> Option<&'static str> {
     ["/var/tmp", "/var", "/boot", "/tmp"].into_iter().find(|folder| line.contains(&format!("{folder}/")))
 }

@@ -129,7 +129,7 @@ fn vast_client(ctx: &Context<'_>) -> Advice {
 
 const OFED_HEADERS: &str = "/usr/src/ofa_kernel/default/include";
 
-/// The folder with nv-p2p.h of the loaded driver. DKMS keeps the source of a package in /usr/src/NAME-VERSION, and the
+/// The directory with nv-p2p.h of the loaded driver. DKMS keeps the source of a package in /usr/src/NAME-VERSION, and the
 /// packages of the driver have several names: nvidia, nvidia-open, nvidia-srv.
 fn driver_source(ctx: &Context<'_>) -> String {
     let version = machine::Driver::of(ctx.root).version.unwrap_or_else(|| "VERSION".to_owned());
@@ -294,7 +294,8 @@ fn unregistered(
     let log = machine::kernel_log(ctx.root).unwrap_or_default();
     let refused = log.of(Source::NvidiaFs).rev().find(|message| message.has(&[REFUSED, symbol]));
     let judged = if let Some(message) = refused {
-        let summary = format!("nvidia-fs cannot register the client of {filesystem}: the kernel does not give it the symbol");
+        let summary =
+            format!("nvidia-fs cannot register the client of {filesystem}: the kernel does not give it the symbol");
         Judged::lack(ID, summary)
             .found(machine::KERNEL_LOG, &message.line)
             .missing(Cost::System, NVFS)

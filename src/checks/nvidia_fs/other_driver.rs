@@ -56,7 +56,7 @@ fn stopped(crashed: bool) -> &'static [Route] {
     if crashed { &[Route::Nvfs, Route::Compat] } else { &[Route::Nvfs] }
 }
 
-/// The fix and the advice. Without a row or a folder of DKMS there is no version to build.
+/// The fix and the advice. Without a row or a directory of DKMS there is no version to build.
 fn remedied(ctx: &Context<'_>, judged: Judged) -> Judged {
     let judged = judged.fact(FindingFact::OtherDriverSource);
     match rebuilt(ctx) {

@@ -68,7 +68,7 @@ pub(super) fn without_metadata(root: &Root, facts: &PathFacts, disk: &str) -> Ad
         _ => String::new(),
     };
     let advice = Advice::from(format!(
-        "A format erases all of {disk}: first copy {point} to a folder of another disk (`sudo cp -a {point}/. /BACKUP/`). "
+        "A format erases all of {disk}: first copy {point} to a directory of another disk (`sudo cp -a {point}/. /BACKUP/`). "
     ));
     let advice = match planned.as_ref().and_then(|planned| add_nofail(planned, point)) {
         Some(edit) => advice

@@ -27,11 +27,11 @@ pub(crate) fn sentence(ctx: &Context<'_>, pair: &Pair, pairs: &[Pair], mine: &[&
     let better = pairs.iter().filter(is_better).max_by_key(|other| (other.route.is_direct(), !is_root(other)));
     if let Some(other) = better {
         let path = ctx.subjects[other.path].path.display();
-        // A model is not kept among the folders of the system.
+        // A model is not kept among the directories of the system.
         let place = if is_root(other) {
             let taken = ctx.subjects[pair.path].path.as_path();
             let folder = free_folder(ctx.root, folder_on_root(ctx.root), OsStr::new("models"), &[taken]);
-            format!("in a folder on it, such as {}", folder.display())
+            format!("in a directory on it, such as {}", folder.display())
         } else {
             "there".to_owned()
         };
@@ -298,7 +298,7 @@ pub(crate) fn place_for_model(root: &Root, mine: Option<&Path>) -> Option<PathBu
     nvme_mount(&Context::new(root, &[], None), mine).map(|mount| mount.point)
 }
 
-/// A folder for models that is on the root file system, and not on another mount.
+/// A directory for models that is on the root file system, and not on another mount.
 pub(crate) fn folder_on_root(root: &Root) -> &'static Path {
     let mounts = root.read_bytes("/proc/self/mountinfo").map(machine::parse_mountinfo).unwrap_or_default();
     let is_on_root = |folder: &&str| {
@@ -308,7 +308,7 @@ pub(crate) fn folder_on_root(root: &Root) -> &'static Path {
     Path::new(["/srv", "/opt"].into_iter().find(is_on_root).unwrap_or("/"))
 }
 
-/// A folder or file in `parent` for a copy of a model, which does not exist and contains none of the paths `taken`. The
+/// A directory or file in `parent` for a copy of a model, which does not exist and contains none of the paths `taken`. The
 /// ending of the name stays as it is, because programs know a model file by it.
 pub(crate) fn free_folder(root: &Root, parent: &Path, name: &OsStr, taken: &[&Path]) -> PathBuf {
     let with = |start: String| {
@@ -322,7 +322,7 @@ pub(crate) fn free_folder(root: &Root, parent: &Path, name: &OsStr, taken: &[&Pa
     starts.map(with).find(is_free).unwrap_or_else(|| with("copy-of-".to_owned()))
 }
 
-/// The folder for a model on the file system of `/`.
+/// The directory for a model on the file system of `/`.
 const FOLDER_OF_ROOT: &str = "/srv";
 
 /// The type of the root file system if a model can have a direct route there. This is the last choice, because a model

@@ -99,7 +99,7 @@ checks! {
     FsResolve = "fs-resolve", Files, Path, Disk, EVERY, []
         examines "the mount and the block device behind the path"
         why "All other checks of the path depend on them. Overlay and FUSE have no block device."
-        look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that folder (-v /data:/data)."
+        look "findmnt -T PATH; stat -c %d PATH" todo "Keep the model on ext4 or xfs on a local disk. In a container, mount that directory (-v /data:/data)."
         causes ["The file system that /etc/fstab names is not mounted.", "The path is on an overlay, FUSE or another file system without a block device."];
     FsSpaceOwner = "fs-space-owner", Files, Path, Disk, EVERY, []
         examines "whether the file can be read"
@@ -188,7 +188,7 @@ checks! {
         examines "where cufile.log is written"
         why "Without a log the reason for compat mode is lost."
         look "gds-top config show | grep logging" todo ""
-        causes ["logging.dir names a folder that does not exist."];
+        causes ["logging.dir names a directory that does not exist."];
     LibFound = "lib-found", Cufile, Machine, Libcufile needed, EVERY, [LibcufileInstall]
         examines "all copies of libcufile"
         why "Without it there are no cuFile reads. If several copies are installed, a program can load another one than the toolkit's."

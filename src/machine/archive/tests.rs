@@ -111,7 +111,7 @@ fn a_disk_without_space_is_not_the_archive_s_fault() {
 
 #[test]
 fn folders_that_paths_imply_are_counted() {
-    // 2000 paths with ten new folders each.
+    // 2000 paths with ten new directories each.
     let folders = "/a".repeat(10);
     let names: Vec<String> = (0..2_100).map(|n| format!("machine/files/{n}{folders}/file")).collect();
     let entries: Vec<_> =
@@ -142,7 +142,7 @@ fn folders_that_paths_imply_are_counted() {
         ("pax", tar::EntryType::XHeader, "", record.as_bytes()),
         ("machine/files/x", tar::EntryType::Regular, "", b""),
     ]);
-    assert!(said.contains("deeper than 64 folders"), "{said}");
+    assert!(said.contains("deeper than 64 directories"), "{said}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn ipv4(core: &str) -> Option<(Ipv4Addr, &str)> {
     Some((address.parse().ok()?, port))
 }
 
-/// Versions of cuFile also have four parts. A number after a word for a version, or in a folder name, is kept.
+/// Versions of cuFile also have four parts. A number after a word for a version, or in a directory name, is kept.
 fn is_version(before: &str) -> bool {
     let tail: String = before.chars().rev().take(24).collect::<Vec<_>>().into_iter().rev().collect();
     let line = tail.rsplit('\n').next().unwrap_or("").to_ascii_lowercase();

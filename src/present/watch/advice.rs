@@ -124,11 +124,11 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
             ),
         ),
         WatchAdvice::Compat { files, proven } => (
-            "Run 'gds-top check' on the folder of these files: it shows what blocks a direct route.".to_owned(),
+            "Run 'gds-top check' on the directory of these files: it shows what blocks a direct route.".to_owned(),
             format!("{} on the route compat, {}", plural(*files, "file"), if *proven { "proven" } else { "inferred" }),
         ),
         WatchAdvice::FallsBack { compat, direct } => (
-            "Run 'gds-top check' on the folder of each file: a part of the transfers falls back to host memory.".to_owned(),
+            "Run 'gds-top check' on the directory of each file: a part of the transfers falls back to host memory.".to_owned(),
             format!("libcufile counted {} on compat and {} on direct routes", plural(*compat, "transfer"), count(*direct)),
         ),
         WatchAdvice::NotByCuFile { called, plain_bytes, mapped_bytes, cufile_bytes } => (
@@ -165,7 +165,7 @@ fn sentence(advice: &WatchAdvice) -> (String, String) {
         ),
         WatchAdvice::RouteUnknown { counted, wanted, batches, .. } => route_unknown(*counted, *wanted, *batches),
         WatchAdvice::NoModule(transfers) => (
-            "Run 'gds-top check' on the folder of these files: nvidia-fs is not loaded, so the counters of libcufile contradict the machine."
+            "Run 'gds-top check' on the directory of these files: nvidia-fs is not loaded, so the counters of libcufile contradict the machine."
                 .to_owned(),
             format!("libcufile counted {} on nvfs", plural(*transfers, "transfer")),
         ),

@@ -26,13 +26,13 @@ pub(in crate::present) fn is_large(file: &WatchedFile) -> bool {
     moved(file) >= LARGE || file.plain.mapped_bytes >= LARGE && !is_of_program(&file.path)
 }
 
-/// Folders of programs and their data, in which there are no models.
+/// Directories of programs and their data, in which there are no models.
 const SYSTEM: [&str; 9] =
     ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/var/cache/", "/var/log/", "/run/"];
 /// Endings of the modules of an interpreter and of libraries.
 const MODULES: [&str; 3] = [".pyc", ".py", ".so"];
 
-/// Whether a file is a part of a program: by its folder, or because it is a module.
+/// Whether a file is a part of a program: by its directory, or because it is a module.
 pub(super) fn is_of_program(path: &str) -> bool {
     let is_module = MODULES.iter().any(|ending| path.ends_with(ending)) || path.contains("/site-packages/");
     is_module || SYSTEM.iter().any(|folder| path.starts_with(folder))

@@ -80,7 +80,7 @@ struct Plan<'a> {
 }
 
 /// The results of earlier plans of the same session, in order. An export contains the full report of each plan in a
-/// folder.
+/// directory.
 fn earlier(state: &State) -> Vec<Value> {
     let one = |(number, page): (usize, &std::sync::Arc<State>)| {
         let title = page.race_title();

@@ -19,7 +19,7 @@ pub(super) struct Examiner {
     gpu: Option<String>,
     /// The path of this program, for child processes. `None`: routes are not proven by reads.
     exe: Option<PathBuf>,
-    /// The folder of a captured machine; `None` for this machine.
+    /// The directory of a captured machine; `None` for this machine.
     folder: Option<PathBuf>,
     report: Option<Report>,
     guide: Option<Guide>,
@@ -57,12 +57,12 @@ impl Examiner {
         Self { bus, path, gpu, exe, folder: None, report: None, guide: None, open: Vec::new(), applied: Vec::new() }
     }
 
-    /// Examines the machine in a folder instead of this machine.
+    /// Examines the machine in a directory instead of this machine.
     pub(super) fn of(self, folder: Option<PathBuf>) -> Self {
         Self { folder, ..self }
     }
 
-    /// The place where fixes are applied. If its folder no longer exists, this is reported.
+    /// The place where fixes are applied. If its directory no longer exists, this is reported.
     fn place(&self) -> Option<Place> {
         let Some(folder) = self.folder.as_deref() else { return Some(Place::live()) };
         Place::folder(folder).map_err(|why| self.bus.say(LogLevel::Error, why)).ok()

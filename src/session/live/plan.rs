@@ -126,7 +126,7 @@ pub struct SessionConfig {
     pub grid: Option<GridRequest>,
     /// The path of a recording to write.
     pub record: Option<PathBuf>,
-    /// The folder of a captured machine to examine instead of this machine, without a benchmark.
+    /// The directory of a captured machine to examine instead of this machine, without a benchmark.
     pub folder: Option<PathBuf>,
     /// The workload to run instead of loading a model.
     pub workload: Option<WorkloadPlan>,

@@ -36,7 +36,7 @@ pub fn prove(exe: &Path, report: &Report) -> Vec<Verdict> {
             let try_one = |verdict: &Verdict| match &scratch {
                 Ok(scratch) => one(exe, verdict, scratch.path()),
                 Err(why) => {
-                    let error = format!("a temporary folder cannot be created: {why}");
+                    let error = format!("a temporary directory cannot be created: {why}");
                     with_trial(verdict, &Trial::Untried { error }, None)
                 }
             };

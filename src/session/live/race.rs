@@ -208,10 +208,11 @@ impl Session {
         let (cancels, cancelled): (Vec<_>, Vec<_>) = turn.iter().map(|_| bounded(1)).unzip();
         let run = |number: usize| {
             let (lane, order) = turn[number].clone();
-            // Only these runs write into the temporary folder.
+            // Only these runs write into the temporary directory.
             let drops = order.engine.opens_cufile() || order.engine.is_outside() || order.workload.is_some();
             if drops && let Err(error) = std::fs::create_dir_all(&order.scratch) {
-                self.bus.say(LogLevel::Warn, format!("the temporary folder of the run could not be created: {error}"));
+                self.bus
+                    .say(LogLevel::Warn, format!("the temporary directory of the run could not be created: {error}"));
             }
             // Each run of a group has separate meters. The first run, or a run that loads alone, uses the meters of
             // the race.
@@ -278,7 +279,7 @@ impl Session {
 
     /// Starts the meters.
     fn sampler(&self, target: &Target, model: &ModelInfo) -> Option<Sampler> {
-        // The files of a workload do not exist yet, but their folder does.
+        // The files of a workload do not exist yet, but their directory does.
         let mut paths = model.shards.first().map(|shard| &shard.path).into_iter().chain([&model.path]);
         self.sampler_on(target, paths.find_map(|path| telemetry::device_of(path)))
     }

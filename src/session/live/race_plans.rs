@@ -53,7 +53,7 @@ impl Session {
                 io::room_for(&dir, file_bytes).map_err(|error| error.to_string())?;
                 let size = units::bytes(file_bytes);
                 Ok(Some(format!(
-                    "writes two files of {size} into a new folder in {}, overwrites one of them during the measurement, and removes both",
+                    "writes two files of {size} into a new directory in {}, overwrites one of them during the measurement, and removes both",
                     dir.display()
                 )))
             }),
@@ -104,7 +104,7 @@ impl Session {
         let free = space.f_bavail.saturating_mul(space.f_frsize);
         if free < plan.disk_bytes {
             return Err(format!(
-                "it needs {} on the disk, but {} has {} free; run 'gds-top bench-kv {} DIR' with another folder or fewer --tokens",
+                "it needs {} on the disk, but {} has {} free; run 'gds-top bench-kv {} DIR' with another directory or fewer --tokens",
                 units::bytes(plan.disk_bytes),
                 dir.display(),
                 units::bytes(free),
@@ -112,10 +112,13 @@ impl Session {
             ));
         }
         let size = units::bytes(plan.disk_bytes);
-        Ok(format!("writes up to {size} at once into the new folder {}, which is removed at the end", folder.display()))
+        Ok(format!(
+            "writes up to {size} at once into the new directory {}, which is removed at the end",
+            folder.display()
+        ))
     }
 
-    /// The folder into which plans may write: the folder of the model, so that the storage is the same, or else the
+    /// The directory into which plans may write: the directory of the model, so that the storage is the same, or else the
     /// working directory.
     fn place(&self) -> Result<PathBuf, String> {
         let model = match (&self.config.grid, &self.config.workload) {
@@ -136,7 +139,7 @@ impl Session {
         let writable = |dir: &&PathBuf| dir.is_dir() && rustix::fs::access(*dir, rustix::fs::Access::WRITE_OK).is_ok();
         candidates.iter().find(writable).cloned().ok_or_else(|| {
             let tried: Vec<String> = candidates.iter().map(|dir| dir.display().to_string()).collect();
-            format!("no folder can be written to; tried {}", tried.join(" and "))
+            format!("no directory can be written to; tried {}", tried.join(" and "))
         })
     }
 
@@ -203,7 +206,7 @@ impl Session {
     }
 
     fn kv(&mut self, kept: &Kept, kind: KvSystem, examiner: &mut Examiner) -> Result<After, String> {
-        // The folder of the session's workload is already open, with the requested settings.
+        // The directory of the session's workload is already open, with the requested settings.
         let own = self.own_kv(kind).cloned();
         if let Some(plan) = own {
             self.turn_page(kept);
@@ -337,7 +340,7 @@ fn own_writes(own: &WorkloadPlan) -> String {
         return "reads, with the settings of this session".to_owned();
     }
     format!(
-        "with the settings of this session: writes {} at once into its folder {}",
+        "with the settings of this session: writes {} at once into its directory {}",
         units::bytes(own.model.file_bytes()),
         own.model.path.display()
     )

@@ -36,7 +36,7 @@ pub enum SessionError {
         /// The number of runs.
         runs: u64,
     },
-    /// A temporary folder could not be created.
+    /// A temporary directory could not be created.
     #[error("{doing} failed: {source}{}", remedy(source))]
     Folder {
         /// The failed operation.
@@ -46,12 +46,12 @@ pub enum SessionError {
     },
 }
 
-/// Whether gds-top refused a temporary folder, because other users can change it. The reason includes the remedy.
+/// Whether gds-top refused a temporary directory, because other users can change it. The reason includes the remedy.
 fn is_refusal(source: &std::io::Error) -> bool {
     source.kind() == std::io::ErrorKind::PermissionDenied && source.raw_os_error().is_none()
 }
 
-/// The remedy for an error of a temporary folder.
+/// The remedy for an error of a temporary directory.
 fn remedy(source: &std::io::Error) -> String {
     if is_refusal(source) {
         return String::new();
@@ -105,7 +105,7 @@ pub fn start(config: SessionConfig) -> Result<Feed, SessionError> {
     let bus = Bus::new(event_sender, config.record.as_deref())?;
     let unrecorded = bus.unrecorded();
     let scratch = Scratch::new("gds-top-")
-        .map_err(|source| SessionError::Folder { doing: "making a temporary folder", source })?;
+        .map_err(|source| SessionError::Folder { doing: "making a temporary directory", source })?;
     let watcher = Watcher { bus: bus.clone(), running: Arc::default() };
     let session = Session {
         config,
@@ -131,25 +131,25 @@ impl Session {
         self.bus.begin(started());
         let interrupted = self.work(source) == After::Quit;
         self.watcher.set(false);
-        // The folder is removed before the end is emitted, because a front end may end the process immediately after
+        // The directory is removed before the end is emitted, because a front end may end the process immediately after
         // that event.
         if let Err(error) = self.scratch.close() {
-            self.bus.say(LogLevel::Warn, format!("the session's temporary folder could not be removed: {error}"));
+            self.bus.say(LogLevel::Warn, format!("the session's temporary directory could not be removed: {error}"));
         }
         self.bus.emit(EventBody::SessionEnded { interrupted });
         self.bus.finish();
     }
 
     fn work(&mut self, source: Source) -> After {
-        // A folder that is created for a model stays only if the model is written.
+        // A directory that is created for a model stays only if the model is written.
         let mut _cache = None;
         let path = match &source {
             Source::Opened(model) => model.path.clone(),
             _ if self.config.grid.is_some() => {
                 self.config.grid.as_ref().map_or_else(default_path, |g| g.plan.dir.clone())
             }
-            // Synthetic models are written to the cache folder, so its disk is examined. On the first run that folder
-            // does not exist yet. A race creates it now; without a race, the nearest existing parent folder is
+            // Synthetic models are written to the cache directory, so its disk is examined. On the first run that directory
+            // does not exist yet. A race creates it now; without a race, the nearest existing parent directory is
             // examined.
             _ => models::cache_folder()
                 .ok()

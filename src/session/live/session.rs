@@ -188,7 +188,7 @@ fn cufile_obstacle(answer: &serde_json::Value, target: &Target) -> Option<String
     None
 }
 
-/// The folder or file that the checks examine if no model was named.
+/// The directory or file that the checks examine if no model was named.
 #[must_use]
 pub(super) fn default_path() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))

@@ -39,7 +39,7 @@ pub enum RecordingError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The path is a folder, a FIFO, a device or another special file.
+    /// The path is a directory, a FIFO, a device or another special file.
     #[error("{path} is not a regular file; a recording is a file written with --record", path = path.display())]
     NotAFile {
         /// The path.

@@ -19,7 +19,7 @@ const MOST_LEFT: u32 = 10_000;
 /// session ends.
 const TRIES: u32 = 100;
 
-/// The partial file in its open folder. It is removed when this value is dropped, unless it is kept or renamed.
+/// The partial file in its open directory. It is removed when this value is dropped, unless it is kept or renamed.
 pub(super) struct Partial {
     folder: Destination,
     /// The name of the recording.
@@ -48,7 +48,7 @@ impl Partial {
     pub(super) fn open(target: &Path) -> Result<Opened, RecordingError> {
         let path = partial_name(target);
         let failed = |doing| move |source| RecordingError::Io { path: target.to_owned(), doing, source };
-        let (folder, target_name) = Destination::of_file(target).map_err(failed("opening its folder"))?;
+        let (folder, target_name) = Destination::of_file(target).map_err(failed("opening its directory"))?;
         let name = partial_name(Path::new(&target_name)).into_os_string();
         let mut set_aside = None;
         for _ in 0..TRIES {
@@ -100,12 +100,12 @@ impl Partial {
         Err(RecordingError::InUse { path: target.to_owned() })
     }
 
-    /// Its folder.
+    /// Its directory.
     pub(super) const fn folder(&self) -> &Destination {
         &self.folder
     }
 
-    /// The name of the recording in the folder.
+    /// The name of the recording in the directory.
     pub(super) fn target(&self) -> &OsStr {
         &self.target
     }

@@ -1,4 +1,4 @@
-//! The screens. Each has a folder with its state, keys, update and view. `calls` replaces the content of the Race
+//! The screens. Each has a directory with its state, keys, update and view. `calls` replaces the content of the Race
 //! screen for a watched program.
 
 pub(crate) mod calls;

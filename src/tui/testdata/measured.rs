@@ -158,7 +158,7 @@ pub(crate) fn offers() -> Vec<RacePlan> {
             "bench-kv lmcache",
             "LMCache's GDS back end: how much of a layer-by-layer transfer of the KV cache overlaps with computing?",
             Some(
-                "writes up to 640 MiB at once into the new folder /data/models/gds-top-kv-lmcache, which is removed in the end",
+                "writes up to 640 MiB at once into the new directory /data/models/gds-top-kv-lmcache, which is removed in the end",
             ),
             None,
         ),

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn cells_into_host_memory_move_bytes_check_them_and_fail_with_a_sentence() {
-        // The folder of the build is on a disk. /tmp may be a tmpfs, which has no O_DIRECT on older kernels.
+        // The directory of the build is on a disk. /tmp may be a tmpfs, which has no O_DIRECT on older kernels.
         let built = std::env::current_exe().unwrap();
         let dir = tempfile::tempdir_in(built.parent().unwrap()).or_else(|_| tempfile::tempdir()).unwrap();
         let files = Files::make(dir.path(), 1 << 20, 9, &mut |_| true).unwrap();

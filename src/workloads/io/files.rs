@@ -1,4 +1,4 @@
-//! The folder with the two measured files. It is created and filled, and removed when this value is dropped.
+//! The directory with the two measured files. It is created and filled, and removed when this value is dropped.
 
 use super::content;
 use crate::core::units;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 /// Number of bytes that are written at a time while a file is filled.
 const PIECE: usize = 4 << 20;
 
-/// Prefix of the folder's name. It is followed by the process that created the folder.
+/// Prefix of the directory's name. It is followed by the process that created the directory.
 const PREFIX: &str = "gds-top-io-";
 /// Name of the file that is only read.
 pub const READ: &str = "read.bin";
 /// Name of the file that is only written.
 pub const WRITE: &str = "write.bin";
 
-/// Removes the folders of killed measurements. Such a folder has the name prefix, the number of a process that has
-/// ended, and contains only the two files. A folder with other content is kept.
+/// Removes the directories of killed measurements. Such a directory has the name prefix, the number of a process that has
+/// ended, and contains only the two files. A directory with other content is kept.
 fn clear_abandoned(dir: &Path) {
     for folder in PrivateFolder::left_in(dir, |maker| !maker.may_live()) {
         let is_measurement =
@@ -38,24 +38,24 @@ pub enum FilesError {
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
     /// The path is not valid UTF-8.
-    #[error("the name of {} is not UTF-8, so it cannot be passed to the measuring process; rename it, or use another folder", path.display())]
+    #[error("the name of {} is not UTF-8, so it cannot be passed to the measuring process; rename it, or use another directory", path.display())]
     NoText {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// There is too little space.
     #[error(
-        "{path} has {free} free, but the measurement needs {needs} for its two files; use a smaller --file-size or another folder",
+        "{path} has {free} free, but the measurement needs {needs} for its two files; use a smaller --file-size or another directory",
         path = path.display(), free = units::bytes(*free_bytes), needs = units::bytes(*needs_bytes)
     )]
     NoRoom {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
         /// Free bytes.
         free_bytes: u64,
@@ -68,10 +68,10 @@ fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FilesEr
     move |source| FilesError::System { doing, path: path.to_owned(), source }
 }
 
-/// Checks that `dir` is a folder with enough space for two files of `file_bytes`.
+/// Checks that `dir` is a directory with enough space for two files of `file_bytes`.
 ///
 /// # Errors
-/// Fails if it is not a folder or has too little space.
+/// Fails if it is not a directory or has too little space.
 pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     let meta = std::fs::metadata(dir).map_err(failed("looking at", dir))?;
     if !meta.is_dir() {
@@ -93,7 +93,7 @@ pub fn room_for(dir: &Path, file_bytes: u64) -> Result<(), FilesError> {
     Ok(())
 }
 
-/// The measured files in a separate folder, which is removed at the end.
+/// The measured files in a separate directory, which is removed at the end.
 #[derive(Debug)]
 pub struct Files {
     /// `None` only while it is being removed.
@@ -103,7 +103,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Creates a folder in `dir` with two files of `file_bytes`. Both have the content of `seed`, are on the disk,
+    /// Creates a directory in `dir` with two files of `file_bytes`. Both have the content of `seed`, are on the disk,
     /// and are dropped from the page cache. `progress` gets the number of bytes written and returns whether to
     /// continue.
     ///
@@ -118,7 +118,8 @@ impl Files {
         clear_abandoned(dir);
         room_for(dir, file_bytes)?;
         let prefix = format!("{PREFIX}{}-", Maker::own());
-        let folder = PrivateFolder::make_new(dir, &prefix).map_err(|e| failed("making a folder in", dir)(e.into()))?;
+        let folder =
+            PrivateFolder::make_new(dir, &prefix).map_err(|e| failed("making a directory in", dir)(e.into()))?;
         let _ = folder.lock();
         let files = Self { path: folder.path().to_owned(), id: folder.id(), folder: Some(folder) };
         let mut done = 0;
@@ -145,7 +146,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The path and the identity of the folder, for a process that enters it.
+    /// The path and the identity of the directory, for a process that enters it.
     #[must_use]
     pub fn folder(&self) -> (&Path, FileId) {
         (&self.path, self.id)
@@ -163,7 +164,7 @@ impl Files {
         self.path.join(WRITE)
     }
 
-    /// Removes the folder and its files.
+    /// Removes the directory and its files.
     ///
     /// # Errors
     /// Fails if something cannot be removed.
@@ -253,7 +254,7 @@ mod tests {
         std::fs::create_dir(&theirs).unwrap();
         std::fs::write(theirs.join(READ), "x").unwrap();
         if std::os::unix::fs::chown(&theirs, Some(12_345), None).is_err() {
-            eprintln!("skipped: only root can give a folder to another user");
+            eprintln!("skipped: only root can give a directory to another user");
             return;
         }
         Files::make(dir.path(), 4096, 5, &mut |_| true).unwrap().remove().unwrap();

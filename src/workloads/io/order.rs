@@ -10,11 +10,11 @@ use std::path::PathBuf;
 pub struct GridOrder {
     /// Target of the bytes.
     pub target: Target,
-    /// The folder of the measurement and its identity. If another folder has its name now, that folder is not used.
+    /// The directory of the measurement and its identity. If another directory has its name now, that directory is not used.
     pub folder: (PathBuf, FileId),
-    /// The file in that folder that is only read.
+    /// The file in that directory that is only read.
     pub read_path: PathBuf,
-    /// The file in that folder that is only written.
+    /// The file in that directory that is only written.
     pub write_path: PathBuf,
     /// Size of each file in bytes.
     pub file_bytes: u64,

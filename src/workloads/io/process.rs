@@ -55,7 +55,7 @@ fn measure(order: &GridOrder, mut out: File) {
     } else {
         Err("cuFile was not requested".to_owned())
     };
-    // The folder is entered after the libraries are loaded, because their paths may be relative to the user's working
+    // The directory is entered after the libraries are loaded, because their paths may be relative to the user's working
     // directory.
     let (folder, id) = &order.folder;
     if let Err(why) = trust::enter(folder, *id) {

@@ -29,7 +29,7 @@ fn open(path: &Path, access: Access) -> Result<File, String> {
     let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map(File::from).map_err(|errno| {
         let hint = if errno == rustix::io::Errno::INVAL {
-            ": this file system has no O_DIRECT (tmpfs and some overlays), so its storage cannot be measured; choose a folder on a disk"
+            ": this file system has no O_DIRECT (tmpfs and some overlays), so its storage cannot be measured; choose a directory on a disk"
         } else {
             ""
         };

@@ -116,11 +116,11 @@ impl Header {
     }
 }
 
-/// The path of a chunk below the root, without its suffix. LMCache derives the folders from the decimal digits of the
+/// The path of a chunk below the root, without its suffix. LMCache derives the directories from the decimal digits of the
 /// hash. The name is the key with percent encoding: `model@world_size@worker@hash@dtype`.
 pub(super) fn file_name(shape: &Shape, key: &Key) -> PathBuf {
     let hash = key.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
-    // The folders need four digits, so small numbers are padded.
+    // The directories need four digits, so small numbers are padded.
     let digits = format!("{hash:04}");
     let name = format!("{}@1@0@{hash:x}@{}", shape.name, key_dtype(&shape.dtype));
     [&digits[..2], &digits[2..4], &quoted(&name)].iter().collect()

@@ -1,4 +1,4 @@
-//! The folder into which a workload writes. This program creates, marks and locks it, and it is private. So no other
+//! The directory into which a workload writes. This program creates, marks and locks it, and it is private. So no other
 //! file is written or removed.
 
 use crate::trust::{self, FileId, PrivateFolder, Scratch};
@@ -9,69 +9,69 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The file that marks a folder as created by gds-top.
+/// The file that marks a directory as created by gds-top.
 const MARKER: &str = ".gds-top-kv";
 const MARK: &str = "Made by gds-top for a KV-cache workload. It may be removed at any time when no gds-top runs.\n";
 
-/// The reason why the folder cannot be used.
+/// The reason why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The folder exists, but gds-top did not create it.
+    /// The directory exists, but gds-top did not create it.
     #[error("{} exists and was not created by gds-top (it has no {MARKER}), so nothing is written into it; pass another DIR or move it away", path.display())]
     NotOurs {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// Another user could change the content.
     #[error("{} is not used: {why}; pass another DIR or remove it", path.display())]
     Unsafe {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
         /// The reason why it is unsafe.
         why: trust::FolderError,
     },
-    /// Another process is using the folder.
+    /// Another process is using the directory.
     #[error("{} is in use by another gds-top; wait for it or pass another DIR", path.display())]
     InUse {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// The path is not valid UTF-8.
     #[error("the name of {} is not UTF-8, so it cannot be passed to runs; rename it, or use another DIR", path.display())]
     NoText {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// No earlier run kept files.
     #[error("{} does not exist, so there are no files of an earlier run to read; '--keep' keeps the files of a run", path.display())]
     Nothing {
-        /// Path of the folder.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// The operating system reported an error.
-    #[error("{doing} {} failed: {source}; DIR must be a writable folder on the disk to measure", path.display())]
+    #[error("{doing} {} failed: {source}; DIR must be a writable directory on the disk to measure", path.display())]
     System {
         /// The operation that failed.
         doing: &'static str,
-        /// Path of the folder or file.
+        /// Path of the directory or file.
         path: PathBuf,
         /// The error of the operating system.
         source: std::io::Error,
     },
 }
 
-/// A folder of gds-top, which is locked until this value is dropped.
+/// A directory of gds-top, which is locked until this value is dropped.
 #[derive(Debug)]
 pub struct Folder {
     folder: PrivateFolder,
-    /// The folder with libcufile's settings. libcufile reads them by path, so they are in a scratch folder in which
+    /// The directory with libcufile's settings. libcufile reads them by path, so they are in a scratch directory in which
     /// no other user can replace them.
     settings: Option<Scratch>,
     keep: bool,
     _lock: File,
 }
 
-/// Opens the mark of a folder. Another user who could write in the folder could have put a file with this name there, so
+/// Opens the mark of a directory. Another user who could write in the directory could have put a file with this name there, so
 /// the mark counts only with its owner and its text. A run that was killed before it wrote the text left nothing else.
 fn open_mark(folder: &PrivateFolder) -> io::Result<File> {
     let mut file = folder.open_file(MARKER)?;
@@ -86,19 +86,19 @@ fn open_mark(folder: &PrivateFolder) -> io::Result<File> {
 }
 
 impl Folder {
-    /// The path of the folder `gds-top-kv-NAME` in `dir`. The folder may not exist.
+    /// The path of the directory `gds-top-kv-NAME` in `dir`. The directory may not exist.
     ///
     /// # Errors
-    /// Fails if `dir` is not a folder that can be examined.
+    /// Fails if `dir` is not a directory that can be examined.
     pub fn place(dir: &Path, name: &str) -> Result<PathBuf, FolderError> {
         Ok(parent(dir)?.join(folder_name(name)))
     }
 
-    /// Creates or reuses the folder `gds-top-kv-NAME` in `dir`. Files of an earlier run are removed unless `reuse` is
-    /// set. At the end the folder is removed unless `keep` is set.
+    /// Creates or reuses the directory `gds-top-kv-NAME` in `dir`. Files of an earlier run are removed unless `reuse` is
+    /// set. At the end the directory is removed unless `keep` is set.
     ///
     /// # Errors
-    /// Fails if the folder belongs to another program, is in use, can be changed by another user, or cannot be
+    /// Fails if the directory belongs to another program, is in use, can be changed by another user, or cannot be
     /// created.
     pub fn open(dir: &Path, name: &str, reuse: bool, keep: bool) -> Result<Self, FolderError> {
         let dir = parent(dir)?;
@@ -123,7 +123,7 @@ impl Folder {
                 match marked {
                     Ok(file) => (folder, file),
                     Err(error) => {
-                        // Without the mark, a later run would not recognise the folder, so it is removed.
+                        // Without the mark, a later run would not recognise the directory, so it is removed.
                         let _ = folder.remove();
                         return Err(system("writing", &marker)(error));
                     }
@@ -131,7 +131,7 @@ impl Folder {
             }
             Err(trust::FolderError::System(error)) if error.kind() == ErrorKind::AlreadyExists => {
                 let folder = PrivateFolder::open(&dir, OsStr::new(&name)).map_err(refused)?;
-                // If a run was killed before it wrote the mark, the folder is empty.
+                // If a run was killed before it wrote the mark, the directory is empty.
                 let lock = match open_mark(&folder) {
                     Err(_) if !reuse && folder.is_empty().unwrap_or(false) => {
                         folder.create(MARKER).and_then(|mut file| file.write_all(MARK.as_bytes()).map(|()| file))
@@ -153,13 +153,13 @@ impl Folder {
         Ok(Self { folder, settings: None, keep, _lock: lock })
     }
 
-    /// The path of the folder.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The identity of the folder, for the runs that use it.
+    /// The identity of the directory, for the runs that use it.
     #[must_use]
     pub const fn id(&self) -> FileId {
         self.folder.id()
@@ -180,13 +180,13 @@ impl Folder {
         written.map(|()| file)
     }
 
-    /// Removes the folder, even with `keep`. It is for a session that ended before anything was written.
+    /// Removes the directory, even with `keep`. It is for a session that ended before anything was written.
     pub fn abandon(mut self) {
         self.keep = false;
         let _ = self.close();
     }
 
-    /// Removes the folder unless it is kept. Returns a note for the user.
+    /// Removes the directory unless it is kept. Returns a note for the user.
     #[must_use]
     pub fn close(self) -> Option<String> {
         let path = self.path().display().to_string();
@@ -194,7 +194,7 @@ impl Folder {
             return Some(format!("the files are kept in {path}"));
         }
         let removed = self.folder.empty(Some(MARKER)).map_err(trust::FolderError::from).and_then(|()| {
-            // The mark is removed last. So if the folder cannot be emptied, it is still recognised later.
+            // The mark is removed last. So if the directory cannot be emptied, it is still recognised later.
             self.folder.remove_file(MARKER)?;
             self.folder.remove_empty()
         });
@@ -206,7 +206,7 @@ fn folder_name(name: &str) -> String {
     format!("gds-top-kv-{name}")
 }
 
-/// The folder that the user named, with links resolved.
+/// The directory that the user named, with links resolved.
 fn parent(dir: &Path) -> Result<PathBuf, FolderError> {
     let doing = "examining";
     let real = trust::Destination::open(dir).and_then(|folder| folder.real());
@@ -258,7 +258,7 @@ mod tests {
         symlink(other.path(), dir.path().join("gds-top-kv-llmd")).unwrap();
         assert!(matches!(Folder::open(dir.path(), "llmd", false, false), Err(FolderError::NotOurs { .. })));
         let said = Folder::open(&dir.path().join("none"), "ucm", false, false).unwrap_err().to_string();
-        assert!(said.contains("DIR must be a writable folder"), "{said}");
+        assert!(said.contains("DIR must be a writable directory"), "{said}");
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         if chown(&path, Some(12_345), None).is_err() {
-            eprintln!("skipped: only root can give a folder to another user");
+            eprintln!("skipped: only root can give a directory to another user");
             return;
         }
         let said = Folder::open(dir.path(), "ucm", false, false).unwrap_err().to_string();

@@ -20,7 +20,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Reads the order of a process, enters its folder, and computes the layout of its files.
+    /// Reads the order of a process, enters its directory, and computes the layout of its files.
     pub(super) fn of(lane_order: &LaneOrder) -> Result<Self, LoadError> {
         let asked =
             lane_order.workload.as_ref().ok_or_else(|| wrong("the order does not belong to a workload".to_owned()))?;
@@ -30,9 +30,9 @@ impl Job {
             return Err(wrong(format!("{} is not a run of a workload", lane_order.engine)));
         };
         let lane = LaneName::new(lane.clone()).map_err(wrong)?;
-        // The paths are relative to the folder that the session created. This folder is used even if another one has its
+        // The paths are relative to the directory that the session created. This directory is used even if another one has its
         // name now.
-        let id = order.folder_id.ok_or_else(|| wrong("the order does not name its folder".to_owned()))?;
+        let id = order.folder_id.ok_or_else(|| wrong("the order does not name its directory".to_owned()))?;
         let folder = std::mem::take(&mut order.folder);
         trust::enter(&folder, id).map_err(|why| wrong(format!("{} cannot be used: {why}", folder.display())))?;
         let settings = order.settings(&lane);

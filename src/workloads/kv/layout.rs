@@ -86,7 +86,7 @@ pub(super) struct Layout {
     pub(super) layerwise: bool,
     /// The pieces of a file: name, offset and size in bytes.
     pieces: Vec<(String, u64, u64)>,
-    /// The model's folder and its description, if the files have the format of llm-d or vLLM.
+    /// The model's directory and its description, if the files have the format of llm-d or vLLM.
     pub(super) mapper: Option<FileMapper>,
 }
 

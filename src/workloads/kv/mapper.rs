@@ -1,4 +1,4 @@
-//! The folder of a model's files in llm-d's connector and vLLM's file-system tier, and the description file that both
+//! The directory of a model's files in llm-d's connector and vLLM's file-system tier, and the description file that both
 //! store next to it.
 
 use super::keys::hex;
@@ -40,7 +40,7 @@ impl FileMapper {
         Some(Self { base: format!("{}_{}", shape.name.replace('/', "_"), &digest[..12]), fields })
     }
 
-    /// The path of a file below the root, without its suffix. It consists of the rank's folder, three digits of the
+    /// The path of a file below the root, without its suffix. It consists of the rank's directory, three digits of the
     /// hash, two more digits with the group of layers, and the hash.
     pub(super) fn file(&self, hash: &str) -> PathBuf {
         let group = format!("{}_g0", &hash[3..5]);

@@ -36,7 +36,7 @@ pub(super) fn open_file(shared: &Shared<'_>, rec: &mut Recorder, file: u32, cufi
         Err(rustix::io::Errno::INVAL) if direct => {
             let setting = if cufile { KvSetting::Odirect } else { KvSetting::PlainOdirect };
             let error = LoadError::CuFile(format!(
-                "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a folder on ext4 or xfs, or --set {setting}=0",
+                "{} cannot be opened with O_DIRECT: its file system does not support direct I/O; use a directory on ext4 or xfs, or --set {setting}=0",
                 shown(path).display()
             ));
             return Err(refused(FallbackReason::NoOdirect, error));

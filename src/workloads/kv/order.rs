@@ -89,9 +89,9 @@ pub struct KvOrder {
     pub hit_rate: f64,
     /// Seed of contents, tokens and slots.
     pub seed: u64,
-    /// The private folder with the files.
+    /// The private directory with the files.
     pub folder: PathBuf,
-    /// The identity of that folder, so that another folder with its name is not used. `None` until the folder is
+    /// The identity of that directory, so that another directory with its name is not used. `None` until the directory is
     /// created.
     pub folder_id: Option<FileId>,
     /// Settings for all runs.

@@ -199,7 +199,7 @@ const VLLM_FS: [Parameter; 8] = [
     of(KvSetting::NReadThreads, 16, (1, 256), "threads that read"),
     of(KvSetting::NWriteThreads, 16, (1, 256), "threads that write"),
     HANDLES_KEPT,
-    of(KvSetting::PlainOdirect, 1, SWITCH, "open files with O_DIRECT, as vLLM does if its folder accepts it"),
+    of(KvSetting::PlainOdirect, 1, SWITCH, "open files with O_DIRECT, as vLLM does if its directory accepts it"),
     FSYNC,
     RECOMPUTE,
 ];

@@ -97,8 +97,8 @@ impl Plan {
         of(Access::Write) > 1 || of(Access::Read) > 1
     }
 
-    /// Prepares the plan for the folder, which must exist. Writes libcufile's settings and adds the identity of the
-    /// folder to the order of the runs. Planning itself changes nothing.
+    /// Prepares the plan for the directory, which must exist. Writes libcufile's settings and adds the identity of the
+    /// directory to the order of the runs. Planning itself changes nothing.
     ///
     /// # Errors
     /// Returns a sentence with the error of the operating system.
@@ -190,7 +190,7 @@ pub fn plan(request: &Request, folder: &Path) -> Result<Plan, PlanError> {
             impossible(&lane)?;
             let files = lane.layout.model(&order);
             let concurrent = if lane.lane.write { 0 } else { lane.settings.get(KvSetting::WritePercent) };
-            // Concurrently written files are in the same folder as the files that are read.
+            // Concurrently written files are in the same directory as the files that are read.
             let all = files.file_bytes().saturating_mul(100 + concurrent) / 100;
             disk_bytes = disk_bytes.max(all);
             // Runs that divide files differently are measured too. The map of pieces is that of the first run.

@@ -1,4 +1,4 @@
-//! Recognises the KV-cache store in a folder by its file names: LMCache's chunks and slab, the files of llm-d and
+//! Recognises the KV-cache store in a directory by its file names: LMCache's chunks and slab, the files of llm-d and
 //! vLLM, and UCM's blocks. Links are not followed.
 
 use super::chunk::{DATA_SUFFIX, HEADER_BYTES, Header, METADATA_SUFFIX};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The suffix of LMCache's chunks on wekafs.
 const WEKA_SUFFIX: &str = ".weka1";
-/// Maximum number of files and folders that are examined, and maximum depth of folders.
+/// Maximum number of files and directories that are examined, and maximum depth of directories.
 const MOST_FILES: u64 = 200_000;
 const DEEPEST: usize = 6;
 /// Maximum size of a description in bytes.
@@ -32,7 +32,7 @@ struct Search {
     truncated: bool,
 }
 
-/// The stores in a folder, one for each system whose file names it contains.
+/// The stores in a directory, one for each system whose file names it contains.
 #[must_use]
 pub fn recognise(folder: &Path) -> Vec<KvStore> {
     let mut search = Search { found: Vec::new(), seen: 0, truncated: false };
@@ -144,7 +144,7 @@ impl Search {
     }
 }
 
-/// The description file of a folder with files: `MODEL_DIGEST/config.json` for `MODEL_DIGEST_r0`.
+/// The description file of a directory with files: `MODEL_DIGEST/config.json` for `MODEL_DIGEST_r0`.
 fn described_by(folder: &Path) -> Option<PathBuf> {
     let (base, rank) = folder.file_name()?.to_str()?.rsplit_once("_r")?;
     rank.bytes().all(|digit| digit.is_ascii_digit()).then(|| folder.with_file_name(base).join("config.json"))

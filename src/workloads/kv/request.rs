@@ -32,7 +32,7 @@ pub struct Request {
     pub provoke: Option<FallbackReason>,
     /// cufile.json for the runs: the name of a shipped file, a path, or `none`. `None`: the file of the workload.
     pub cufile_json: Option<String>,
-    /// Whether to read the existing files in the folder without writing first.
+    /// Whether to read the existing files in the directory without writing first.
     pub as_found: bool,
 }
 

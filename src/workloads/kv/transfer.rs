@@ -188,7 +188,7 @@ impl Worker<'_, '_> {
         }
     }
 
-    /// Creates the folder of a file, and writes the header if it has one.
+    /// Creates the directory of a file, and writes the header if it has one.
     pub(super) fn begin_file(&mut self, file: u32) -> Result<(), LoadError> {
         let shared = self.shared;
         let Some(of) = shared.layout.files.get(file as usize) else { return Ok(()) };

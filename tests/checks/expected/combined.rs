@@ -248,7 +248,7 @@ pub(crate) fn layers() -> Vec<Variant> {
         closed("ZFS", &["fs-type"], anonymous("zfs", "tank/models")),
         closed("bcachefs over two disks", &["fs-type"], anonymous("bcachefs", "/dev/nvme0n1:/dev/nvme1n1")),
         closed(
-            "an overlay of the machine's own, with its upper folder on xfs",
+            "an overlay of the machine's own, with its upper directory on xfs",
             &["fs-type"],
             all([
                 anonymous("overlay", "overlay"),
@@ -360,7 +360,7 @@ pub(crate) fn healthy() -> Vec<Variant> {
             ],
         ),
         fine(
-            "a folder bound from elsewhere, with optional fields in the table of mounts",
+            "a directory bound from elsewhere, with optional fields in the table of mounts",
             P2PDMA,
             vec![put(
                 "files/proc/self/mountinfo",

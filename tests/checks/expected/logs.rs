@@ -152,7 +152,7 @@ pub(crate) fn lists() -> Vec<Variant> {
             ],
         ),
         stopped(
-            "a folder that a container engine made because there was no cufile.json",
+            "a directory that a container engine made because there was no cufile.json",
             NVFS,
             &["cfg-parse"],
             vec![put("files/etc/cufile.json/made-by-docker", "")],

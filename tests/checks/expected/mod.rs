@@ -292,7 +292,7 @@ fn what_is_told_of_healthy_machines_is_true_of_them() {
     let finding = |name: &str, id: &str| check(machine(name).path()).finding(id).unwrap().clone();
     let node = finding("a node without a local disk that has an overlay as its root", "ctr-detect");
     assert_eq!(node.summary, "not inside a container");
-    let overlay = check(machine("an overlay of the machine's own, with its upper folder on xfs").path());
+    let overlay = check(machine("an overlay of the machine's own, with its upper directory on xfs").path());
     assert!(overlay.finding("ctr-rootfs").is_none_or(|f| !f.summary.contains("container")), "there is no container");
     let class = finding("a GeForce, and udev knows no disk", "gpu-gdr-attr");
     assert_eq!(class.cause, Some(CheckId::GpuClass));

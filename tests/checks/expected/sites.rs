@@ -399,10 +399,10 @@ pub(crate) fn stores() -> Vec<Site> {
             ),
             &[("dm-lvm", "NVMe", "lvremove")],
         ),
-        // Kata Containers share folders of the host by virtiofs.
+        // Kata Containers share directories of the host by virtiofs.
         site(
             bad(
-                "a Kata container with a shared folder of the host",
+                "a Kata container with a shared directory of the host",
                 "p2pdma-healthy",
                 Route::Compat,
                 Route::P2pdma,

@@ -81,7 +81,12 @@ pub(crate) fn filesystems() -> Vec<Variant> {
                 vec![put("files/proc/driver/nvidia-fs/modules", "beegfs: (null)\nwekafsio: 1\n")],
             ]),
         ),
-        barred("Google's bucket as a folder", NVFS, &["fs-type"], mount("fuse.gcsfuse", "models", "ro,nosuid,nodev")),
+        barred(
+            "Google's bucket as a directory",
+            NVFS,
+            &["fs-type"],
+            mount("fuse.gcsfuse", "models", "ro,nosuid,nodev"),
+        ),
         barred("a share of Windows", NVFS, &["fs-type"], mount("smb3", "//nas/models", "rw,vers=3.1.1")),
         // Without O_DIRECT, even reads through host memory fail. odirect-open is a consequence of this finding.
         bad(

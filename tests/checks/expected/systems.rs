@@ -265,7 +265,7 @@ pub(crate) fn settings() -> Vec<Variant> {
             vec![set(LIB, "/found", json!([])), set(LIB, "/chosen", Value::Null), set(LIB, "/open", Value::Null)],
         ),
         fine(
-            "the folder of the paths ends in a slash",
+            "the directory of the paths ends in a slash",
             NVFS,
             vec![set(PATHS, "/0/mount_options", json!("rw,relatime,data=ordered,discard"))],
         ),

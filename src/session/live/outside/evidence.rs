@@ -22,7 +22,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Reads the end of the log in the run's folder.
+    /// Reads the end of the log in the run's directory.
     pub(super) fn read_log(folder: &Path) -> String {
         Self::end_of(&folder.join("cufile.log")).unwrap_or_default()
     }

@@ -99,7 +99,7 @@ pub fn python() -> Result<Python, String> {
     Ok(Python { program, arguments })
 }
 
-/// Writes a loader's script into the run's folder. Returns the command line that runs it.
+/// Writes a loader's script into the run's directory. Returns the command line that runs it.
 pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
     let found = all().into_iter().find(|loader| loader.name == name);
     let Some(loader) = found else { return Err(format!("loader '{name}' does not exist")) };
@@ -118,7 +118,7 @@ pub(super) fn line(name: &str, folder: &Path) -> Result<String, String> {
 }
 
 fn write(loader: &Loader, folder: &Path) -> std::io::Result<PathBuf> {
-    // The script is in a separate folder and its name differs from all packages. Python searches the script's folder
+    // The script is in a separate directory and its name differs from all packages. Python searches the script's directory
     // before installed packages.
     let folder: PathBuf = folder.join("loader");
     std::fs::create_dir_all(&folder)?;

@@ -65,7 +65,7 @@ fn run(line: &str) -> std::io::Result<()> {
     rustix::io::fcntl_setfd(&lines, FdFlags::empty())?;
     let mut group = GroupEnd::new()?;
     let started_ns = monotonic_ns();
-    // The absolute path is used, because the PATH of root may contain a folder of another user.
+    // The absolute path is used, because the PATH of root may contain a directory of another user.
     let started = Command::new("/bin/sh")
         .arg0("sh")
         .args(["-c", line])

@@ -1,4 +1,4 @@
-//! The Race screen of a storage measurement: which rate does the storage of this folder reach, by transfer and block
+//! The Race screen of a storage measurement: which rate does the storage of this directory reach, by transfer and block
 //! size?
 //!
 //! ```text

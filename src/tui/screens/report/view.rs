@@ -63,7 +63,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, ui: &Ui<'_>, theme: &Theme)
     if ui.ctx.can_export {
         let key = ui.ctx.keys.key_of(Action::Export);
         words = format!(
-            "{key} writes this as JSON, Markdown, HTML, CSV and a trace into a new folder below the one that gds-top was started in. Without the screens: "
+            "{key} writes this as JSON, Markdown, HTML, CSV and a trace into a new directory below the one that gds-top was started in. Without the screens: "
         );
     }
     let command = match (&state.watch, &state.grid) {

@@ -361,7 +361,7 @@ fn processes(pen: &mut Pen<'_>, sample: &SystemSample, state: &State, ui: &Ui<'_
     sheet::scrollbar(&mut below, order.len(), first, theme);
 }
 
-/// The program name and the arguments without folder names, which are not needed to distinguish processes.
+/// The program name and the arguments without directory names, which are not needed to distinguish processes.
 fn short_command(process: &ProcessUse) -> String {
     let mut words = process.command.split_whitespace();
     let Some(program) = words.next() else { return process.name.clone() };
