@@ -510,13 +510,15 @@ fn on_volume(uuid: &str, edits: Vec<machine::Edit>) -> String {
 
 #[test]
 fn what_a_route_needs_on_another_disk_is_named_by_commands() {
+    // The root file system is on a local NVMe disk. The steps there come after the copy.
     let advice = on_volume("LVM-abcdef", vec![]);
-    assert!(advice.contains("`sudo gds-top fix p2pdma-registry-keys`"), "{advice}");
+    let has = |part: &str| advice.contains(part);
+    assert!(has("p2pdma-registry-keys") && has("`sudo gds-top fix nvidia-gds --path /srv`"), "{advice}");
     // The first NVMe disk loads the driver, which then combines its paths.
     let config = "CONFIG_PCI_P2PDMA=y\nCONFIG_NVME_MULTIPATH=y\n";
     let not_loaded = || vec![without("files/sys/module/nvme_core"), put("files/boot/config-6.14.0-37-generic", config)];
     let advice = on_volume("LVM-abcdef", not_loaded());
-    assert!(advice.contains("`sudo gds-top fix nvme-multipath-off`"), "{advice}");
+    assert!(advice.contains("nvme-multipath-off"), "{advice}");
     let off = put("files/etc/modprobe.d/nvme.conf", "options nvme_core multipath=N\n");
     let advice = on_volume("LVM-abcdef", machine::all([not_loaded(), vec![off]]));
     assert!(!advice.contains("nvme-multipath-off"), "{advice}");

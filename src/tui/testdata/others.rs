@@ -59,6 +59,8 @@ fn system(step: u64, gpu: bool) -> SystemSample {
         mapped: Vec::new(),
         files: vec![file(1, true), file(2, true)],
         files_readable: true,
+        compat_proof: None,
+        log_open: false,
     };
     let hidden = ProcessUse {
         pid: 991,
