@@ -203,7 +203,8 @@ fn implied(inside: &Path, is_folder: bool, folders: &mut HashSet<u64>) -> usize 
     while let Some(part) = parts.next() {
         part.hash(&mut hasher);
         let is_above = parts.peek().is_some();
-        if (is_above || is_folder) && folders.insert(hasher.finish()) && is_above {
+        let is_new = (is_above || is_folder) && folders.insert(hasher.finish());
+        if is_new && is_above {
             count += 1;
         }
     }
