@@ -307,8 +307,8 @@ fn the_recording_library_is_never_where_another_user_can_take_its_place() {
     executable(
         &plant,
         &format!(
-            "#!/bin/sh\nunset LD_AUDIT\nfor part in $(echo \"$1\" | tr ':' ' '); do directory=$(dirname \"$part\"); \
-             mv \"$directory\" \"$folder.old\"; mkdir -p \"$directory\"; cp {} \"$part\"; done 2> /dev/null\nexit 0\n",
+            "#!/bin/sh\nunset LD_AUDIT\nfor part in $(echo \"$1\" | tr ':' ' '); do folder=$(dirname \"$part\"); \
+             mv \"$folder\" \"$folder.old\"; mkdir -p \"$folder\"; cp {} \"$part\"; done 2> /dev/null\nexit 0\n",
             trap.display()
         ),
     );

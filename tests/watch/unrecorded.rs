@@ -18,8 +18,8 @@ fn a_program_that_lost_the_library_is_named() {
 #include <unistd.h>
 int main(int count, char **words)
 {
-    static char directory[4096];
-    snprintf(directory, sizeof directory, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
+    static char folder[4096];
+    snprintf(folder, sizeof folder, "LD_LIBRARY_PATH=%s", getenv("LD_LIBRARY_PATH"));
     char *few[] = {folder, NULL};
     return (int)syscall(SYS_execve, words[1], words + 1, few) + count;
 }
