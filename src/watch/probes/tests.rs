@@ -56,11 +56,9 @@ fn files_that_had_the_same_path_one_after_the_other_have_two_rows() {
     assert_eq!(seen, [(shown.clone(), 2), (format!("{shown} (file 2)"), 2)]);
 }
 
-#[test]
-fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
-    let entry = Box::new([1_u64, 0x5000, 4096, 0, 8192, 7, 0, 42]);
-    let entries = entry.as_ptr().addr() as u64;
-    let hit = |at_ns, arguments| Hit::Probe {
+/// A hit of this process.
+fn hit(at_ns: u64, arguments: [u64; 6]) -> Hit {
+    Hit::Probe {
         probe: 0,
         process: std::process::id(),
         thread: 9,
@@ -69,7 +67,13 @@ fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
         arguments,
         stack_pointer: 0,
         stack: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn arguments_that_may_have_changed_since_the_call_are_lost_and_not_guessed() {
+    let entry = Box::new([1_u64, 0x5000, 4096, 0, 8192, 7, 0, 42]);
+    let entries = entry.as_ptr().addr() as u64;
     let submit = |returned_ns, went_on| {
         let mut recorder = Recorder::new(1);
         let arguments = [3, 1, entries, 0, 0, 0];
@@ -101,16 +105,6 @@ fn a_registration_that_was_read_late_counts_unless_a_later_one_uses_its_memory()
     let seen = |form: u64, later: Option<u64>| {
         let description = Box::new([form, file.as_raw_fd() as u64, 0]);
         let arguments = [place(std::slice::from_ref(&*handle)), place(&*description), 0, 0, 0, 0];
-        let hit = |at_ns, arguments| Hit::Probe {
-            probe: 0,
-            process: std::process::id(),
-            thread: 9,
-            at_ns,
-            result: 0,
-            arguments,
-            stack_pointer: 0,
-            stack: Vec::new(),
-        };
         let mut recorder = Recorder::new(1);
         recorder.take(0, Function::HandleRegister, false, hit(5, arguments), true);
         let group = recorder.take(0, Function::HandleRegister, true, hit(6, [0; 6]), true).unwrap();
