@@ -135,7 +135,11 @@ mod tests {
         let count = |list: &[usize], first: usize, count: usize| reads(list.as_ptr() as usize, first, count).count;
         assert_eq!(count(&list, 0, list.len()), list.len() as u64);
         assert_eq!(count(&list, 5, list.len()), list.len() as u64 - 5);
-        assert_eq!([count(&list, 5, 5), count(&list, 0, usize::MAX)], [0, 0], "nothing is left, and -1 is not a number");
+        assert_eq!(
+            [count(&list, 5, 5), count(&list, 0, usize::MAX)],
+            [0, 0],
+            "nothing is left, and -1 is not a number"
+        );
         list[AT_ONCE + 2] = 8;
         assert_eq!(count(&list, 0, list.len()), AT_ONCE as u64 + 2);
         assert_eq!(reads(8, 0, 4), Reads::default());
